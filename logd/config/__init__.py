@@ -1,0 +1,17 @@
+"""Settings: one frozen, validated object for each role, made from a TOML file, options and the defaults."""
+
+from logd.config.broker import BrokerSettings
+from logd.config.kinds import parse_address
+from logd.config.log import LogSettings
+from logd.config.sources import Source, broker_settings, parse_assignments, parse_value, read_toml
+
+__all__ = [
+    "BrokerSettings",
+    "LogSettings",
+    "Source",
+    "broker_settings",
+    "parse_address",
+    "parse_assignments",
+    "parse_value",
+    "read_toml",
+]

@@ -1,0 +1,137 @@
+"""Settings of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from logd.config.kinds import Address, Endpoint, Folder, Switch, Whole
+from logd.config.log import DAY_MS, LONGEST_TIMER_MS, LogSettings
+from logd.config.setting import setting
+from logd.errors import ConfigurationError
+
+#: Room in a frame for what stands around a message set: type, version, topic (202 bytes), numbers, lengths.
+FRAME_ROOM = 1024
+_MEBIBYTE = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class BrokerSettings:
+    """Everything a broker is told at its start. Raises ConfigurationError for values that are not allowed."""
+
+    data: str = setting(
+        "data", Folder(), None, "The data directory; made when it is missing.", required=True, option=True
+    )
+    listen: str = setting(
+        "listen",
+        Endpoint("tcp:6667:interface=127.0.0.1"),
+        "tcp:6667:interface=127.0.0.1",
+        "Where clients connect.",
+        option=True,
+    )
+    advertise: str | None = setting(
+        "advertise",
+        Address(),
+        None,
+        "The address that clients are told to connect to; by default the one that is listened on.",
+        option=True,
+    )
+    id: int | None = setting(
+        "id",
+        Whole(0, (1 << 31) - 1),
+        None,
+        "The broker's number, once for ever; by default the one kept in the data directory, and 0 in a new one.",
+        option=True,
+    )
+    http: str | None = setting(
+        "http",
+        Endpoint("tcp:8080:interface=127.0.0.1"),
+        None,
+        "Where /health and /metrics are served; by default nowhere.",
+        option=True,
+    )
+    frame_bytes: int = setting(
+        "frame.bytes",
+        Whole(FRAME_ROOM, 1 << 30, "bytes"),
+        16 * _MEBIBYTE,
+        "A request that is larger closes its connection.",
+    )
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes",
+        Whole(1, 1 << 30, "bytes"),
+        16 * _MEBIBYTE,
+        "One answer to a fetch carries no more bytes of messages than this, whatever was asked for.",
+    )
+    unflushed_bytes: int = setting(
+        "unflushed.bytes",
+        Whole(1, 1 << 50, "bytes"),
+        256 * _MEBIBYTE,
+        "Producers are paused while more than this, over all partitions, is appended and not yet flushed.",
+    )
+    connections_max: int = setting(
+        "connections.max",
+        Whole(1, 1_000_000),
+        10_000,
+        "Further connections are closed as soon as they are made.",
+    )
+    connection_requests: int = setting(
+        "connection.requests",
+        Whole(1, 100_000),
+        100,
+        "A connection is not read while this many of its requests wait for their answers.",
+    )
+    flush_threads: int = setting(
+        "flush.threads", Whole(1, 64), 2, "How many threads flush: the number of fdatasync calls at a time."
+    )
+    io_threads: int = setting(
+        "io.threads", Whole(1, 256), 4, "How many threads read what the page cache does not have."
+    )
+    topics_create: bool = setting(
+        "topics.create", Switch(), True, "Whether a produce to a topic that does not exist creates it."
+    )
+    topics_partitions: int = setting(
+        "topics.partitions", Whole(1, 10_000), 1, "How many partitions a topic gets that a produce creates."
+    )
+    topics_max: int = setting(
+        "topics.max", Whole(1, 1_000_000), 10_000, "No topic is created beyond this many partitions of all topics."
+    )
+    retention_check_ms: int = setting(
+        "retention.check.ms",
+        Whole(1, LONGEST_TIMER_MS, "milliseconds"),
+        300_000,
+        "How often old segments are looked for.",
+    )
+    checkpoint_ms: int = setting(
+        "checkpoint.ms",
+        Whole(1, LONGEST_TIMER_MS, "milliseconds"),
+        60_000,
+        "How often it is written down up to where each log is flushed and sound: what lies behind is scanned after a crash.",
+    )
+    stop_ms: int = setting(
+        "stop.ms",
+        Whole(0, DAY_MS, "milliseconds"),
+        10_000,
+        "How long a stopping broker waits for answers to be taken before it closes connections.",
+    )
+    log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
+
+    def __attrs_post_init__(self) -> None:
+        self._check_message_fits(self.log)
+
+    def log_settings(self, overrides: Mapping[str, object]) -> LogSettings:
+        """The settings of a topic's logs; raise ConfigurationError for an override that is not allowed on this broker."""
+        settings = self.log.overridden(overrides)
+        self._check_message_fits(settings)
+        return settings
+
+    def _check_message_fits(self, log: LogSettings) -> None:
+        for name, limit, room in (
+            ("frame.bytes", self.frame_bytes, FRAME_ROOM),
+            ("fetch.max.bytes", self.fetch_max_bytes, 4),  # an entry's length stands before its message
+        ):
+            if log.message_bytes + room > limit:
+                raise ConfigurationError(
+                    f"message.bytes = {log.message_bytes} is not allowed with {name} = {limit}; "
+                    f"allowed is a whole number of bytes up to {limit - room} (or a larger {name})"
+                )

@@ -1,0 +1,131 @@
+"""What a setting's value may be: each kind says what it allows, accepts a value of a file and reads one from text."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from attrs import frozen
+
+_ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})\Z")
+_ENDPOINT = re.compile(r"[A-Za-z][A-Za-z0-9_]*:.+\Z")
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read ``HOST:PORT`` (an IPv6 address in brackets) into its parts; raise ValueError when it is not one."""
+    match = _ADDRESS.match(text)
+    port = int(match["port"]) if match else 0
+    if not match or not 1 <= port <= 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return match["ipv6"] or match["host"], port
+
+
+class Kind(Protocol):
+    """One kind of value."""
+
+    @property
+    def allowed(self) -> str:
+        """What a value may be, as the end of a sentence that begins "allowed is"."""
+        ...
+
+    def accepts(self, value: object) -> bool:
+        """Whether ``value``, already of its type, is allowed."""
+        ...
+
+    def parse(self, text: str) -> object:
+        """Read a value from a command line; raise ValueError when the text makes none. It may still not be allowed."""
+        ...
+
+
+@frozen
+class Whole:
+    """A whole number from ``minimum`` to ``maximum``; ``none`` is what the value -1 means, where it has a meaning."""
+
+    minimum: int
+    maximum: int
+    unit: str = ""
+    none: str = ""
+
+    @property
+    def allowed(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        minus_one = f", or -1 for {self.none}" if self.none else ""
+        return f"a whole number{' of' + unit if unit else ''} from {self.minimum} to {self.maximum}{minus_one}"
+
+    def accepts(self, value: object) -> bool:
+        if type(value) is not int:  # True is an int to isinstance
+            return False
+        return self.minimum <= value <= self.maximum or (bool(self.none) and value == -1)
+
+    def parse(self, text: str) -> object:
+        return int(text)
+
+
+@frozen
+class Switch:
+    """True or false."""
+
+    @property
+    def allowed(self) -> str:
+        return "true or false"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, bool)
+
+    def parse(self, text: str) -> object:
+        try:
+            return _SWITCH[text.lower()]
+        except KeyError:
+            raise ValueError(text) from None
+
+
+class Text:
+    """Text of some form: the base of the kinds below."""
+
+    def parse(self, text: str) -> object:
+        return text
+
+
+@frozen
+class Folder(Text):
+    """The path of a directory."""
+
+    @property
+    def allowed(self) -> str:
+        return "the path of a directory"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and value != "" and "\0" not in value
+
+
+@frozen
+class Endpoint(Text):
+    """The description of a listening endpoint, as Twisted reads it; only its rough form is looked at here."""
+
+    example: str
+
+    @property
+    def allowed(self) -> str:
+        return f"the description of a Twisted server endpoint, such as {self.example!r}"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and _ENDPOINT.match(value) is not None
+
+
+@frozen
+class Address(Text):
+    """A host and a port."""
+
+    @property
+    def allowed(self) -> str:
+        return "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets: '[::1]:6667')"
+
+    def accepts(self, value: object) -> bool:
+        if not isinstance(value, str):
+            return False
+        try:
+            parse_address(value)
+        except ValueError:
+            return False
+        return True

@@ -1,0 +1,79 @@
+"""Settings of a partition's log; a topic may override each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from logd.config.kinds import Whole
+from logd.config.names import unknown
+from logd.config.setting import setting, settings_of
+
+DAY_MS = 24 * 60 * 60 * 1000
+#: A timer may not be longer: epoll takes its timeout in an int of milliseconds, which ends at 24.8 days.
+LONGEST_TIMER_MS = 7 * DAY_MS
+LONGEST_AGE_MS = 100 * 365 * DAY_MS
+LARGEST_BYTES = 1 << 50
+
+
+@attrs.frozen(kw_only=True)
+class LogSettings:
+    """How one partition's log rolls, flushes and forgets. Raises ConfigurationError for a value that is not allowed."""
+
+    segment_bytes: int = setting(
+        "segment.bytes",
+        Whole(1, LARGEST_BYTES, "bytes"),
+        1 << 30,
+        "A new segment is begun before an append when the last one is larger than this.",
+    )
+    segment_ms: int = setting(
+        "segment.ms",
+        Whole(1, LONGEST_AGE_MS, "milliseconds"),
+        7 * DAY_MS,
+        "A new segment is begun before an append when the last one is older than this.",
+    )
+    flush_messages: int = setting(
+        "flush.messages",
+        Whole(1, 1 << 40),
+        10_000,
+        "A partition is flushed to the disk when this many messages wait for it; only then do consumers see them.",
+    )
+    flush_ms: int = setting(
+        "flush.ms",
+        Whole(0, LONGEST_TIMER_MS, "milliseconds"),
+        1000,
+        "A partition is flushed to the disk when its oldest unflushed message has waited this long.",
+    )
+    retention_ms: int = setting(
+        "retention.ms",
+        Whole(0, LONGEST_AGE_MS, "milliseconds", none="keeping for ever"),
+        7 * DAY_MS,
+        "A closed segment is deleted when its newest message is older than this.",
+    )
+    retention_bytes: int = setting(
+        "retention.bytes",
+        Whole(0, LARGEST_BYTES, "bytes", none="no limit"),
+        -1,
+        "The oldest closed segments of a partition are deleted while it holds more than this.",
+    )
+    index_bytes: int = setting(
+        "index.bytes",
+        Whole(1, 1 << 30, "bytes"),
+        4096,
+        "The index keeps about one entry's position, with its time, in this many bytes of log.",
+    )
+    message_bytes: int = setting(
+        "message.bytes",
+        Whole(1, 1 << 30, "bytes"),
+        1_000_000,
+        "A message (or compressed wrapper) that is larger is refused.",
+    )
+
+    def overridden(self, overrides: Mapping[str, object]) -> LogSettings:
+        """These settings with some replaced, by their dotted names; raise ConfigurationError for a bad name or value."""
+        rows = {row.name: row for row in settings_of(LogSettings)}
+        for name in overrides:
+            if name not in rows:
+                raise unknown(name, rows)
+        return attrs.evolve(self, **{rows[name].field_name: value for name, value in overrides.items()})  # type: ignore[arg-type]  # the fields' validators check them

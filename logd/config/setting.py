@@ -1,0 +1,66 @@
+"""A setting: its dotted name, kind, default and meaning, kept on the field of the settings object that holds its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from logd.config.kinds import Kind
+from logd.errors import ConfigurationError
+
+_KEY = "logd.setting"
+
+
+@attrs.frozen
+class Setting:
+    """One row of the table that file, command line, validation and documentation all come from."""
+
+    name: str
+    kind: Kind
+    default: object
+    help: str
+    #: Whether a value has to be given.
+    required: bool = False
+    #: Whether the command line has an option of this name (every setting can be given by ``--set``).
+    option: bool = False
+
+    @property
+    def field_name(self) -> str:
+        """The name of the Python attribute."""
+        return self.name.replace(".", "_")
+
+    def check(self, value: object) -> None:
+        """Raise ConfigurationError, naming the key, the value and what is allowed, unless ``value`` is allowed."""
+        if value is None and self.default is None and not self.required:
+            return
+        if not self.kind.accepts(value):
+            raise self.refusal(value)
+
+    def parse(self, text: str) -> object:
+        """Read the value from a command line's text; raise ConfigurationError when it is none that is allowed."""
+        try:
+            value = self.kind.parse(text)
+        except ValueError:
+            raise self.refusal(text) from None
+        self.check(value)
+        return value
+
+    def refusal(self, value: object) -> ConfigurationError:
+        """The error for a value that is not allowed."""
+        return ConfigurationError(f"{self.name} = {value!r} is not allowed; allowed is {self.kind.allowed}")
+
+
+def setting(name: str, kind: Kind, default: object, help: str, *, option: bool = False, required: bool = False) -> Any:
+    """Return an attrs field that carries its Setting and checks its value by it."""
+    row = Setting(name=name, kind=kind, default=default, help=help, required=required, option=option)
+    return attrs.field(
+        default=attrs.NOTHING if required else default,
+        validator=lambda _instance, _attribute, value: row.check(value),
+        metadata={_KEY: row},
+    )
+
+
+def settings_of(cls: type[attrs.AttrsInstance]) -> tuple[Setting, ...]:
+    """The rows on a settings class, in the order of its fields."""
+    return tuple(field.metadata[_KEY] for field in attrs.fields(cls) if _KEY in field.metadata)

@@ -1,0 +1,91 @@
+"""Where settings come from: TOML files and command lines, merged in order, each error naming its source."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from logd.config.broker import BrokerSettings
+from logd.config.log import LogSettings
+from logd.config.names import unknown
+from logd.config.setting import Setting, settings_of
+from logd.errors import ConfigurationError
+
+_LOG_ROWS = {row.name: row for row in settings_of(LogSettings)}
+_BROKER_ROWS = {row.name: row for row in settings_of(BrokerSettings)}
+#: Every setting of a broker, by its dotted name.
+ROWS: dict[str, Setting] = {**_BROKER_ROWS, **_LOG_ROWS}
+
+
+@attrs.frozen
+class Source:
+    """Values by dotted names, and what to call the place that they come from (empty: say nothing)."""
+
+    origin: str
+    values: Mapping[str, object]
+
+
+def read_toml(path: str) -> Source:
+    """Read a settings file; nested tables and dotted keys are the same. Raises ConfigurationError (unreadable, no TOML)."""
+    try:
+        with open(path, "rb") as file:
+            tables = tomllib.load(file)
+    except OSError as error:
+        raise ConfigurationError(f"settings file {path!r} cannot be read: {os.strerror(error.errno or 0)}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"settings file {path!r} is not TOML: {error}") from error
+    return Source(path, _flattened(tables, ""))
+
+
+def _flattened(tables: Mapping[str, Any], prefix: str) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            values.update(_flattened(value, f"{prefix}{key}."))
+        else:
+            values[prefix + key] = value
+    return values
+
+
+def parse_value(name: str, text: str) -> object:
+    """Read one setting's value from text; raise ConfigurationError for an unknown name or a value not allowed."""
+    row = ROWS.get(name)
+    if row is None:
+        raise unknown(name, ROWS)
+    return row.parse(text)
+
+
+def parse_assignments(assignments: Iterable[str], origin: str = "--set") -> Source:
+    """Read ``key=value`` texts of a command line; the last of a key counts."""
+    values = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigurationError(f"{origin} {assignment!r} is not allowed; allowed is key=value")
+        values[name.strip()] = parse_value(name.strip(), text.strip())
+    return Source(origin, values)
+
+
+def broker_settings(*sources: Source) -> BrokerSettings:
+    """Merge sources over the defaults, a later one wins; raise ConfigurationError for what is unknown, bad or missing."""
+    merged: dict[str, object] = {}
+    for source in sources:
+        for name, value in source.values.items():
+            try:
+                row = ROWS.get(name)
+                if row is None:
+                    raise unknown(name, ROWS)
+                row.check(value)
+            except ConfigurationError as error:
+                raise (ConfigurationError(f"{source.origin}: {error}") if source.origin else error) from None
+            merged[name] = value
+    for row in _BROKER_ROWS.values():
+        if row.required and row.name not in merged:
+            raise ConfigurationError(f"{row.name} is missing; allowed is {row.kind.allowed}")
+    log: Any = {row.field_name: merged[row.name] for row in _LOG_ROWS.values() if row.name in merged}
+    broker: Any = {row.field_name: merged[row.name] for row in _BROKER_ROWS.values() if row.name in merged}
+    return BrokerSettings(**broker, log=LogSettings(**log))
