@@ -1,0 +1,213 @@
+"""A client's connection to one broker: requests out, each with a Deferred for its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import HostnameEndpoint, clientFromString
+from twisted.internet.interfaces import IPushProducer, IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
+from logd.protocol.client_conversation import ClientConversation
+
+#: Bytes asked of the kernel in one read: a consumer's chunks are large.
+READ_BYTES = 256 << 10
+
+
+def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 10.0) -> IStreamClientEndpoint:
+    """Return the endpoint of ``host:port``, of a (host, port) pair, or of a Twisted client endpoint string.
+
+    ``timeout`` is in seconds. Raises ConfigurationError when the text is none of these.
+    """
+    if isinstance(address, tuple):
+        return HostnameEndpoint(reactor, address[0], address[1], timeout=timeout)
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "=" not in address and (":" not in host or host.startswith("[")):
+        if not (host and 0 < int(port) < 65536):
+            raise ConfigurationError(f"broker address {address!r} is not HOST:PORT with a port from 1 to 65535")
+        return HostnameEndpoint(reactor, host.strip("[]"), int(port), timeout=timeout)
+    try:
+        endpoint: IStreamClientEndpoint = clientFromString(reactor, address)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigurationError(
+            f"broker address {address!r} is neither HOST:PORT nor a Twisted client endpoint string: {error}"
+        ) from error
+    return endpoint
+
+
+@implementer(IPushProducer)
+class BrokerConnection(Protocol):
+    """One connection; made by ``connect``. Closed for good once it is lost."""
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._conversation = ClientConversation(max_frame_bytes)
+        self._waiting: dict[Any, Deferred[Any]] = {}
+        self._watchers: list[Deferred[BaseException]] = []
+        self._writable_waiters: list[Deferred[None]] = []
+        self._lost: Failure | None = None
+        self.writable = True
+        self.address = "?"
+
+    @classmethod
+    def connect(
+        cls,
+        reactor: Any,
+        address: str | tuple[str, int] | IStreamClientEndpoint,
+        *,
+        timeout: float = 10.0,
+        max_frame_bytes: int = 128 << 20,
+    ) -> Deferred[BrokerConnection]:
+        """Connect; cancellable. Fails with BrokerUnavailable, naming the address and the reason.
+
+        ``timeout`` is in seconds; ``max_frame_bytes`` bounds an answer.
+        """
+        named = address if isinstance(address, str) else "{}:{}".format(*address) if isinstance(address, tuple) else "?"
+        endpoint = endpoint_for(reactor, address, timeout) if isinstance(address, (str, tuple)) else address
+
+        def failed(failure: Failure) -> Failure:
+            if failure.check(CancelledError):
+                return failure
+            return Failure(BrokerUnavailable(f"cannot connect to the broker at {named}: {failure.getErrorMessage()}"))
+
+        def connected(connection: BrokerConnection) -> BrokerConnection:
+            connection.address = named
+            return connection
+
+        factory: Factory = Factory.forProtocol(lambda: cls(max_frame_bytes))  # type: ignore[arg-type]
+        factory.noisy = False
+        connecting: Deferred[BrokerConnection] = endpoint.connect(factory)
+        return connecting.addCallbacks(connected, failed)
+
+    def request(self, request: Any) -> Deferred[Any]:
+        """Send a request; its Deferred fires with the response.
+
+        Fails with BrokerUnavailable when the connection is lost first. Cancelling stops the waiting, not the request.
+        """
+        if self._lost is not None:
+            return _failed(self._unavailable())
+        waiting: Deferred[Any] = Deferred(lambda _: self._waiting.pop(id(request), None))
+        self._waiting[id(request)] = waiting
+        self._write(self._conversation.send(request))
+        return waiting
+
+    def send_only(self, request: Any) -> None:
+        """Send a request that has no answer. Raises BrokerUnavailable when the connection is lost already."""
+        if self._lost is not None:
+            raise self._unavailable()
+        self._write(self._conversation.send(request))
+
+    def when_lost(self) -> Deferred[BaseException]:
+        """A Deferred that fires (not fails) with the reason when the connection is lost, or at once if it is."""
+        watcher: Deferred[BaseException] = Deferred()
+        if self._lost is not None:
+            watcher.callback(self._lost.value)
+        else:
+            self._watchers.append(watcher)
+        return watcher
+
+    def when_writable(self) -> Deferred[None]:
+        """A Deferred that fires when the transport takes more bytes without queueing them up."""
+        waiter: Deferred[None] = Deferred(lambda d: self._writable_waiters.remove(d))
+        if self._lost is not None:
+            waiter.errback(self._unavailable())
+        elif self.writable:
+            waiter.callback(None)
+        else:
+            self._writable_waiters.append(waiter)
+        return waiter
+
+    @property
+    def connected_now(self) -> bool:
+        """Whether requests can be sent."""
+        return self._lost is None
+
+    def close(self) -> Deferred[None]:
+        """Close once what was written has left; fires when the connection is gone."""
+        closed: Deferred[None] = Deferred()
+        self.when_lost().addCallback(lambda _: closed.callback(None))
+        if self._lost is None:
+            transport: Any = self.transport
+            transport.unregisterProducer()
+            transport.loseConnection()
+        return closed
+
+    def abort(self) -> None:
+        """Close at once; what was written may not arrive."""
+        if self._lost is None:
+            transport: Any = self.transport
+            transport.abortConnection()
+
+    # What Twisted calls.
+
+    def connectionMade(self) -> None:  # noqa: N802
+        transport: Any = self.transport
+        transport.bufferSize = READ_BYTES
+        if hasattr(transport, "setTcpNoDelay"):
+            transport.setTcpNoDelay(True)
+        transport.registerProducer(self, True)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        try:
+            answers = self._conversation.receive_data(data)
+        except LogdError as error:
+            self._end(Failure(error))
+            transport: Any = self.transport
+            transport.abortConnection()
+            return
+        for request, response in answers:
+            waiting = self._waiting.pop(id(request), None)
+            if waiting is not None:
+                waiting.callback(response)
+
+    def connectionLost(self, reason: Failure = None) -> None:  # type: ignore[assignment]  # noqa: N802
+        self._end(reason)
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        self.writable = False
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        self.writable = True
+        waiters, self._writable_waiters = self._writable_waiters, []
+        for waiter in waiters:
+            waiter.callback(None)
+
+    def stopProducing(self) -> None:  # noqa: N802
+        self.writable = False
+
+    # The inside.
+
+    def _write(self, data: bytes | Sequence[bytes]) -> None:
+        transport: Any = self.transport
+        if isinstance(data, bytes):
+            transport.write(data)
+        else:
+            transport.writeSequence(data)
+
+    def _unavailable(self) -> BrokerUnavailable:
+        reason = self._lost.getErrorMessage() if self._lost is not None else "not connected"
+        return BrokerUnavailable(f"the connection to the broker at {self.address} was lost: {reason}")
+
+    def _end(self, reason: Failure) -> None:
+        if self._lost is not None:
+            return
+        self._lost = reason
+        waiting, self._waiting = self._waiting, {}
+        for deferred in waiting.values():
+            deferred.errback(self._unavailable())
+        waiters, self._writable_waiters = self._writable_waiters, []
+        for waiter in waiters:
+            waiter.errback(self._unavailable())
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher.callback(reason.value)
+
+
+def _failed(error: Exception) -> Deferred[Any]:
+    deferred: Deferred[Any] = Deferred()
+    deferred.errback(error)
+    return deferred

@@ -1,0 +1,153 @@
+"""What is to leave on one connection, in order: bytes and file ranges, and word of when the peer does not take it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.interfaces import IPullProducer
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from logd.interfaces import IFileRange
+from logd.net.transfer import SendfileSender
+
+#: Below this a read and a write cost less than a sendfile of their own (measured: they meet between 20 and 32 KB).
+SMALL_RANGE_BYTES = 16 << 10
+#: Plain bytes given to the transport before asking to be told that they are gone.
+UNSENT_BYTES = 64 << 10
+
+
+@define(eq=False)
+class OutputQueue:
+    """The way out of one connection.
+
+    ``congested`` is true while bytes wait for the peer; ``on_empty`` is called each time when that ends.
+    ``on_failed`` is called when a promised range could not be sent: the connection has to be aborted.
+    """
+
+    _transport: Any
+    _sender: SendfileSender
+    _on_empty: Callable[[], None]
+    _on_failed: Callable[[Failure], None]
+    _queue: deque[bytes | IFileRange] = field(factory=deque, init=False)
+    _sending: IFileRange | None = field(default=None, init=False)
+    _unsent: int = field(default=0, init=False)
+    congested: bool = field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def send(self, pieces: Iterable[bytes | IFileRange]) -> None:
+        """Queue pieces. A range is closed here in the end, whatever happens."""
+        if self._closed:
+            for piece in pieces:
+                _close(piece)
+            return
+        if self.congested:
+            self._queue.extend(pieces)
+            return
+        together: list[bytes] = []
+        rest = iter(pieces)
+        for piece in rest:
+            if isinstance(piece, bytes):
+                together.append(piece)
+                self._unsent += len(piece)
+                continue
+            data = piece.file.read_cached(piece.position, piece.count) if piece.count <= SMALL_RANGE_BYTES else None
+            if data is not None and len(data) == piece.count:
+                piece.close()
+                together.append(data)
+                self._unsent += len(data)
+                continue
+            self._queue.append(piece)
+            self._queue.extend(rest)
+        if together:
+            self._transport.write(together[0] if len(together) == 1 else b"".join(together))
+        if self._queue:
+            self._work()
+        elif self._unsent > UNSENT_BYTES:
+            self._watch()
+
+    def close(self) -> None:
+        """Drop what is queued: the connection is gone."""
+        self._closed = True
+        queue, self._queue = self._queue, deque()
+        for piece in queue:
+            _close(piece)
+
+    def _work(self) -> None:
+        """Send what is queued, up to the next range that has to wait for the socket."""
+        self.congested = True
+        while self._queue:
+            piece = self._queue.popleft()
+            if isinstance(piece, bytes):
+                self._unsent += len(piece)
+                self._transport.write(piece)
+            else:
+                self._sending = piece
+                done = self._sender.begin_file_transfer(piece, self._transport)
+                done.addCallbacks(self._sent, self._failed)
+                return
+        if self._unsent > UNSENT_BYTES:
+            self._watch()
+        else:
+            self._emptied()
+
+    def _sent(self, _: None) -> None:
+        self._let_go()
+        self._unsent = 0
+        if not self._closed:
+            self._work()
+
+    def _failed(self, failure: Failure) -> None:
+        self._let_go()
+        if not self._closed:
+            self.close()
+            self._on_failed(failure)
+
+    def _let_go(self) -> None:
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.close()
+
+    def _watch(self) -> None:
+        self.congested = True
+        self._transport.registerProducer(_Drain(self._transport, self._drained), False)
+
+    def _drained(self) -> None:
+        self._unsent = 0
+        if not self._closed:
+            self._work()
+
+    def _emptied(self) -> None:
+        self.congested = False
+        self._on_empty()
+
+
+@implementer(IPullProducer)
+@define(eq=False)
+class _Drain:
+    """Produces nothing; learns when the transport's buffer has become empty."""
+
+    _transport: Any
+    _drained: Callable[[], None]
+    _calls: int = 0
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        # The first call comes from inside registerProducer, with the bytes still buffered.
+        self._calls += 1
+        if self._calls > 1:
+            self._transport.unregisterProducer()
+            self._drained()
+
+    def stopProducing(self) -> None:  # noqa: N802
+        self._calls = 0
+
+
+def _close(piece: bytes | IFileRange) -> None:
+    if not isinstance(piece, bytes):
+        piece.close()

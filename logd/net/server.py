@@ -1,0 +1,232 @@
+"""The broker's side of one connection: requests in, in order and bounded; answers out, in order and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.interfaces import Clock, IFileRange
+from logd.net.output import OutputQueue
+from logd.net.transfer import SendfileSender
+from logd.protocol.server_conversation import ServerConversation
+
+#: Bytes asked of the kernel in one read. Twisted's 64 KiB would mean four times the calls for a busy producer.
+READ_BYTES = 256 << 10
+#: Seconds that a peer which broke the protocol has for taking the answers to what it sent before.
+LINGER_SECONDS = 5.0
+
+
+class Session(Protocol):
+    """What the broker knows of one connection."""
+
+    def take(self, requests: Sequence[Any]) -> int:
+        """Take requests in order and return how many were taken.
+
+        Fewer than all means: hold the rest until ``Connection.proceed`` is called or an answer has left.
+        """
+        ...
+
+    def lost(self) -> None:
+        """The connection is gone: stop waiting on its behalf."""
+        ...
+
+
+class SessionOpener(Protocol):
+    """Makes the session of a new connection, or refuses it with None."""
+
+    def open_session(self, connection: Connection) -> Session | None: ...
+
+
+@frozen
+class ConnectionLimits:
+    """``frame_bytes``: the largest request; ``pending_answers``: requests of one connection answered but not yet sent."""
+
+    frame_bytes: int = 16 << 20
+    pending_answers: int = 100
+
+
+class Connection(TwistedProtocol):
+    """One client's connection."""
+
+    _log = Logger()
+
+    def __init__(self, opener: SessionOpener, sender: SendfileSender, clock: Clock, limits: ConnectionLimits) -> None:
+        self._opener = opener
+        self._sender = sender
+        self._clock = clock
+        self._limits = limits
+        self._conversation = ServerConversation(limits.frame_bytes)
+        self._backlog: Sequence[Any] = ()
+        self._holds: set[str] = set()
+        self._taking = False
+        self._reading = True
+        self._lost = False
+        self._closing = False
+        self.peer = "?"
+        self.session: Session | None = None
+
+    # What Twisted calls.
+
+    def connectionMade(self) -> None:  # noqa: N802
+        transport: Any = self.transport
+        self.peer = _peer_name(transport.getPeer())
+        transport.bufferSize = READ_BYTES
+        if hasattr(transport, "setTcpNoDelay"):
+            transport.setTcpNoDelay(True)
+        self._output = OutputQueue(transport, self._sender, self._emptied, self._transfer_failed)
+        self.session = self._opener.open_session(self)
+        if self.session is None:
+            self._lost = True
+            transport.abortConnection()
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        if self._lost or self._closing:
+            return
+        requests = self._conversation.receive_data(data)
+        # Reading is paused while there is a backlog, but a TLS transport may still hand over what it had decrypted.
+        self._backlog = [*self._backlog, *requests] if self._backlog else requests
+        self._drain()
+
+    def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
+        self._lost = True
+        self._backlog = ()
+        self._output.close()
+        session, self.session = self.session, None
+        if session is not None:
+            session.lost()
+
+    # What sessions call.
+
+    def answer(self, request: Any, pieces: list[bytes | IFileRange]) -> None:
+        """Answer ``request``. Ranges among the pieces are closed once sent; a lost connection only closes them."""
+        if self._lost:
+            for piece in pieces:
+                if not isinstance(piece, bytes):
+                    piece.close()
+            return
+        ready: Iterable[bytes | IFileRange] = self._conversation.answer(request, pieces)
+        self._output.send(ready)
+        if self._closing:
+            self._close_when_empty()
+        elif not self._taking and (self._backlog or not self._reading):
+            self._drain()
+
+    @property
+    def full(self) -> bool:
+        """Whether so many answers are under way that no further request should be taken."""
+        return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
+
+    def hold(self, reason: str) -> None:
+        """Read no further requests until ``proceed`` is called with the same reason."""
+        self._holds.add(reason)
+        self._set_reading()
+
+    def proceed(self, reason: str) -> None:
+        """End a hold; requests that were held back are taken."""
+        self._holds.discard(reason)
+        if not self._lost and not self._taking:
+            self._drain()
+
+    def close(self) -> None:
+        """Close once what is queued has left; a peer that does not take it in a few seconds is cut off."""
+        if self._closing or self._lost:
+            return
+        self._closing = True
+        self._backlog = ()
+        self._close_when_empty()
+        self._clock.callLater(LINGER_SECONDS, self._cut_off)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is owed to the peer."""
+        return self._lost or not (
+            self._conversation.unanswered or self._backlog or len(self._output) or self._output.congested
+        )
+
+    def abort(self) -> None:
+        """Close at once."""
+        if not self._lost:
+            transport: Any = self.transport
+            transport.abortConnection()
+
+    # The inside.
+
+    def _drain(self) -> None:
+        session = self.session
+        if session is None:
+            return
+        self._taking = True
+        try:
+            while self._backlog and not self._holds:
+                taken = session.take(self._backlog)
+                self._backlog = self._backlog[taken:]
+                if not taken or self.full:
+                    break
+        except Exception:
+            self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
+            self.abort()
+            return
+        finally:
+            self._taking = False
+        violation = self._conversation.violation
+        if violation is not None and not self._backlog and not self._closing:
+            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=str(violation))
+            self.close()
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        wanted = not (self._backlog or self._holds or self.full)
+        if wanted != self._reading and not self._lost:
+            self._reading = wanted
+            transport: Any = self.transport
+            if wanted:
+                transport.resumeProducing()
+            else:
+                transport.pauseProducing()
+
+    def _emptied(self) -> None:
+        if self._closing:
+            self._close_when_empty()
+        elif not self._taking:
+            self._drain()
+
+    def _close_when_empty(self) -> None:
+        if not (self._output.congested or len(self._output) or self._conversation.unanswered):
+            transport: Any = self.transport
+            transport.loseConnection()
+
+    def _cut_off(self) -> None:
+        if not self._lost:
+            self.abort()
+
+    def _transfer_failed(self, failure: Failure) -> None:
+        if not self._lost:
+            self._log.warn("cannot deliver to {peer}: {reason}", peer=self.peer, reason=str(failure.value))
+            self.abort()
+
+
+def _peer_name(address: Any) -> str:
+    host, port = getattr(address, "host", None), getattr(address, "port", None)
+    return f"{host}:{port}" if host is not None else str(address)
+
+
+@define(eq=False)
+class ConnectionFactory(Factory):
+    """Makes a Connection for each client that connects."""
+
+    noisy = False
+    _opener: SessionOpener
+    _sender: SendfileSender
+    _clock: Clock
+    _limits: ConnectionLimits = field(factory=ConnectionLimits)
+
+    def buildProtocol(self, addr: IAddress | None) -> Connection:  # noqa: N802
+        """See IProtocolFactory."""
+        return Connection(self._opener, self._sender, self._clock, self._limits)

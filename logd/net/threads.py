@@ -1,0 +1,54 @@
+"""Work that may wait for a disk, run on a small pool of its own and answered on the reactor's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from logd.interfaces import IThreads
+
+T = TypeVar("T")
+
+
+class ReactorThreads(Protocol):
+    """The one thing needed of a reactor here."""
+
+    def callFromThread(self, callable: Callable[..., object], *args: Any) -> None: ...  # noqa: N802, A002
+
+
+@implementer(IThreads)
+class DiskThreads:
+    """IThreads over a Twisted thread pool.
+
+    The reactor's own pool is not used: it also resolves names and runs whatever the application defers to it, and a
+    slow disk would starve both.
+    """
+
+    def __init__(self, reactor: ReactorThreads, count: int, name: str) -> None:
+        """``count`` is the number of threads; they are started by ``start`` and not before (twistd forks first)."""
+        self._reactor = reactor
+        self._pool = ThreadPool(0, count, name)
+
+    def start(self) -> None:
+        """Allow threads to be started."""
+        self._pool.start()
+
+    def stop(self) -> None:
+        """Wait for the works under way, then end the threads."""
+        self._pool.stop()
+
+    def run(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+        """See IThreads."""
+
+        def finished(success: bool, result: Any) -> None:
+            if success:
+                self._reactor.callFromThread(done, result, None)
+            else:
+                error = result.value if isinstance(result, Failure) else RuntimeError(repr(result))
+                self._reactor.callFromThread(done, None, error)
+
+        self._pool.callInThreadWithCallback(finished, work)

@@ -1,0 +1,204 @@
+"""A range of a file to a transport: by sendfile(2) where there is a plain socket, else read and written in pieces.
+
+Twisted has no sendfile. Its public interfaces are enough: the ``resumeProducing`` of a pull producer is called exactly
+when the transport's own buffer is empty, which is the moment when bytes put into the socket directly keep the order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer, ISSLTransport
+from zope.interface import implementer
+
+from logd.errors import LogdError
+from logd.interfaces import IFile, IFileRange, IThreads
+
+#: Bytes sent in one turn of the reactor, so that one reader of a large range does not hold up the others.
+TURN_BYTES = 1 << 20
+#: Bytes whose last page is looked for in the page cache before they are sent: about one read-ahead window.
+PIECE_BYTES = 128 << 10
+
+
+class TransferFailed(LogdError):
+    """A range could not be sent whole: the file is shorter than promised or unreadable, or the connection went away."""
+
+
+def can_sendfile(transport: Any) -> bool:
+    """Whether bytes may be put into the transport's socket directly: a plain stream socket, not TLS."""
+    return (
+        not ISSLTransport.providedBy(transport)
+        and not getattr(transport, "TLS", False)
+        and callable(getattr(transport, "fileno", None))
+        and callable(getattr(transport, "startWriting", None))
+    )
+
+
+class SendfileSender:
+    """Sends file ranges to consumers, in the manner of ``twisted.protocols.basic.FileSender``."""
+
+    def __init__(self, threads: IThreads) -> None:
+        """``threads`` is where pages are read that the page cache does not have."""
+        self._threads = threads
+
+    def begin_file_transfer(self, file_range: IFileRange, consumer: IConsumer) -> Deferred[None]:
+        """Register a producer with ``consumer`` that gives it the whole range, then unregister it.
+
+        The Deferred fires when the last byte is with the kernel (or in the consumer's buffer), and fails with
+        TransferFailed when that cannot be: a length was promised by then, so the connection has to be aborted.
+        The range is not closed here.
+        """
+        if can_sendfile(consumer) and file_range.file.fileno() >= 0:
+            by_sendfile = _BySendfile(file_range, consumer, self._threads)
+            consumer.registerProducer(by_sendfile, False)
+            return by_sendfile.done
+        by_writing = _ByWriting(file_range, consumer, self._threads)
+        consumer.registerProducer(by_writing, True)
+        by_writing.resumeProducing()
+        return by_writing.done
+
+
+@define(eq=False)
+class _Transfer:
+    """What both ways share: how far the range is sent, cold pages, and the end."""
+
+    _range: IFileRange
+    _consumer: Any
+    _threads: IThreads
+    done: Deferred[None] = field(factory=Deferred, init=False)
+    _position: int = field(init=False)
+    _left: int = field(init=False)
+    _file: IFile = field(init=False)
+    _warming: bool = field(default=False, init=False)
+    _over: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._position = self._range.position
+        self._left = self._range.count
+        self._file = self._range.file
+
+    def stopProducing(self) -> None:  # noqa: N802
+        """Called by the transport when the connection is lost."""
+        self._finish(TransferFailed("the connection was lost"))
+
+    def _finish(self, error: Exception | None = None) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._consumer.unregisterProducer()
+        if error is None:
+            self.done.callback(None)
+        else:
+            self.done.errback(error)
+
+    def _too_short(self) -> TransferFailed:
+        return TransferFailed(f"{self._file.path} is shorter than promised: nothing at byte {self._position}")
+
+    def _warm(self, then: Callable[[], None]) -> None:
+        """Read the next turn's bytes on another thread, for the page cache's sake alone, then call ``then``."""
+        file, position, end = self._file, self._position, self._position + min(self._left, TURN_BYTES)
+
+        def read() -> None:
+            at = position
+            while at < end and (got := len(file.read_at(at, min(PIECE_BYTES, end - at)))):
+                at += got
+
+        def warmed(_: None, error: BaseException | None) -> None:
+            self._warming = False
+            if error is not None:
+                self._finish(TransferFailed(f"cannot read {file.path}: {error}"))
+            elif not self._over:
+                then()
+
+        self._warming = True
+        self._threads.run(read, warmed)
+
+
+@implementer(IPullProducer)
+@define(eq=False)
+class _BySendfile(_Transfer):
+    #: Set by the first call, which comes from inside registerProducer while earlier bytes may still be buffered.
+    _registered: bool = field(default=False, init=False)
+    #: A range just read from the disk is sent without asking the cache again: under memory pressure its pages may be
+    #: gone by then, and asking for ever would deliver nothing.
+    _warmed_to: int = field(default=0, init=False)
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        if self._over or self._warming:
+            return
+        if not self._registered:
+            self._registered = True
+            self._consumer.startWriting()
+            return
+        try:
+            self._send_turn()
+        except OSError as error:
+            self._finish(TransferFailed(f"cannot send {self._file.path}: {error}"))
+        except TransferFailed as error:
+            self._finish(error)
+
+    def _send_turn(self) -> None:
+        socket, file = self._consumer.fileno(), self._file
+        turn = TURN_BYTES
+        while self._left and turn > 0:
+            wanted = min(self._left, PIECE_BYTES)
+            if self._position >= self._warmed_to and not file.is_cached(self._position, wanted):
+                self._warmed_to = self._position + min(self._left, TURN_BYTES)
+                self._warm(self._consumer.startWriting)
+                return
+            try:
+                sent = os.sendfile(socket, file.fileno(), self._position, wanted)
+            except (BlockingIOError, InterruptedError):
+                break
+            if sent == 0:
+                raise self._too_short()
+            self._position += sent
+            self._left -= sent
+            turn -= sent
+            if sent < wanted:
+                break
+        if self._left:
+            self._consumer.startWriting()
+        else:
+            self._finish()
+
+
+@implementer(IPushProducer)
+@define(eq=False)
+class _ByWriting(_Transfer):
+    _paused: bool = field(default=False, init=False)
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        self._paused = True
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        self._paused = False
+        while not (self._paused or self._over or self._warming):
+            try:
+                data = self._file.read_cached(self._position, min(self._left, PIECE_BYTES))
+            except OSError as error:
+                self._finish(TransferFailed(f"cannot read {self._file.path}: {error}"))
+                return
+            if data is None:
+                self._warm(self._write_warmed)
+                return
+            self._write(data)
+
+    def _write_warmed(self) -> None:
+        self._write(self._file.read_at(self._position, min(self._left, PIECE_BYTES)))
+        if not self._paused:
+            self.resumeProducing()
+
+    def _write(self, data: bytes) -> None:
+        if not data:
+            self._finish(self._too_short())
+            return
+        self._position += len(data)
+        self._left -= len(data)
+        self._consumer.write(data)
+        if not self._left:
+            self._finish()
