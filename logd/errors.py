@@ -1,4 +1,4 @@
-"""Words for what goes wrong: one exception class for each error code of the wire, and those that never leave a process."""
+"""Words for what goes wrong: one exception class for each error code of the wire, and some that stay in a process."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class MessageTooLarge(WireError):
 
 
 class PipelineBroken(WireError):
-    """An earlier set of this partition on this connection was refused: send again from that one, marked as a restart."""
+    """An earlier set of this partition on this connection was refused: send that one again, marked as a restart."""
 
     code = 105
     retriable = True

@@ -1,4 +1,4 @@
-"""A topic's name, and what is kept about it: the value at ``/brokers/topics/<topic>``, in the tree or in topics.json."""
+"""A topic's name, and what is kept about it: the value at ``/brokers/topics/<topic>`` or in topics.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def check_topic_name(name: str) -> str:
     """Return ``name`` if a topic may be called so, else raise InvalidTopic."""
     if not _NAME.match(name) or name in (".", ".."):
         raise InvalidTopic(
-            f"topic name {name[:210]!r} is not allowed: 1 to 200 of the characters A-Z a-z 0-9 . _ - and not '.' or '..'"
+            f"topic name {name[:210]!r} is not allowed: "
+            "1 to 200 of the characters A-Z a-z 0-9 . _ - but not '.' or '..'"
         )
     return name
 
@@ -47,7 +48,9 @@ class TopicEntry:
         try:
             return cls(
                 uuid=str(value["uuid"]),
-                partitions={int(number): tuple(int(b) for b in brokers) for number, brokers in value["partitions"].items()},
+                partitions={
+                    int(number): tuple(int(b) for b in brokers) for number, brokers in value["partitions"].items()
+                },
                 settings={str(key): int(setting) for key, setting in value.get("settings", {}).items()},
             )
         except (KeyError, TypeError, AttributeError) as error:

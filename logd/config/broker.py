@@ -106,7 +106,7 @@ class BrokerSettings:
         "checkpoint.ms",
         Whole(1, LONGEST_TIMER_MS, "milliseconds"),
         60_000,
-        "How often it is written down up to where each log is flushed and sound: what lies behind is scanned after a crash.",
+        "How often it is written down up to where each log is sound; only what lies behind is scanned after a crash.",
     )
     stop_ms: int = setting(
         "stop.ms",
@@ -120,7 +120,7 @@ class BrokerSettings:
         self._check_message_fits(self.log)
 
     def log_settings(self, overrides: Mapping[str, object]) -> LogSettings:
-        """The settings of a topic's logs; raise ConfigurationError for an override that is not allowed on this broker."""
+        """The settings of a topic's logs; raise ConfigurationError for an override that is not allowed here."""
         settings = self.log.overridden(overrides)
         self._check_message_fits(settings)
         return settings

@@ -71,7 +71,7 @@ class LogSettings:
     )
 
     def overridden(self, overrides: Mapping[str, object]) -> LogSettings:
-        """These settings with some replaced, by their dotted names; raise ConfigurationError for a bad name or value."""
+        """These settings with some replaced, by dotted names; raise ConfigurationError for a bad name or value."""
         rows = {row.name: row for row in settings_of(LogSettings)}
         for name in overrides:
             if name not in rows:

@@ -1,4 +1,4 @@
-"""The page docs/configuration.md, written from the table of settings: ``python -m logd.config.reference > docs/configuration.md``."""
+"""The page docs/configuration.md, written from the table of settings by ``python -m logd.config.reference``."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ms = 86400000
 bytes = 10000000000
 ```
 
-A key that is unknown or a value that is not allowed stops the broker before it touches anything; the error names the key,
-the value and what is allowed. Relative paths are relative to the working directory.
+A key that is unknown or a value that is not allowed stops the broker before it touches anything; the error names the
+key, the value and what is allowed. Relative paths are relative to the working directory.
 """
 
 _LOGS = """
@@ -46,8 +46,8 @@ These are the defaults for every topic. A topic may have its own, given when it 
 _LIMITS = """
 ## What must fit together
 
-`message.bytes` must be smaller than `frame.bytes` by at least 1024 bytes, the room for what stands around a message in a
-request, and than `fetch.max.bytes` by at least 4, so that every message can be fetched.
+`message.bytes` must be smaller than `frame.bytes` by at least 1024 bytes, the room for what stands around a message in
+a request, and than `fetch.max.bytes` by at least 4, so that every message can be fetched.
 """
 
 
@@ -60,7 +60,9 @@ def _shown(row: Setting) -> str:
 
 
 def _table(cls: type[attrs.AttrsInstance]) -> str:
-    rows = "".join(f"| `{row.name}` | {_shown(row)} | {row.help} | {row.kind.allowed} |\n" for row in settings_of(cls))
+    rows = "".join(
+        f"| `{row.name}` | {_shown(row)} | {row.meaning} | {row.kind.allowed} |\n" for row in settings_of(cls)
+    )
     return f"\n| setting | default | meaning | allowed |\n|---|---|---|---|\n{rows}"
 
 

@@ -1,4 +1,4 @@
-"""A setting: its dotted name, kind, default and meaning, kept on the field of the settings object that holds its value."""
+"""A setting: its dotted name, kind, default and meaning, kept on the field that holds its value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Setting:
     name: str
     kind: Kind
     default: object
-    help: str
+    meaning: str
     #: Whether a value has to be given.
     required: bool = False
     #: Whether the command line has an option of this name (every setting can be given by ``--set``).
@@ -51,9 +51,11 @@ class Setting:
         return ConfigurationError(f"{self.name} = {value!r} is not allowed; allowed is {self.kind.allowed}")
 
 
-def setting(name: str, kind: Kind, default: object, help: str, *, option: bool = False, required: bool = False) -> Any:
+def setting(
+    name: str, kind: Kind, default: object, meaning: str, *, option: bool = False, required: bool = False
+) -> Any:
     """Return an attrs field that carries its Setting and checks its value by it."""
-    row = Setting(name=name, kind=kind, default=default, help=help, required=required, option=option)
+    row = Setting(name=name, kind=kind, default=default, meaning=meaning, required=required, option=option)
     return attrs.field(
         default=attrs.NOTHING if required else default,
         validator=lambda _instance, _attribute, value: row.check(value),

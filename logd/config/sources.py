@@ -30,7 +30,7 @@ class Source:
 
 
 def read_toml(path: str) -> Source:
-    """Read a settings file; nested tables and dotted keys are the same. Raises ConfigurationError (unreadable, no TOML)."""
+    """Read a settings file, where nested tables are dotted names; raise ConfigurationError (unreadable, no TOML)."""
     try:
         with open(path, "rb") as file:
             tables = tomllib.load(file)
@@ -71,7 +71,7 @@ def parse_assignments(assignments: Iterable[str], origin: str = "--set") -> Sour
 
 
 def broker_settings(*sources: Source) -> BrokerSettings:
-    """Merge sources over the defaults, a later one wins; raise ConfigurationError for what is unknown, bad or missing."""
+    """Merge sources over the defaults, a later one wins; raise ConfigurationError (unknown, bad or missing)."""
     merged: dict[str, object] = {}
     for source in sources:
         for name, value in source.values.items():

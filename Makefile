@@ -1,0 +1,44 @@
+# Every target but clean and help makes what it needs first: a virtual environment in .venv with the project in it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test lint bench docs clean
+.DEFAULT_GOAL := help
+
+help:  ## Say what there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+# Installed again only when the metadata has changed. Wheels alone: a package that would need a compiler fails here, early.
+$(STAMP): setup.cfg pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[test]'
+	touch $@
+
+demo: $(STAMP)  ## Start a broker, collect real logs, read them back in another process, prove that they are the same
+	$(BIN)/python -m demo
+
+test: lint  ## Lint, types, layering and the whole suite by trial under coverage
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m twisted.trial tests
+	$(BIN)/python -m coverage report
+
+lint: $(STAMP)  ## ruff (rules and format) and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+
+bench: $(STAMP)  ## Measure produce, consume and latency against the limits of this machine
+	$(BIN)/logd bench produce
+	$(BIN)/logd bench consume
+	$(BIN)/logd bench latency
+
+docs: $(STAMP)  ## Write the generated pages anew
+	$(BIN)/python -m logd.config.reference > docs/configuration.md
+
+clean:  ## Remove everything that the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage _trial_temp* build dist *.egg-info .demo
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f twisted/plugins/dropin.cache

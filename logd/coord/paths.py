@@ -1,0 +1,78 @@
+"""Paths of the coordination tree: where brokers, topics, consumer groups and their positions are written down.
+
+::
+
+    /brokers/ids/<id>                                ephemeral: host, port, instance uuid, what is stored there
+    /brokers/topics/<topic>                          uuid, the brokers of each partition, the topic's settings
+    /brokers/topics/<topic>/partitions/<p>/state     leader, leader epoch, in-sync replicas
+    /controller                                      ephemeral: the broker that assigns leaders
+    /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
+    /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
+    /consumers/<group>/offsets/<topic>/<partition>   position of the next message to consume, as decimal text
+
+Values are UTF-8 JSON but for the last two, which are plain text. A name that would leave its place in the tree raises
+ValueError.
+"""
+
+from __future__ import annotations
+
+BROKER_IDS = "/brokers/ids"
+BROKER_TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONSUMERS = "/consumers"
+
+
+def broker(broker_id: int) -> str:
+    """The node of a live broker."""
+    return f"{BROKER_IDS}/{broker_id:d}"
+
+
+def topic(name: str) -> str:
+    """The node of a topic's entry."""
+    return f"{BROKER_TOPICS}/{_segment(name)}"
+
+
+def partition_state(name: str, partition: int) -> str:
+    """The node that says who leads a partition."""
+    return f"{topic(name)}/partitions/{partition:d}/state"
+
+
+def group(name: str) -> str:
+    """The node under which everything of a consumer group is."""
+    return f"{CONSUMERS}/{_segment(name)}"
+
+
+def group_consumers(name: str) -> str:
+    """The parent of the group's live consumers."""
+    return f"{group(name)}/ids"
+
+
+def group_consumer(name: str, consumer: str) -> str:
+    """The node of one live consumer of a group."""
+    return f"{group_consumers(name)}/{_segment(consumer)}"
+
+
+def group_owners(name: str, topic_name: str) -> str:
+    """The parent of the owners of a topic's partitions."""
+    return f"{group(name)}/owners/{_segment(topic_name)}"
+
+
+def group_owner(name: str, topic_name: str, partition: int) -> str:
+    """The node that names the stream which owns a partition."""
+    return f"{group_owners(name, topic_name)}/{partition:d}"
+
+
+def group_offsets(name: str, topic_name: str) -> str:
+    """The parent of a group's positions in a topic."""
+    return f"{group(name)}/offsets/{_segment(topic_name)}"
+
+
+def group_offset(name: str, topic_name: str, partition: int) -> str:
+    """The node with a group's position in a partition."""
+    return f"{group_offsets(name, topic_name)}/{partition:d}"
+
+
+def _segment(name: str) -> str:
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise ValueError(f"{name!r} cannot be a node's name: one or more characters but '/', and not '.' or '..'")
+    return name
