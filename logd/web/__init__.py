@@ -1,0 +1,1 @@
+"""Pages over HTTP for who watches a broker: its health and its figures."""

@@ -1,0 +1,41 @@
+"""Tests of the coordination tree's paths."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord import paths
+
+
+class PathsTests(SynchronousTestCase):
+    """Each path is the one that other programs know."""
+
+    def test_paths(self) -> None:
+        """Every path of the tree, written out."""
+        for path, expected in (
+            (paths.broker(3), "/brokers/ids/3"),
+            (paths.topic("clicks"), "/brokers/topics/clicks"),
+            (paths.partition_state("clicks", 7), "/brokers/topics/clicks/partitions/7/state"),
+            (paths.CONTROLLER, "/controller"),
+            (paths.group_consumers("g"), "/consumers/g/ids"),
+            (paths.group_consumer("g", "host-1"), "/consumers/g/ids/host-1"),
+            (paths.group_owner("g", "clicks", 0), "/consumers/g/owners/clicks/0"),
+            (paths.group_offset("g", "clicks", 12), "/consumers/g/offsets/clicks/12"),
+        ):
+            self.assertEqual(path, expected)
+
+    def test_parents(self) -> None:
+        """What is listed is the parent of what is in it."""
+        self.assertEqual(paths.group_owner("g", "t", 1), paths.group_owners("g", "t") + "/1")
+        self.assertEqual(paths.group_offset("g", "t", 1), paths.group_offsets("g", "t") + "/1")
+        self.assertTrue(paths.group_consumers("g").startswith(paths.group("g") + "/"))
+
+    def test_names_stay_in_place(self) -> None:
+        """A name that would lead elsewhere in the tree is refused."""
+        for name in ("", ".", "..", "a/b", "/", "a\0"):
+            with self.assertRaises(ValueError):
+                paths.group(name)
+            with self.assertRaises(ValueError):
+                paths.group_consumer("g", name)
+            with self.assertRaises(ValueError):
+                paths.topic(name)

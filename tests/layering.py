@@ -1,0 +1,224 @@
+"""Checks who may import whom: reads a tree's sources by ast and says where the floors of ARCHITECTURE.md are left."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+LONGEST_FILE = 400
+
+
+@frozen
+class Room:
+    """Modules that belong together; those under ``prefixes`` see floors below ``floor``, one another and ``beside``."""
+
+    name: str
+    floor: int
+    prefixes: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    #: Modules from outside the project that must not be imported (with everything below them).
+    forbidden: tuple[str, ...] = ()
+    #: When given, the only modules from outside the project and the standard library.
+    allowed: tuple[str, ...] | None = None
+    #: Modules that may import what is forbidden to the rest.
+    exempt: tuple[str, ...] = ()
+    #: Builtin functions that must not be called.
+    forbidden_calls: tuple[str, ...] = ()
+
+
+_NO_IO = (
+    *("asyncio", "concurrent", "fcntl", "glob", "io", "logging", "mmap", "multiprocessing", "os", "pathlib", "select"),
+    *("selectors", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time", "twisted", "_thread"),
+)
+
+ROOMS = (
+    Room(
+        "words",
+        0,
+        ("logd.errors", "logd.interfaces", "logd.config", "logd.topic"),
+        forbidden=("twisted",),
+        allowed=("attrs", "zope.interface"),
+    ),
+    Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
+    Room(
+        "log",
+        2,
+        ("logd.log",),
+        forbidden=_NO_IO,
+        exempt=("logd.log.files",),
+        forbidden_calls=("open", "print", "input"),
+    ),
+    Room("coord", 2, ("logd.coord",)),
+    Room("net", 3, ("logd.net",)),
+    Room("broker", 4, ("logd.broker",)),
+    Room("client", 4, ("logd.client",)),
+    Room("web", 5, ("logd.web",)),
+    Room("tap", 5, ("logd.tap",), beside=("logd.web",)),
+    Room("plugins", 5, ("twisted.plugins",)),
+    Room("cli", 5, ("logd.cli",)),
+    Room("spark", 5, ("logd.spark",)),
+)
+
+#: The package itself: what it re-exports is for users; inside, a name is imported from where it lives.
+FACE = "logd"
+FACE_NAMES = ("__version__",)
+
+
+@frozen
+class Module:
+    """One source file: its dotted name, text and whether it is a package's ``__init__.py``."""
+
+    name: str
+    text: str
+    is_package: bool = False
+
+
+@frozen
+class Import:
+    """One imported module (or a name that may be one), and whether it happens when the module is loaded."""
+
+    target: str
+    line: int
+    at_top: bool
+
+
+def read_tree(root: Path) -> list[Module]:
+    """The project's modules under ``root``; the folder ``spark`` is what is imported as ``logd.spark``."""
+    modules = []
+    for folder, prefix in (("logd", ""), ("spark", "logd."), ("twisted", "")):
+        for where, subfolders, names in os.walk(root / folder):  # does not follow the symlink logd/spark
+            subfolders[:] = sorted(set(subfolders) - {"__pycache__"})
+            for name in sorted(names):
+                if name.endswith(".py"):
+                    parts = (Path(where) / name).relative_to(root).with_suffix("").parts
+                    is_package = parts[-1] == "__init__"
+                    dotted = prefix + ".".join(parts[:-1] if is_package else parts)
+                    modules.append(Module(dotted, (Path(where) / name).read_text(encoding="utf-8"), is_package))
+    return modules
+
+
+def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[str]:
+    """Everything that breaks a rule, one sentence each; empty when all is well."""
+    known = {module.name: module for module in modules}
+    imports = {module.name: list(imports_of(module, known)) for module in known.values()}
+    found = []
+    for name, module in known.items():
+        if module.text.count("\n") > LONGEST_FILE:
+            found.append(f"{name} has more than {LONGEST_FILE} lines")
+        if name == FACE:
+            continue
+        room = _room_of(name, rooms)
+        if room is None:
+            found.append(f"{name} belongs to no room")
+            continue
+        for each in imports[name]:
+            found.extend(f"{name}:{each.line} {problem}" for problem in _import_problems(module, room, each, rooms))
+        found.extend(f"{name}:{line} {problem}" for line, problem in _call_problems(module, room))
+    found.extend(_circles({name: {each.target for each in imports[name]} & set(known) for name in known}, rooms))
+    found.extend(_kazoo_problems(imports))
+    return found
+
+
+def imports_of(module: Module, known: Mapping[str, object]) -> Iterator[Import]:
+    """Every import in the module, also those inside functions; ``from a import b`` means a.b where that is a module."""
+    tree = ast.parse(module.text)
+    inner = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(outer)
+    }
+    for node in ast.walk(tree):
+        at_top = id(node) not in inner
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, at_top)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node)
+            for alias in node.names:
+                joined = f"{base}.{alias.name}"
+                inside = base.split(".")[0] in ("logd", "spark") and joined not in known and base != FACE
+                yield Import(base if inside else joined, node.lineno, at_top)
+
+
+def _absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.name.split(".")
+    parts = parts[: len(parts) - node.level + (1 if module.is_package else 0)]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def _room_of(name: str, rooms: Iterable[Room]) -> Room | None:
+    return next((room for room in rooms if _under(name, room.prefixes)), None)
+
+
+def _under(name: str, prefixes: Iterable[str]) -> bool:
+    return any(name == prefix or name.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def _import_problems(module: Module, room: Room, each: Import, rooms: Iterable[Room]) -> Iterator[str]:
+    target = each.target
+    if target in (FACE, *(f"{FACE}.{name}" for name in FACE_NAMES)):
+        if target == FACE:
+            yield "imports the package itself: name the module"
+    elif _under(target, ("logd", "spark")):
+        other = _room_of(target, rooms)
+        if other is None:
+            yield f"imports {target}, which belongs to no room: import a name from where it lives"
+        elif other is not room and other.floor >= room.floor and not _under(target, room.beside):
+            yield f"(room {room.name}, floor {room.floor}) imports {target} of room {other.name}, floor {other.floor}"
+    elif module.name not in room.exempt:
+        if _under(target, room.forbidden) and not _under(target, ("os.path", "io.BytesIO")):
+            yield f"(room {room.name}) imports {target}"
+        elif room.allowed is not None and not _under(target, room.allowed) and not _is_standard(target):
+            yield f"(room {room.name}) imports {target}, which is neither standard nor {' or '.join(room.allowed)}"
+    if each.at_top and _under(target, ("twisted.internet.reactor",)):
+        yield "imports the reactor at its top: take it as an argument"
+
+
+def _is_standard(target: str) -> bool:
+    return target.split(".")[0] in sys.stdlib_module_names
+
+
+def _call_problems(module: Module, room: Room) -> Iterator[tuple[int, str]]:
+    if module.name in room.exempt:
+        return
+    for node in ast.walk(ast.parse(module.text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in room.forbidden_calls:
+                yield node.lineno, f"(room {room.name}) calls {node.func.id}()"
+            elif node.func.id in ("import_module", "__import__"):
+                yield node.lineno, f"calls {node.func.id}(), which hides an import"
+
+
+def _kazoo_problems(imports: Mapping[str, list[Import]]) -> Iterator[str]:
+    users = sorted(name for name, each in imports.items() if any(_under(i.target, ("kazoo",)) for i in each))
+    for name in users:
+        if not _under(name, ("logd.coord",)):
+            yield f"{name} imports kazoo, which only a module of logd.coord may know"
+    if len(users) > 1:
+        yield f"more than one module imports kazoo: {', '.join(users)}"
+
+
+def _circles(graph: Mapping[str, set[str]], rooms: Iterable[Room]) -> Iterator[str]:
+    """Circles inside a room (between rooms the floors exclude them), each reported once."""
+    finished: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> Iterator[str]:
+        if name in path:
+            yield "circle: " + " -> ".join([*path[path.index(name) :], name])
+        elif name not in finished:
+            for target in sorted(graph[name]):
+                if _room_of(target, rooms) is _room_of(name, rooms):
+                    yield from walk(target, [*path, name])
+            finished.add(name)
+
+    for name in sorted(graph):
+        if name != FACE:
+            yield from walk(name, [])
