@@ -1,0 +1,105 @@
+"""Compression of whole message sets: gzip, snappy in xerial framing, zstd; what is read is bounded before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+import cramjam
+
+from logd.errors import CorruptMessage
+
+#: Codec names and the number of each in a wrapper's attributes. zstd is an addition of logd.
+CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "zstd": 3}
+CODEC_NAMES = {number: name for name, number in CODEC_NUMBERS.items()}
+
+_XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_HEAD = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024  # what SnappyOutputStream writes
+_LENGTH = Struct(">i")
+_LITTLE_LENGTH = Struct("<I")
+_GROWTH = 8
+
+
+def compress(codec: str, data: bytes) -> bytes:
+    """Return ``data`` compressed; raise ValueError for a codec that is not gzip, snappy or zstd."""
+    if codec == "gzip":
+        return bytes(cramjam.gzip.compress(data))
+    if codec == "zstd":
+        return bytes(cramjam.zstd.compress(data, level=3))
+    if codec == "snappy":
+        pieces = [_XERIAL_HEAD]
+        for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
+            pieces += (_LENGTH.pack(len(block)), block)
+        return b"".join(pieces)
+    raise ValueError(f"compression {codec!r} is not known: none, gzip, snappy or zstd")
+
+
+def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
+    """Return what was compressed, at most ``max_bytes`` of it.
+
+    Raises CorruptMessage when ``data`` is not of that codec, is cut short, or would become larger. No more than
+    ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its headers claim.
+    """
+    if codec == "gzip":
+        # A gzip file ends with its size modulo 2**32: a good first guess where it is true.
+        claimed = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0] if len(data) >= 4 else 0
+        return _into_bounded(cramjam.gzip.decompress_into, codec, data, claimed, max_bytes)
+    if codec == "zstd":
+        return _into_bounded(cramjam.zstd.decompress_into, codec, data, 8 * len(data), max_bytes)
+    if codec == "snappy":
+        if data.startswith(_XERIAL_MAGIC):
+            return _xerial(data, max_bytes)
+        return _snappy_block(data, max_bytes)
+    raise ValueError(f"compression {codec!r} is not known: gzip, snappy or zstd")
+
+
+def _into_bounded(
+    decompress_into: Callable[[bytes, bytearray], int], codec: str, data: bytes, guess: int, max_bytes: int
+) -> bytes:
+    """Decompress into a buffer of the size guessed, then into larger ones up to the bound: all tries together cost
+    less than a seventh more than the last, and a bomb meets the end of its buffer."""
+    if not data:
+        raise CorruptMessage(f"{codec} data of no bytes")
+    size = min(max(guess, 1024), max_bytes)
+    while True:
+        buffer = bytearray(size)
+        try:
+            count = decompress_into(data, buffer)
+        except cramjam.DecompressionError as error:
+            if size >= max_bytes:
+                raise CorruptMessage(f"{codec} data is damaged or larger than {max_bytes} bytes: {error}") from None
+            size = min(size * _GROWTH, max_bytes)
+        else:
+            return bytes(memoryview(buffer)[:count])
+
+
+def _xerial(data: bytes, max_bytes: int) -> bytes:
+    """Read the framing of Java's SnappyOutputStream: a head of 16 bytes, then blocks behind their lengths."""
+    at = len(_XERIAL_HEAD)
+    if len(data) < at:
+        raise CorruptMessage("snappy data is cut short in its head")
+    pieces = []
+    left = max_bytes
+    while at < len(data):
+        length = _LENGTH.unpack_from(data, at)[0] if len(data) - at >= 4 else -1
+        at += 4
+        if length < 0 or length > len(data) - at:
+            raise CorruptMessage("snappy data is cut short, or a block's length does not hold")
+        piece = _snappy_block(data[at : at + length], left)
+        pieces.append(piece)
+        left -= len(piece)
+        at += length
+    return b"".join(pieces)
+
+
+def _snappy_block(data: bytes, max_bytes: int) -> bytes:
+    """Decompress one raw block, which begins with its true size: one that claims too much is refused unread."""
+    try:
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > max_bytes:
+            raise CorruptMessage(f"snappy data would become {size} bytes, {max_bytes} are allowed")
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except cramjam.DecompressionError as error:
+        raise CorruptMessage(f"snappy data is damaged: {error}") from None

@@ -1,0 +1,364 @@
+"""The three loops over messages: encode a set, check a set, decode a set, so that a compiled twin can stand in.
+
+    entry    := int32 N | N bytes of message
+    magic 0  := 00 | uint32 crc | payload
+    magic 1  := 01 | uint8 attributes | uint32 crc | payload
+    magic 2  := 02 | uint32 crc | uint8 attributes | int64 timestamp | int32 key_length | key | headers | value
+    gap      := 7f | uint32 crc of the four bytes of N | N - 5 bytes that mean nothing
+
+Magic 0 and 2 have their checksum in the same place and over the same range, all that follows it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import repeat
+from struct import Struct
+from typing import NamedTuple, NoReturn
+
+from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge
+from logd.protocol.checksums import crc32
+from logd.protocol.gap import GAP_HEAD_BYTES, GAP_MAGIC, gap_length
+from logd.protocol.headers import Headers, decode_headers, encode_headers
+from logd.protocol.message import Message
+from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC, open_wrapper, wrapper_positions
+
+_HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0 and 2
+_WRAPPER_HEAD = Struct(">iBBI")
+_KEYED_HEAD = Struct(">Bqi")  # attributes, timestamp, key length: what follows the crc of magic 2
+_LENGTH = Struct(">i")
+
+_HEAD_BYTES = _HEAD.size
+_KEY_AT = _HEAD_BYTES + _KEYED_HEAD.size  # where the key of a magic-2 entry begins
+#: The least N of each magic.
+_MINIMUM = {0: 5, 1: 6, 2: 19, GAP_MAGIC: 5}
+_KEYED_MAGIC = 2
+_KEYED_MINIMUM = _MINIMUM[_KEYED_MAGIC]
+_NO_VALUE = 0x08
+
+#: The most that one wrapper may become, unless a caller says otherwise: four frames of the default size.
+DEFAULT_MAX_DECOMPRESSED = 64 << 20
+
+
+class Decoded(NamedTuple):
+    """What one call of decode_set made of its bytes."""
+
+    #: In order, each with its place. Those before an error are here too.
+    messages: list[Message]
+    #: The log position after the last entry used: a boundary. Where the bytes end inside a gap, it is the gap's end.
+    position: int
+    #: The index in the data after the last entry used: begin the next call there.
+    consumed: int
+    #: How many gaps were skipped, and the bytes that they fill.
+    gaps: int
+    gap_bytes: int
+    #: What is wrong with the entry at ``position``, None if nothing is.
+    error: CorruptMessage | None
+    #: Where that entry would end by its own length if it lies within the data, else -1. Nothing vouches for it.
+    error_end: int
+    #: The whole size of the entry that is cut off by the end of the data, its prefix included; 0 if there is none, or
+    #: its length is not known.
+    needed: int
+
+
+def encode_set(messages: Iterable[Message]) -> bytes:
+    """Return the messages as a message set: plain payloads as magic 0, a key, a time or a header makes magic 2."""
+    pieces: list[bytes] = []
+    append = pieces.append
+    pack = _HEAD.pack
+    crc = crc32
+    for message in messages:
+        payload = message.payload
+        if message.key is None and message.timestamp is None and not message.headers and payload is not None:
+            append(pack(len(payload) + 5, 0, crc(payload)))
+            append(payload)
+        else:
+            append(_encode_keyed(message))
+    return b"".join(pieces)
+
+
+def _encode_keyed(message: Message) -> bytes:
+    """Return one magic-2 entry."""
+    payload, key, timestamp, headers = message[:4]
+    body = b"".join(
+        (
+            _KEYED_HEAD.pack(
+                _NO_VALUE if payload is None else 0,
+                -1 if timestamp is None else timestamp,
+                -1 if key is None else len(key),
+            ),
+            key or b"",
+            encode_headers(headers),
+            payload or b"",
+        )
+    )
+    return _HEAD.pack(len(body) + 5, _KEYED_MAGIC, crc32(body)) + body
+
+
+def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, int]:
+    """Check every entry of a set that a producer sent; return (entries, newest timestamp in ms or -1).
+
+    A wrapper's outer checksum is checked and it counts as one. Raises InvalidMessage for an empty set, a gap, a
+    checksum, length, magic or field that does not hold, and bytes left over; MessageTooLarge for an entry with more
+    than ``max_message_bytes`` behind its checksum (magic 0 and 1: its payload, as Kafka 0.7.2).
+    """
+    end = len(data)
+    last = end - _HEAD_BYTES
+    limit = max_message_bytes + 5
+    at = 0
+    count = 0
+    newest = -1
+    unpack = _HEAD.unpack_from
+    crc = crc32
+    while at <= last:
+        length, magic, checksum = unpack(data, at)
+        stop = at + 4 + length
+        # A magic-0 entry that is cut off by the end passes here only if its checksum holds by chance: then ``at`` ends
+        # up behind ``end``, which is refused below.
+        if not magic:
+            if not 5 <= length <= limit or crc(data[at + 9 : stop]) != checksum:
+                _refuse(data, at, max_message_bytes)
+        elif magic == _KEYED_MAGIC:
+            if not _KEYED_MINIMUM <= length <= limit or stop > end or crc(data[at + 9 : stop]) != checksum:
+                _refuse(data, at, max_message_bytes)
+            timestamp = _check_keyed(data, at, stop)
+            if timestamp > newest:
+                newest = timestamp
+        elif (
+            magic != WRAPPER_MAGIC
+            or not 6 <= length <= limit + 1
+            or stop > end
+            or crc(data[at + 10 : stop]) != _WRAPPER_HEAD.unpack_from(data, at)[3]
+        ):
+            _refuse(data, at, max_message_bytes)
+        count += 1
+        at = stop
+    if at != end or not count:
+        _refuse(data, at, max_message_bytes)
+    return count, newest
+
+
+def _check_keyed(data: bytes | memoryview, at: int, stop: int) -> int:
+    """Check the fields of a magic-2 entry whose checksum holds; return its timestamp (ms, -1 for none)."""
+    try:
+        return _keyed_fields(data, at, stop)[1]
+    except ValueError as error:
+        raise InvalidMessage(f"entry at byte {at} of the set: {error}") from None
+
+
+def _keyed_fields(data: bytes | memoryview, at: int, stop: int) -> tuple[int, int, int, Headers, int]:
+    """Return (attributes, timestamp, key length, headers, index of the value) of a magic-2 entry; raise ValueError."""
+    attributes, timestamp, key_length = _KEYED_HEAD.unpack_from(data, at + _HEAD_BYTES)
+    if attributes not in (0, _NO_VALUE) or timestamp < -1:
+        raise ValueError(f"attributes {attributes:#04x} or timestamp {timestamp} is out of range")
+    value_at = at + _KEY_AT
+    if key_length > 0:
+        value_at += key_length
+    elif key_length < -1:
+        raise ValueError(f"key length {key_length} is out of range")
+    if value_at >= stop:
+        raise ValueError(f"key length {key_length} is out of range")
+    if data[value_at]:
+        headers, value_at = decode_headers(data, value_at, stop)
+    else:
+        headers = ()
+        value_at += 1
+    if attributes and value_at != stop:
+        raise ValueError("a tombstone has a value")
+    return attributes, timestamp, key_length, headers, value_at
+
+
+def _refuse(data: bytes | memoryview, at: int, max_message_bytes: int) -> NoReturn:
+    """Say what is wrong with the entry at ``at``; off the fast path, so that it may look at everything again."""
+    left = len(data) - at
+    where = f"entry at byte {at} of a set of {len(data)} bytes"
+    if left <= 0:
+        if not data:
+            raise InvalidMessage("the message set is empty")
+        raise InvalidMessage(f"the last entry is {-left} bytes longer than its set of {len(data)} bytes")
+    if left < _HEAD_BYTES:
+        raise InvalidMessage(f"{where}: {left} bytes are left over, no entry is so short")
+    length, magic, _ = _HEAD.unpack_from(data, at)
+    if magic == GAP_MAGIC:
+        raise InvalidMessage(f"{where}: producers may not send gaps")
+    if magic not in _MINIMUM:
+        raise InvalidMessage(f"{where}: magic {magic} is not known")
+    if length < _MINIMUM[magic]:
+        raise InvalidMessage(f"{where}: length {length} is below the {_MINIMUM[magic]} of magic {magic}")
+    if length > left - 4:
+        raise InvalidMessage(f"{where}: length {length} does not fit the {left - 4} bytes left")
+    size = length - (6 if magic == WRAPPER_MAGIC else 5)
+    if size > max_message_bytes:
+        raise MessageTooLarge(f"{where}: {size} bytes, {max_message_bytes} are allowed")
+    raise InvalidMessage(f"{where}: the checksum does not hold")
+
+
+def decode_set(
+    data: bytes,
+    position: int = 0,
+    *,
+    begin: int = 0,
+    start_at: int = -1,
+    topic: str | None = None,
+    partition: int = -1,
+    limit: int = sys.maxsize,
+    max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
+) -> Decoded:
+    """Decode the entries of ``data`` from index ``begin`` on, which is log position ``position`` and a boundary.
+
+    Ends quietly at a partial tail, at an entry that is wrong (``error``), after ``limit`` entries, and after the
+    wrapper with which the messages reach ``limit`` or the decompressed bytes ``max_decompressed``; to go on, call
+    again from ``consumed`` and ``position``. A wrapper is delivered whole. One that would become larger than
+    ``max_decompressed`` bytes, holds a wrapper itself or anything that is no message is wrong as a whole.
+
+    ``start_at``: leave out the messages before this position, for a consumer that starts inside a wrapper.
+    """
+    if type(data) is not bytes:
+        data = bytes(data)  # payloads are slices, and have to be bytes
+    decoded = _decode(data, position, begin, topic, partition, limit, max_decompressed, nested=False)
+    if start_at > position:
+        decoded = decoded._replace(
+            messages=[each for each in decoded.messages if each.next_position > start_at or each.id >= start_at]
+        )
+    return decoded
+
+
+def _decode(
+    data: bytes,
+    here: int,
+    at: int,
+    topic: str | None,
+    partition: int,
+    limit: int,
+    max_decompressed: int,
+    *,
+    nested: bool,
+) -> Decoded:
+    end = len(data)
+    last = end - _HEAD_BYTES
+    base = here - at
+    gaps = gap_bytes = needed = 0
+    reason = ""
+    error_end = -1
+    budget = max_decompressed
+    messages: list[Message] = []
+    append = messages.append
+    new = tuple.__new__
+    cls = Message
+    unpack = _HEAD.unpack_from
+    crc = crc32
+    for _ in repeat(None, limit):
+        if at > last:
+            if at < end:
+                reason, needed = _tail(data, at)
+            break
+        length, magic, checksum = unpack(data, at)
+        stop = at + 4 + length
+        if stop > end or length < 5:
+            reason, needed = _tail(data, at)
+            if not needed and not reason:
+                gaps += 1
+                gap_bytes += length + 4
+                here = base + stop
+                at = end
+            break
+        following = base + stop
+        if not magic:
+            payload = data[at + 9 : stop]
+            if crc(payload) != checksum:
+                reason, error_end = "the checksum does not hold", following
+                break
+            append(new(cls, (payload, None, None, (), here, following, topic, partition)))
+        elif magic == _KEYED_MAGIC:
+            if length < _KEYED_MINIMUM or crc(data[at + 9 : stop]) != checksum:
+                reason, error_end = "the length or the checksum does not hold", following
+                break
+            try:
+                attributes, timestamp, key_length, headers, value_at = _keyed_fields(data, at, stop)
+            except ValueError as wrong:
+                reason, error_end = str(wrong), following
+                break
+            append(
+                new(
+                    cls,
+                    (
+                        None if attributes else data[value_at:stop],
+                        None if key_length < 0 else data[at + _KEY_AT : at + _KEY_AT + key_length],
+                        None if timestamp < 0 else timestamp,
+                        headers,
+                        here,
+                        following,
+                        topic,
+                        partition,
+                    ),
+                )
+            )
+        elif magic == WRAPPER_MAGIC:
+            payload = data[at + 10 : stop]
+            attributes = data[at + 5]
+            if length < 6 or crc(payload) != _WRAPPER_HEAD.unpack_from(data, at)[3]:
+                reason, error_end = "the length or the checksum does not hold", following
+                break
+            if not attributes & CODEC_MASK:
+                append(new(cls, (payload, None, None, (), here, following, topic, partition)))
+            else:
+                try:
+                    if nested:
+                        raise CorruptMessage("a wrapper inside a wrapper")
+                    inner = open_wrapper(attributes, payload, max_decompressed)
+                    messages += _unwrapped(inner, here, following, topic, partition)
+                except CorruptMessage as wrong:
+                    reason, error_end = wrong.reason, following
+                    break
+                budget -= len(inner)
+                if budget <= 0 or len(messages) >= limit:
+                    at = stop
+                    here = following
+                    break
+        elif magic == GAP_MAGIC and not nested and gap_length(data, at):
+            gaps += 1
+            gap_bytes += length + 4
+        else:
+            reason, error_end = f"magic {magic} is not known, or does not hold", following
+            break
+        at = stop
+        here = following
+    error = CorruptMessage(reason, here) if reason else None
+    return Decoded(messages, here, at, gaps, gap_bytes, error, error_end, needed)
+
+
+def _unwrapped(inner: bytes, start: int, end: int, topic: str | None, partition: int) -> list[Message]:
+    """Return the messages of a wrapper's decompressed set with their places in [start, end)."""
+    decoded = _decode(inner, 0, 0, topic, partition, sys.maxsize, 0, nested=True)
+    if decoded.error is not None or decoded.consumed != len(inner):
+        raise CorruptMessage(f"the wrapper holds {decoded.error or 'a message set that is cut short'}")
+    places = wrapper_positions(start, end, len(decoded.messages))
+    new = tuple.__new__
+    return [
+        new(Message, (payload, key, timestamp, headers, here, following, topic, partition))
+        for (payload, key, timestamp, headers, *_), here, following in zip(
+            decoded.messages, places, places[1:], strict=False
+        )
+    ]
+
+
+def _tail(data: bytes, at: int) -> tuple[str, int]:
+    """Judge the entry at ``at`` that the data does not hold whole, or whose length is too small: (reason, needed).
+
+    Neither means a gap whose head is there, or fewer bytes than a length.
+    """
+    left = len(data) - at
+    if left < 4:
+        return "", 0
+    (length,) = _LENGTH.unpack_from(data, at)
+    if left == 4:
+        return ("", length + 4) if length >= 5 else (f"length {length} is that of no entry", 0)
+    magic = data[at + 4]
+    if magic not in _MINIMUM:
+        return f"magic {magic} is not known", 0
+    if length < _MINIMUM[magic]:
+        return f"length {length} is below the {_MINIMUM[magic]} of magic {magic}", 0
+    if magic == GAP_MAGIC and left >= GAP_HEAD_BYTES:
+        return ("", 0) if gap_length(data, at) else ("the checksum of a gap does not hold", 0)
+    return "", length + 4

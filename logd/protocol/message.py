@@ -1,0 +1,114 @@
+"""One message: what a producer hands over, and what a consumer gets back with its place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+_MAX_TIMESTAMP = (1 << 63) - 1
+
+
+class _Fields(NamedTuple):
+    """The tuple under a message; see Message."""
+
+    payload: bytes | None
+    key: bytes | None
+    timestamp: int | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    id: int
+    next_position: int
+    topic: str | None
+    partition: int
+
+
+class Message(_Fields):
+    """An immutable message. Two are equal when payload, key, timestamp and headers are, wherever they are stored.
+
+    ``payload`` is bytes, or None for a tombstone (a key whose value is gone), which needs a ``key``. ``timestamp`` is
+    in ms since the epoch, None for none. ``headers`` are (name, value) pairs in order; a value may be None.
+
+    A message that was read also knows its place: ``id``, the position of its entry in the partition's log (bytes);
+    ``next_position``, where a consumer that has dealt with it goes on; ``topic`` and ``partition``. Before it is stored
+    they are -1, -1, None and -1.
+
+    Raises TypeError or ValueError for a value that no entry can hold.
+    """
+
+    # A tuple because nothing else that is immutable is created as fast: the decode loop calls tuple.__new__ itself,
+    # 0.13 us a message against 0.16 us for a mutable class with slots.
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        payload: bytes | None,
+        *,
+        key: bytes | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> Message:
+        if type(payload) is not bytes:
+            payload = _optional_bytes("payload", payload)
+            if payload is None and key is None:
+                raise ValueError("a message without a payload is a tombstone, and a tombstone needs a key")
+        if key is not None and type(key) is not bytes:
+            key = _optional_bytes("key", key)
+        if timestamp is not None and not 0 <= timestamp <= _MAX_TIMESTAMP:
+            raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since the epoch")
+        checked = tuple([_header(pair) for pair in headers]) if headers else ()
+        return tuple.__new__(cls, (payload, key, timestamp, checked, -1, -1, None, -1))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Message):
+            return self[:4] == other[:4]
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        if isinstance(other, Message):
+            return self[:4] != other[:4]
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (tuple(self),)
+
+    def __repr__(self) -> str:
+        parts = [_shortened(self.payload)]
+        if self.key is not None:
+            parts.append(f"key={_shortened(self.key)}")
+        if self.timestamp is not None:
+            parts.append(f"timestamp={self.timestamp}")
+        if self.headers:
+            parts.append(f"headers={self.headers!r}")
+        if self.id >= 0:
+            parts.append(f"topic={self.topic!r}, partition={self.partition}, id={self.id}")
+        return f"Message({', '.join(parts)})"
+
+
+def _restore(fields: tuple[Any, ...]) -> Message:
+    """Make a pickled message again, with its place."""
+    return tuple.__new__(Message, fields)
+
+
+def _optional_bytes(what: str, value: object) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"a message's {what} is bytes or None, not {type(value).__name__}")
+
+
+def _header(pair: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is str, not {type(name).__name__}")
+    name.encode()  # an unpaired surrogate has no UTF-8: UnicodeEncodeError is a ValueError
+    return name, _optional_bytes("header value", value)
+
+
+def _shortened(value: bytes | None) -> str:
+    """Return repr, cut where a log line would suffer."""
+    if value is None or len(value) <= 100:
+        return repr(value)
+    return f"<{len(value)} bytes {value[:40]!r}...>"

@@ -1,0 +1,40 @@
+"""Wrappers: one magic-1 entry whose payload is a compressed message set, and the rule that numbers the messages in it.
+
+    int32 N | 01 | attributes, & 3 = codec | uint32 crc of the payload | payload
+
+The position after j of its n messages is wrapper_end - (n - j) for j >= 1, and the wrapper's start for j = 0. So the
+positions in one wrapper increase and fit between its ends as long as it holds no more messages than it has bytes; where
+a foreign wrapper breaks that rule, every position but the last is the wrapper's start.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from logd.protocol.checksums import crc32
+from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress
+
+_HEAD = Struct(">iBBI")
+
+WRAPPER_MAGIC = 1
+CODEC_MASK = 3
+
+
+def encode_wrapper(codec: str, message_set: bytes) -> bytes:
+    """Return one magic-1 entry that holds ``message_set`` compressed; ``none`` is not a wrapper's codec."""
+    payload = compress(codec, message_set)
+    return _HEAD.pack(len(payload) + 6, WRAPPER_MAGIC, CODEC_NUMBERS[codec], crc32(payload)) + payload
+
+
+def open_wrapper(attributes: int, payload: bytes, max_bytes: int) -> bytes:
+    """Return the message set inside; raise CorruptMessage where it cannot be had within ``max_bytes``."""
+    return decompress(CODEC_NAMES[attributes & CODEC_MASK], payload, max_bytes)
+
+
+def wrapper_positions(start: int, end: int, count: int) -> list[int]:
+    """Return the ``count`` + 1 positions before, between and behind the messages of the wrapper in [start, end)."""
+    if count == 0:
+        return [end]
+    if count > end - start:
+        return [start] * count + [end]
+    return [start, *range(end - count + 1, end + 1)]
