@@ -1,0 +1,28 @@
+"""What the broker has done since it started, as plain integers: cheap to add to, read by whoever shows them."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+
+@define
+class Counters:
+    """Every count only grows, but ``connections``."""
+
+    connections: int = 0
+    connections_total: int = 0
+    connections_refused: int = 0
+    requests: int = 0
+    produce_requests: int = 0
+    fetch_requests: int = 0
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    sets_refused: int = 0
+    refused_by_error: dict[str, int] = field(factory=dict)
+
+    def refuse(self, error: BaseException) -> None:
+        """Count a set that was not appended."""
+        self.sets_refused += 1
+        name = type(error).__name__
+        self.refused_by_error[name] = self.refused_by_error.get(name, 0) + 1

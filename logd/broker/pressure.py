@@ -1,0 +1,46 @@
+"""Producing connections are paused while too many bytes of the whole broker wait for the disk."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from attrs import define, field
+
+
+class Gated(Protocol):
+    """The part of a connection that is needed here."""
+
+    def hold(self, reason: str) -> None: ...
+
+    def proceed(self, reason: str) -> None: ...
+
+
+@define(eq=False)
+class ProducerGate:
+    """Open or shut for every connection that has produced; told by the flusher."""
+
+    _connections: set[Gated] = field(factory=set, init=False)
+    shut: bool = field(default=False, init=False)
+    times_shut: int = field(default=0, init=False)
+
+    def add(self, connection: Gated) -> None:
+        """From now on this connection is paused with the others."""
+        self._connections.add(connection)
+        if self.shut:
+            connection.hold("flush")
+
+    def discard(self, connection: Gated) -> None:
+        """The connection is gone."""
+        self._connections.discard(connection)
+
+    def set(self, shut: bool) -> None:
+        """Pause, or let go on."""
+        if shut == self.shut:
+            return
+        self.shut = shut
+        self.times_shut += shut
+        for connection in tuple(self._connections):
+            if shut:
+                connection.hold("flush")
+            else:
+                connection.proceed("flush")

@@ -1,0 +1,239 @@
+"""Produce requests of one connection: checked, gathered, appended, and answered when what they asked for is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from logd.broker.appending import Appender
+from logd.broker.routing import CreationNeeded, Routing
+from logd.errors import (
+    BrokerStopping,
+    InvalidRequest,
+    NotEnoughReplicas,
+    PipelineBroken,
+    RequestTimedOut,
+    StaleLeaderEpoch,
+    UnknownError,
+    UnknownTopic,
+    WireError,
+)
+from logd.interfaces import Timer
+from logd.log.partition import PartitionLog
+from logd.log.waiters import Wait
+from logd.protocol.loops import check_set
+from logd.protocol.produce import ProduceAck, ProducedPart, ProducePart
+
+#: Milliseconds; a request may not park itself on the broker for longer.
+LONGEST_WAIT_MS = 300_000
+
+
+@define(eq=False)
+class Producing:
+    """The produce requests of one connection."""
+
+    _log = Logger()
+
+    _routing: Routing
+    _peer: str
+    _reply: Callable[[ProduceAck, tuple[ProducedPart, ...]], None]
+    _appender: Appender = field(init=False)
+    #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
+    _broken: set[tuple[str, int]] = field(factory=set, init=False)
+    _pending: set[_PendingAnswer] = field(factory=set, init=False)
+    _not_created: dict[str, WireError] = field(factory=dict, init=False)
+    _refused: int = field(default=0, init=False)
+    stopping: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._appender = Appender(self._routing.counters)
+
+    def produce(self, topic: str, partition: int, message_set: bytes) -> None:
+        """A produce of 0.7: no answer; what is bad is refused, counted and logged. May raise CreationNeeded."""
+        try:
+            log = self._routing.logs.log(topic, partition)
+            if log is None or log.offline is not None:
+                log = self._log_for(topic, partition)
+            count, newest = check_set(message_set, log.message_bytes)
+        except WireError as error:
+            self._refuse(topic, partition, error)
+            return
+        self._appender.add(log, message_set, count, newest)
+
+    def produce_ack(self, request: ProduceAck) -> None:
+        """A produce of ours. May raise CreationNeeded, before anything of the request was done."""
+        for part in request.parts:
+            if self._routing.topics.get(part.topic) is None:
+                with suppress(WireError):
+                    self._log_for(part.topic, part.partition)
+        answer = _PendingAnswer(request, self._answered, [None] * len(request.parts), len(request.parts))
+        for index, part in enumerate(request.parts):
+            try:
+                self._take_part(request, answer, index, part)
+            except WireError as error:
+                self._part_failed(answer, index, part, error)
+        if not request.parts:
+            self._answered(answer)
+        elif answer.left:
+            self._pending.add(answer)
+
+    def creation_failed(self, topic: str, error: WireError) -> None:
+        """Refuse what asks for this topic, until ``creations_settled``, instead of raising CreationNeeded again."""
+        self._not_created[topic] = error
+
+    def creations_settled(self) -> None:
+        """The request that asked for topics is dealt with."""
+        self._not_created.clear()
+
+    def append(self) -> None:
+        """Append what the calls since the last one have brought."""
+        for error in self._appender.append():
+            self._report(error)
+
+    def lost(self) -> None:
+        """The connection is gone: what was appended stays, nobody is told."""
+        pending, self._pending = self._pending, set()
+        for answer in pending:
+            answer.forget()
+
+    @property
+    def busy(self) -> bool:
+        """Whether answers are still owed."""
+        return bool(self._pending)
+
+    def _log_for(self, topic: str, partition: int) -> PartitionLog:
+        try:
+            return self._routing.log_for(topic, partition)
+        except CreationNeeded:
+            if topic in self._not_created:
+                raise self._not_created[topic] from None
+            raise
+
+    def _take_part(self, request: ProduceAck, answer: _PendingAnswer, index: int, part: ProducePart) -> None:
+        key = (part.topic, part.partition)
+        if self.stopping:
+            raise BrokerStopping("the broker is stopping")
+        if part.restart:
+            self._broken.discard(key)
+        elif key in self._broken:
+            raise PipelineBroken(f"an earlier set of {part.topic}-{part.partition} was refused on this connection")
+        if request.acks < -1:
+            raise InvalidRequest(f"acks {request.acks} is not allowed: -1, 0, 1 or a number of copies")
+        if request.acks > 1:
+            raise NotEnoughReplicas(f"{request.acks} copies were asked for; each partition has 1 here")
+        if part.leader_epoch > 0:
+            raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
+        try:
+            log = self._log_for(part.topic, part.partition)
+        except CreationNeeded:
+            raise UnknownTopic(f"there is no topic {part.topic!r}") from None
+        count, newest = check_set(part.message_set, log.message_bytes)
+
+        def appended(first: int, after: int) -> None:
+            result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)
+            if request.acks == -1 and log.visible_end < after:
+                answer.wait(self._routing, log, after, index, result)
+            else:
+                answer.settle(index, result)
+
+        def not_appended(error: BaseException) -> None:
+            self._part_failed(answer, index, part, error)
+
+        self._appender.add_told(log, part.message_set, count, newest, appended, not_appended)
+
+    def _part_failed(self, answer: _PendingAnswer, index: int, part: ProducePart, error: BaseException) -> None:
+        if answer.request.acks != 0:
+            self._broken.add((part.topic, part.partition))
+        self._refuse(part.topic, part.partition, error)
+        code = error.code if isinstance(error, WireError) else UnknownError.code
+        answer.settle(index, ProducedPart(part.topic, part.partition, code, -1, -1, -1))
+
+    def _answered(self, answer: _PendingAnswer) -> None:
+        self._pending.discard(answer)
+        if answer.request.acks != 0:
+            self._reply(answer.request, tuple(part for part in answer.results if part is not None))
+
+    def _refuse(self, topic: str, partition: int, error: BaseException) -> None:
+        self._routing.counters.refuse(error)
+        if not isinstance(error, PipelineBroken):
+            self._report(error, topic, partition)
+
+    def _report(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
+        """Log a refusal, at the first, second, fourth, eighth ... of a connection: a flood must not fill the disk."""
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:
+            self._log.warn(
+                "refused a message set of {peer} for {topic}-{partition}: {error} ({refused} so far)",
+                peer=self._peer,
+                topic=topic,
+                partition=partition,
+                error=str(error),
+                refused=self._refused,
+            )
+
+
+@define(eq=False)
+class _PendingAnswer:
+    """A ProduceAck that is answered when each of its parts is settled."""
+
+    request: ProduceAck
+    _answered: Callable[[_PendingAnswer], None]
+    results: list[ProducedPart | None]
+    left: int
+    _waits: dict[int, Wait] = field(factory=dict, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+
+    def settle(self, index: int, result: ProducedPart) -> None:
+        """One part is done, well or not."""
+        self._waits.pop(index, None)
+        self.results[index] = result
+        self.left -= 1
+        if not self.left:
+            self._stop_timer()
+            self._answered(self)
+
+    def wait(self, routing: Routing, log: PartitionLog, after: int, index: int, result: ProducedPart) -> None:
+        """Settle the part once the log is flushed up to ``after``."""
+        if self._timer is None and self.request.timeout_ms > 0:
+            self._timer = routing.clock.callLater(min(self.request.timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
+        self._waits[index] = log.wait_visible(after, _Flushed(self, index, result))
+        routing.due_now(log)
+
+    def forget(self) -> None:
+        """Stop waiting."""
+        self._stop_timer()
+        for wait in self._waits.values():
+            wait.cancel()
+        self._waits.clear()
+
+    def _time_out(self) -> None:
+        self._timer = None
+        for index, wait in list(self._waits.items()):
+            wait.cancel()
+            part = self.request.parts[index]
+            self.settle(index, ProducedPart(part.topic, part.partition, RequestTimedOut.code, -1, -1, -1))
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+
+@define(eq=False)
+class _Flushed:
+    """Listens for the flush of one part."""
+
+    _answer: _PendingAnswer
+    _index: int
+    _result: ProducedPart
+
+    def visible(self, end: int) -> None:
+        self._answer.settle(self._index, self._result)
+
+    def failed(self, error: BaseException) -> None:
+        code = error.code if isinstance(error, WireError) else UnknownError.code
+        failed = ProducedPart(self._result.topic, self._result.partition, code, -1, -1, -1)
+        self._answer.settle(self._index, failed)

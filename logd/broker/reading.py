@@ -1,0 +1,41 @@
+"""Finding the bytes that a fetch asks for: from topic, partition and offset to a range of a file."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from logd.errors import InvalidFetchSize, OffsetOutOfRange, PartitionOffline, UnknownTopic, WrongPartition
+from logd.interfaces import IFileRange, ITopics
+from logd.log.partition import PartitionLog
+
+
+class Logs(Protocol):
+    """The part of the store that is needed to answer."""
+
+    def log(self, topic: str, partition: int) -> PartitionLog | None: ...
+
+
+def find_log(logs: Logs, topics: ITopics, topic: str, partition: int) -> PartitionLog:
+    """Return the log; raise UnknownTopic, WrongPartition (not stored here) or PartitionOffline."""
+    log = logs.log(topic, partition)
+    if log is None:
+        if topics.get(topic) is None:
+            raise UnknownTopic(f"there is no topic {topic!r}")
+        raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker")
+    if log.offline is not None:
+        raise PartitionOffline(f"{topic}-{partition} is offline: {log.offline}")
+    return log
+
+
+def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:
+    """Return up to ``max_bytes`` visible bytes from ``offset``, None where there are none yet.
+
+    Raises InvalidFetchSize, or OffsetOutOfRange naming what the log has.
+    """
+    if max_bytes < 0:
+        raise InvalidFetchSize(f"cannot fetch {max_bytes} bytes")
+    if offset < 0:
+        raise OffsetOutOfRange(f"offset {offset} is negative")
+    if max_bytes == 0:
+        return None
+    return log.read(offset, max_bytes)

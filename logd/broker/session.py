@@ -1,0 +1,119 @@
+"""What the broker does with the requests of one connection: each kind to its room, in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.python.failure import Failure
+
+from logd.broker.describing import Describing
+from logd.broker.fetching import Fetching
+from logd.broker.producing import CreationNeeded, Producing
+from logd.errors import UnknownError, WireError
+from logd.net.server import Connection
+from logd.protocol.admin import CreateTopic, DeleteTopic
+from logd.protocol.describe import DescribeLog
+from logd.protocol.fetch import FetchWait
+from logd.protocol.metadata import Metadata
+from logd.protocol.produce import ProduceAck, ProducedPart
+from logd.protocol.requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+
+if TYPE_CHECKING:
+    from logd.broker.broker import Broker
+
+
+class BrokerSession:
+    """One connection's requests. See ``logd.net.server.Session``."""
+
+    def __init__(self, broker: Broker, connection: Connection) -> None:
+        self._broker = broker
+        self.connection = connection
+        self._producing = Producing(broker.routing, connection.peer, self._answer_produce)
+        self._fetching = Fetching(broker, connection)
+        self._describing = Describing(broker, connection)
+        self.has_produced = False
+        self._answers = {
+            Fetch: self._fetching.fetch,
+            MultiFetch: self._fetching.multi_fetch,
+            FetchWait: self._fetching.fetch_wait,
+            Offsets: self._describing.offsets,
+            Metadata: self._describing.metadata,
+            DescribeLog: self._describing.describe_log,
+            CreateTopic: self._describing.create_topic,
+            DeleteTopic: self._describing.delete_topic,
+        }
+
+    def take(self, requests: Sequence[Any]) -> int:
+        """See ``logd.net.server.Session``."""
+        taken = 0
+        producing = self._producing
+        produce = producing.produce
+        try:
+            for request in requests:
+                kind = type(request)
+                if kind is Produce:
+                    if not self.has_produced:
+                        self._gate_producer()
+                    produce(request.topic, request.partition, request.message_set)
+                elif kind is ProduceAck:
+                    self._gate_producer()
+                    producing.produce_ack(request)
+                elif kind is MultiProduce:
+                    self._multi_produce(request)
+                else:
+                    # A fetch behind a produce finds the log as the produce has left it.
+                    producing.append()
+                    self._answers.get(kind, self._describing.unsupported)(request)
+                taken += 1
+                if self.connection.full:
+                    break
+        except CreationNeeded as needed:
+            self._create(needed.topic)
+        producing.append()
+        if taken:
+            producing.creations_settled()
+        self._broker.counters.requests += taken
+        return taken
+
+    def lost(self) -> None:
+        """See ``logd.net.server.Session``."""
+        self._producing.lost()
+        self._fetching.lost()
+        self._broker.forget(self)
+
+    def stop(self) -> None:
+        """The broker stops: refuse new sets, answer what waits for messages with what there is."""
+        self._producing.stopping = True
+        self._fetching.finish()
+
+    def _gate_producer(self) -> None:
+        """From a connection's first produce on, too many unflushed bytes in the broker pause it."""
+        if not self.has_produced:
+            self.has_produced = True
+            self._broker.gate(self)
+
+    def _multi_produce(self, request: MultiProduce) -> None:
+        self._gate_producer()
+        produces = request.produces
+        for produce in produces:
+            if self._broker.topics.get(produce.topic) is None:
+                self._producing.check_creation(produce.topic, produce.partition)
+        for produce in produces:
+            self._producing.produce(produce.topic, produce.partition, produce.message_set)
+
+    def _create(self, topic: str) -> None:
+        self.connection.hold("topic")
+        creating = self._broker.create_on_demand(topic)
+
+        def failed(failure: Failure) -> None:
+            error = failure.value
+            self._producing.creation_failed(
+                topic, error if isinstance(error, WireError) else UnknownError(f"cannot create {topic!r}: {error}")
+            )
+
+        creating.addErrback(failed)
+        creating.addCallback(lambda _: self.connection.proceed("topic"))
+
+    def _answer_produce(self, request: ProduceAck, parts: tuple[ProducedPart, ...]) -> None:
+        self.connection.answer(request, self._broker.encode_produced(request, parts))
