@@ -1,0 +1,119 @@
+"""``twistd logd``: reads options and the settings file, and wires the broker's service; nothing is opened here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import IService, MultiService
+from twisted.internet.endpoints import serverFromString
+from twisted.python.usage import CompleteDirs, CompleteFiles, Completions, UsageError
+from twisted.python.usage import Options as UsageOptions
+
+from logd import __version__
+from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
+from logd.config.setting import Setting, settings_of
+from logd.errors import ConfigurationError
+
+_ROWS = [row for row in settings_of(BrokerSettings) if row.option]
+
+
+def _described(row: Setting) -> str:
+    default = "required" if row.required else f"default: {row.default}" if row.default is not None else ""
+    return f"{row.meaning.rstrip('.')}{f' [{default}]' if default else ''}"
+
+
+class Options(UsageOptions):
+    """What stands after ``twistd logd``. ``settings`` is there once the options are parsed."""
+
+    settings: BrokerSettings
+
+    synopsis = "--data DIR [--config FILE.toml] [--set KEY=VALUE ...] [options]"
+
+    longdesc = """\
+Runs a broker: it collects messages that producers send, keeps them in partitioned logs under --data, and delivers them
+to consumers. Try it: "twistd -n logd --data /tmp/logd" in one terminal; in others "echo hello | logd produce greetings"
+and "logd consume greetings --from earliest". Without -n it runs in the background (see --pidfile and --logfile of
+twistd); SIGTERM stops it in order. Settings are looked for in the file of --config, then in --set, then in the other
+options; the last one counts. docs/configuration.md lists them all."""
+
+    optParameters: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
+        *([row.name, None, None, _described(row)] for row in _ROWS),
+        ["config", "c", None, "A settings file in TOML, for example with the line: retention.ms = 86400000"],
+    ]
+
+    compData = Completions(  # noqa: N815  # Twisted reads it
+        optActions={"data": CompleteDirs(), "config": CompleteFiles("*.toml")}, multiUse=["set"]
+    )
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+        self["set"] = []
+
+    def opt_set(self, assignment: str) -> None:
+        """Any setting, as key=value (once for each), for example: --set flush.ms=200 --set topics.create=false"""
+        self["set"].append(assignment)
+
+    def opt_version(self) -> None:
+        """Display the version and exit."""
+        print(f"logd {__version__}")
+        raise SystemExit(0)
+
+    def parseArgs(self, *arguments: str) -> None:  # noqa: N802  # Twisted calls it
+        """There is nothing but options."""
+        if arguments:
+            raise UsageError(f"{arguments[0]!r} is no option; options begin with --, see twistd logd --help")
+
+    @property
+    def foreground(self) -> bool:
+        """Whether twistd stays in the foreground, with a person who reads what it prints."""
+        parent = getattr(self, "parent", None)
+        return parent is not None and bool(parent.get("nodaemon"))
+
+    def postOptions(self) -> None:  # noqa: N802  # Twisted calls it
+        """Merge and validate; a UsageError names the key, the value and what is allowed."""
+        try:
+            sources = [read_toml(self["config"])] if self["config"] is not None else []
+            sources.append(parse_assignments(self["set"]))
+            sources.extend(
+                Source(f"--{row.name}", {row.name: row.parse(self[row.name])})
+                for row in _ROWS
+                if self[row.name] is not None
+            )
+            self.settings = broker_settings(*sources)
+            _check_endpoints(self.settings)
+        except ConfigurationError as error:
+            raise UsageError(str(error)) from error
+
+
+def _check_endpoints(settings: BrokerSettings) -> None:
+    """Let Twisted read the descriptions now: later, in the background, nobody sees the error."""
+    from twisted.internet import reactor
+
+    for name, description in (("listen", settings.listen), ("http", settings.http)):
+        if description is not None:
+            try:
+                serverFromString(reactor, description)
+            except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
+                raise ConfigurationError(
+                    f"{name} = {description!r} is not allowed ({error}); "
+                    "allowed is the description of a Twisted server endpoint, such as 'tcp:6667:interface=127.0.0.1'"
+                ) from error
+
+
+def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
+    """The broker and, when asked for, its pages. Runs before twistd forks: nothing is started here."""
+    from twisted.internet import reactor
+
+    from logd.broker.service import BrokerService
+
+    settings = options.settings
+    broker = BrokerService(reactor, settings, foreground=options.foreground)
+    if settings.http is None:
+        return broker
+    from logd.web.site import pages_service
+
+    # The pages first: a port in use is found before a data directory is touched.
+    services = MultiService()
+    for each in (pages_service(reactor, settings.http, broker.health, broker.registry), broker):
+        each.setServiceParent(services)  # type: ignore[no-untyped-call]  # as above
+    return services

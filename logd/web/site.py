@@ -1,0 +1,66 @@
+"""The pages: /health for who restarts brokers, /metrics for who draws curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from twisted.application.service import IService
+from twisted.application.strports import service
+from twisted.internet.interfaces import IReactorCore
+from twisted.logger import Logger
+from twisted.web.resource import IResource, Resource
+from twisted.web.server import Request, Site
+
+#: Returns what /health shows; its "status" is "ok" when the broker does its work, or one word for why it does not.
+Health = Callable[[], Mapping[str, Any]]
+
+
+class HealthResource(Resource):
+    """Answers 200 while ``health()["status"]`` is "ok" and 503 otherwise, with the whole of ``health()`` as JSON."""
+
+    isLeaf = True  # noqa: N815  # Twisted reads it
+    _log = Logger()
+
+    def __init__(self, health: Health) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+        self._health = health
+
+    def render_GET(self, request: Request) -> bytes:  # noqa: N802  # Twisted calls it
+        """Twisted answers HEAD with it too."""
+        try:
+            page = dict(self._health())
+        except Exception:
+            self._log.failure("health could not be told")
+            page = {"status": "unknown"}
+        request.setResponseCode(200 if page.get("status") == "ok" else 503)
+        request.setHeader(b"content-type", b"application/json")
+        request.setHeader(b"cache-control", b"no-store")
+        return json.dumps(page, default=str).encode() + b"\n"
+
+
+def metrics_resource(registry: CollectorRegistry) -> IResource:
+    """The figures in Prometheus' format; they are collected in a thread of the reactor's pool."""
+    # Imports the reactor, so not at the top: a program may still have to choose one.
+    from prometheus_client.twisted import MetricsResource
+
+    make: Callable[[CollectorRegistry], IResource] = MetricsResource
+    return make(registry)
+
+
+def pages(health: Health, registry: CollectorRegistry) -> Resource:
+    """The root of the two pages."""
+    root = Resource()
+    root.putChild(b"health", HealthResource(health))
+    root.putChild(b"metrics", metrics_resource(registry))
+    return root
+
+
+def pages_service(reactor: IReactorCore, endpoint: str, health: Health, registry: CollectorRegistry) -> IService:
+    """A service that listens on ``endpoint``; a port in use raises CannotListenError when it is started, at once."""
+    site = Site(pages(health, registry))
+    site.displayTracebacks = False
+    served: IService = service(endpoint, site, reactor=reactor)
+    return served

@@ -1,0 +1,114 @@
+"""Tests of ``twistd logd``'s options and wiring."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+from twisted.application.service import IService, MultiService
+from twisted.python.usage import UsageError
+from twisted.trial.unittest import TestCase
+from zope.interface.verify import verifyObject
+
+from logd import __version__
+from logd.broker.service import BrokerService
+from logd.config import BrokerSettings
+from logd.tap import Options, makeService
+
+
+def parsed(*arguments: str) -> Options:
+    """Options as twistd would have parsed them."""
+    options = Options()
+    options.parseOptions(list(arguments))
+    return options
+
+
+class OptionsTests(TestCase):
+    """What stands after ``twistd logd``."""
+
+    def refused(self, *arguments: str) -> str:
+        """Why these options are not allowed."""
+        with self.assertRaises(UsageError) as caught:
+            parsed(*arguments)
+        return str(caught.exception)
+
+    def test_data_alone(self) -> None:
+        """A data directory is enough."""
+        self.assertEqual(parsed("--data", "d").settings, BrokerSettings(data="d"))
+
+    def test_all_options(self) -> None:
+        """Every option arrives as the setting of its name, of the right type."""
+        settings = parsed(
+            *("--data", "d", "--listen", "tcp:0", "--advertise", "h:1", "--id", "7", "--http", "tcp:8080")
+        ).settings
+        self.assertEqual(settings, BrokerSettings(data="d", listen="tcp:0", advertise="h:1", id=7, http="tcp:8080"))
+
+    def test_order_of_sources(self) -> None:
+        """The file is overridden by --set, and that by the option, wherever they stand."""
+        path = Path(self.mktemp())
+        path.write_text('data = "file"\nid = 1\nflush.ms = 1\nretention.ms = 1\n')
+        settings = parsed("--id", "3", "--set", "id=2", "--config", str(path), "--set", "flush.ms=2").settings
+        self.assertEqual((settings.data, settings.id), ("file", 3))
+        self.assertEqual((settings.log.flush_ms, settings.log.retention_ms), (2, 1))
+
+    def test_refused(self) -> None:
+        """What is wrong is named with its option, the value and what is allowed."""
+        self.assertIn("data is missing", self.refused())
+        self.assertIn("id = 'x' is not allowed; allowed is a whole number", self.refused("--data", "d", "--id", "x"))
+        self.assertIn("did you mean flush.ms", self.refused("--data", "d", "--set", "flush.m=1"))
+        self.assertIn("'nowhere.toml' cannot be read", self.refused("--config", "nowhere.toml"))
+        self.assertIn("'extra' is no option", self.refused("--data", "d", "extra"))
+        self.assertIn("message.bytes = 99999999", self.refused("--data", "d", "--set", "message.bytes=99999999"))
+
+    def test_endpoints(self) -> None:
+        """An endpoint that Twisted cannot read is refused at once, and named."""
+        for name in ("listen", "http"):
+            for value, words in (
+                ("tcpp:1", "Unknown endpoint type"),
+                ("tcp:port=x", "invalid literal"),
+                ("6667", "such"),
+            ):
+                text = self.refused("--data", "d", f"--{name}", value)
+                self.assertIn(f"{name} = {value!r} is not allowed", text)
+                self.assertIn(words, text)
+
+    def test_help(self) -> None:
+        """The help names every option, the defaults and an example that works."""
+        text = str(Options())
+        for word in ("--data", "--listen", "--advertise", "--id", "--http", "--config", "--set", "6667", "Try it"):
+            self.assertIn(word, text)
+
+    def test_version(self) -> None:
+        """--version tells the project's, not Twisted's."""
+        with redirect_stdout(io.StringIO()) as out, self.assertRaises(SystemExit):
+            parsed("--version")
+        self.assertEqual(out.getvalue(), f"logd {__version__}\n")
+
+
+class MakeServiceTests(TestCase):
+    """The wiring, which opens nothing."""
+
+    def test_broker(self) -> None:
+        """Without pages the service is the broker, and its data directory is not made yet."""
+        data = self.mktemp()
+        service = makeService(parsed("--data", data))
+        self.assertIsInstance(service, BrokerService)
+        verifyObject(IService, service)
+        self.assertFalse(Path(data).exists())
+
+    def test_pages(self) -> None:
+        """With --http the pages come first, so that a port in use is found before data is touched."""
+        service = makeService(parsed("--data", self.mktemp(), "--http", "tcp:0:interface=127.0.0.1"))
+        assert isinstance(service, MultiService)
+        pages, broker = service.services
+        self.assertIsInstance(broker, BrokerService)
+        self.assertNotIsInstance(pages, BrokerService)
+
+    def test_foreground(self) -> None:
+        """The broker is told whether a person is watching."""
+        options = parsed("--data", "d")
+        self.assertFalse(options.foreground)
+        options.parent = mock.Mock(get={"nodaemon": 1}.get)
+        self.assertTrue(options.foreground)

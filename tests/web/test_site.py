@@ -1,0 +1,92 @@
+"""Tests of the pages over real connections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+from twisted.internet import reactor
+from twisted.internet.error import CannotListenError
+from twisted.trial.unittest import TestCase
+from twisted.web.client import Agent, HTTPConnectionPool, readBody
+from twisted.web.server import Site
+
+from logd.web.site import pages, pages_service
+
+
+class PagesTests(TestCase):
+    """/health and /metrics."""
+
+    def setUp(self) -> None:
+        """Serve the pages of a health that the test can change."""
+        self.state: Mapping[str, Any] | Exception = {"status": "ok", "partitions": 3}
+        self.registry = CollectorRegistry()
+        net: Any = reactor
+        self.port = net.listenTCP(0, Site(pages(self.health, self.registry)), interface="127.0.0.1")
+        self.addCleanup(self.port.stopListening)
+        # Connections are closed after each answer, so that none is left behind.
+        self.agent = Agent(net, pool=HTTPConnectionPool(net, persistent=False))
+
+    def health(self) -> Mapping[str, Any]:
+        """What the broker would say."""
+        if isinstance(self.state, Exception):
+            raise self.state
+        return self.state
+
+    async def get(self, path: str) -> tuple[int, str, bytes]:
+        """Status, content type and body of a page."""
+        uri = f"http://127.0.0.1:{self.port.getHost().port}{path}".encode()
+        response = await self.agent.request(b"GET", uri)
+        (content_type,) = response.headers.getRawHeaders("content-type")
+        return response.code, content_type, await readBody(response)
+
+    async def test_healthy(self) -> None:
+        """A broker that does its work is answered with 200 and everything that it told."""
+        code, content_type, body = await self.get("/health")
+        self.assertEqual((code, content_type), (200, "application/json"))
+        self.assertEqual(json.loads(body), {"status": "ok", "partitions": 3})
+
+    async def test_unhealthy(self) -> None:
+        """Any other status is a 503, with the reasons."""
+        self.state = {"status": "offline partitions", "offline": ["clicks-3"]}
+        code, _, body = await self.get("/health")
+        self.assertEqual((code, json.loads(body)), (503, self.state))
+
+    async def test_health_fails(self) -> None:
+        """When health itself fails that is a 503 too, and is logged."""
+        self.state = ZeroDivisionError("in health")
+        code, _, body = await self.get("/health")
+        self.assertEqual((code, json.loads(body)), (503, {"status": "unknown"}))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    async def test_metrics(self) -> None:
+        """The figures of the registry that was handed in, and of no other, are served as text."""
+        Counter("logd_messages_in", "Messages.", registry=self.registry).inc(42)
+        code, content_type, body = await self.get("/metrics")
+        self.assertEqual(code, 200)
+        self.assertTrue(content_type.startswith("text/plain"), content_type)
+        self.assertIn(b"logd_messages_in_total 42.0", body)
+        self.assertNotIn(b"python_info", body)
+
+    async def test_others(self) -> None:
+        """There are no other pages."""
+        for path in ("/", "/other", "/health/x"):
+            code, _, _ = await self.get(path)
+            self.assertEqual(code, 200 if path == "/health/x" else 404, path)
+
+
+class ServiceTests(TestCase):
+    """The service around the pages."""
+
+    async def test_port_in_use(self) -> None:
+        """A port in use is an error at the start itself, which twistd turns into a status."""
+        net: Any = reactor
+        first = pages_service(net, "tcp:0:interface=127.0.0.1", dict, CollectorRegistry())
+        first.startService()
+        self.addCleanup(first.stopService)
+        port = (await first._waitingForPort).getHost().port  # type: ignore[attr-defined]  # Twisted has no public way
+        second = pages_service(net, f"tcp:{port}:interface=127.0.0.1", dict, CollectorRegistry())
+        with self.assertRaises(CannotListenError):
+            second.startService()
