@@ -1,4 +1,4 @@
-"""Compression of whole message sets: gzip, snappy in xerial framing, zstd; what is read is bounded before it is made."""
+"""Compression of whole message sets: gzip, snappy in xerial framing, zstd; what is read back is bounded."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def wrap(messages: Sequence[Message], codec: str, max_wrapper_bytes: int = DEFAU
     """Return a message set of one wrapper, or of several.
 
     A wrapper never holds more messages than it has bytes, its prefix included, so that each has a position of its own;
-    and to a broker it is one message, so that it is kept to ``max_wrapper_bytes``. A set that would break either rule is
-    split in halves until each half keeps both (or is a single message).
+    and to a broker it is one message, so that it is kept to ``max_wrapper_bytes``. A set that would break either rule
+    is split in halves until each half keeps both (or is a single message).
     """
     plain = encode_set(messages)
     if codec == "none" or not messages:

@@ -1,0 +1,142 @@
+"""FetchWait, request type 18: read several partitions, and wait for bytes where there are none yet.
+
+    request   int32 max_wait_ms | int32 min_bytes | int32 max_bytes
+              | list of (str topic | int32 partition | int32 leader epoch | int64 offset | int32 max_bytes | int8 flags)
+    response  list of (str topic | int32 partition | int16 error | int64 log start | int64 visible end
+                       | int64 position of the first byte sent | int32 set_bytes | set)
+
+Flags, bit 0: exact. Without it an offset inside an entry is answered from the entry that contains it, so that the first
+byte sent begins an entry; with it from exactly that offset, for a consumer that puts the bytes of answers together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from logd.protocol.fields import INT32, Reader, encode_text
+
+_REQUEST = Struct(">iii")
+_PART = Struct(">iiqib")
+_FETCHED = Struct(">ihqqqi")
+_FRAME = Struct(">iihi")  # size, correlation id, error, number of parts
+_EXACT = 1
+
+
+class FetchPart(NamedTuple):
+    """Read up to ``max_bytes`` of one partition from ``offset`` on."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    max_bytes: int
+    exact: bool = False
+
+
+class FetchWait(NamedTuple):
+    """Read the parts, ``max_bytes`` in all.
+
+    Answered when ``min_bytes`` are there, a closed segment's end is reached, or after ``max_wait_ms``.
+    """
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    parts: tuple[FetchPart, ...]
+    correlation_id: int = 0
+
+
+class FetchedPart(NamedTuple):
+    """What one part was answered; positions are -1 where they are not known.
+
+    ``message_set`` begins at ``first_position`` and may end in the middle of an entry.
+    """
+
+    topic: str
+    partition: int
+    error: int
+    log_start: int = -1
+    visible_end: int = -1
+    first_position: int = -1
+    message_set: bytes = b""
+
+
+class FetchedHead(NamedTuple):
+    """A FetchedPart without its set, for a broker that sends the ``set_bytes`` bytes of it from a file."""
+
+    topic: str
+    partition: int
+    error: int
+    log_start: int = -1
+    visible_end: int = -1
+    first_position: int = -1
+    set_bytes: int = 0
+
+
+class FetchWaitResponse(NamedTuple):
+    """The answer to FetchWait, part for part in the request's order."""
+
+    parts: tuple[FetchedPart, ...]
+
+    @property
+    def error(self) -> int:
+        """0: each part carries an error of its own."""
+        return 0
+
+
+def encode_fetch_wait(request: FetchWait) -> list[bytes]:
+    """Return the body of the request."""
+    pieces = [_REQUEST.pack(request.max_wait_ms, request.min_bytes, request.max_bytes), INT32.pack(len(request.parts))]
+    for topic, partition, epoch, offset, max_bytes, exact in request.parts:
+        pieces += (encode_text(topic), _PART.pack(partition, epoch, offset, max_bytes, _EXACT if exact else 0))
+    return [b"".join(pieces)]
+
+
+def read_fetch_wait(reader: Reader, correlation_id: int) -> FetchWait:
+    """Read the body of the request."""
+    max_wait_ms, min_bytes, all_bytes = reader.unpack(_REQUEST)
+    parts = []
+    for _ in range(reader.count(2 + _PART.size)):
+        topic = reader.text()
+        partition, epoch, offset, max_bytes, flags = reader.unpack(_PART)
+        parts.append(FetchPart(topic, partition, epoch, offset, max_bytes, bool(flags & _EXACT)))
+    return FetchWait(max_wait_ms, min_bytes, all_bytes, tuple(parts), correlation_id)
+
+
+def fetch_wait_heads(correlation_id: int, parts: Sequence[FetchedHead]) -> list[bytes]:
+    """Return what goes before each set of the response.
+
+    The first head holds the frame's head as well: the wire is heads[0] set0 heads[1] set1 ... With no parts the one
+    head is the whole response.
+    """
+    heads = [encode_text(part.topic) + _FETCHED.pack(*part[1:]) for part in parts]
+    size = _FRAME.size - 4
+    for head, part in zip(heads, parts, strict=True):
+        size += len(head) + part.set_bytes
+    frame = _FRAME.pack(size, correlation_id, 0, len(heads))
+    if not heads:
+        return [frame]
+    heads[0] = frame + heads[0]
+    return heads
+
+
+def encode_fetch_wait_response(response: FetchWaitResponse) -> list[bytes]:
+    """Return the body of the response; each set is a piece of its own and not copied."""
+    pieces = [INT32.pack(len(response.parts))]
+    for topic, partition, error, log_start, visible_end, first_position, message_set in response.parts:
+        fixed = _FETCHED.pack(partition, error, log_start, visible_end, first_position, len(message_set))
+        pieces += (encode_text(topic) + fixed, message_set)
+    return pieces
+
+
+def read_fetch_wait_response(reader: Reader) -> FetchWaitResponse:
+    """Read the body of the response."""
+    parts = []
+    for _ in range(reader.count(2 + _FETCHED.size)):
+        topic = reader.text()
+        partition, error, log_start, visible_end, first_position, length = reader.unpack(_FETCHED)
+        message_set = reader.take(length)
+        parts.append(FetchedPart(topic, partition, error, log_start, visible_end, first_position, message_set))
+    return FetchWaitResponse(tuple(parts))

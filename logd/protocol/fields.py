@@ -1,0 +1,126 @@
+"""The fields that requests and responses are made of: strings, counts, sets; read with every length checked first.
+
+str := int16 byte length | UTF-8        set := int32 byte length | message set        list := int32 count | item*
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from struct import Struct
+from typing import Any
+
+from logd.errors import InvalidRequest, ProtocolViolation
+
+INT8 = Struct(">b")
+INT16 = Struct(">h")
+INT32 = Struct(">i")
+INT64 = Struct(">q")
+
+_MAX_STRING_BYTES = 32767
+
+
+def encode_text(value: str) -> bytes:
+    """Return a ``str`` field; raise InvalidRequest if it has no UTF-8 or is too long for its int16."""
+    try:
+        encoded = value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"a string has no UTF-8: {error}") from None
+    if len(encoded) > _MAX_STRING_BYTES:
+        raise InvalidRequest(f"a string of {len(encoded)} bytes, {_MAX_STRING_BYTES} are allowed: {value[:40]!r}...")
+    return INT16.pack(len(encoded)) + encoded
+
+
+def shorten_text(value: str) -> str:
+    """Cut a text for people so that it fits a ``str`` field."""
+    return value if len(value) <= 1000 else value[:1000] + "..."
+
+
+def encode_int32s(values: Iterable[int]) -> bytes:
+    """Return a list of int32."""
+    numbers = list(values)
+    return Struct(f">i{len(numbers)}i").pack(len(numbers), *numbers)
+
+
+def encode_int64s(values: Iterable[int]) -> bytes:
+    """Return a list of int64."""
+    numbers = list(values)
+    return Struct(f">i{len(numbers)}q").pack(len(numbers), *numbers)
+
+
+class Reader:
+    """Reads fields in order from ``data[at:stop]``; raises ProtocolViolation where lengths do not add up.
+
+    ``data`` may be a memoryview: everything that is handed out is copied from it, once. ``max_items`` bounds each list.
+    """
+
+    __slots__ = ("at", "data", "max_items", "stop")
+
+    def __init__(self, data: bytes | memoryview, at: int, stop: int, max_items: int = sys.maxsize) -> None:
+        self.data = data
+        self.max_items = max_items
+        self.at = at
+        self.stop = stop
+
+    def unpack(self, layout: Struct) -> tuple[Any, ...]:
+        """Return the fixed fields of ``layout``."""
+        at = self.at
+        after = at + layout.size
+        if after > self.stop:
+            raise ProtocolViolation(f"{layout.size} bytes of fields wanted, {self.stop - at} are left")
+        self.at = after
+        return layout.unpack_from(self.data, at)
+
+    def int32(self) -> int:
+        """Return one int32."""
+        return int(self.unpack(INT32)[0])
+
+    def take(self, length: int) -> bytes:
+        """Return the next ``length`` bytes."""
+        at = self.at
+        after = at + length
+        if length < 0 or after > self.stop:
+            raise ProtocolViolation(f"a field of {length} bytes, {self.stop - at} are left")
+        self.at = after
+        return bytes(self.data[at:after])
+
+    def text(self) -> str:
+        """Return a ``str`` field."""
+        try:
+            return self.take(self.unpack(INT16)[0]).decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolViolation(f"a string is not UTF-8: {error}") from None
+
+    def message_set(self) -> bytes:
+        """Return a message set behind its int32 length."""
+        return self.take(self.unpack(INT32)[0])
+
+    def rest(self) -> bytes:
+        """Return everything that is left."""
+        return self.take(self.stop - self.at)
+
+    def count(self, least_bytes: int, layout: Struct = INT32) -> int:
+        """Return how many items follow, of at least ``least_bytes`` each: never more than there is room for."""
+        number = int(self.unpack(layout)[0])
+        self.check_count(number, least_bytes)
+        return number
+
+    def check_count(self, number: int, least_bytes: int) -> None:
+        """Raise ProtocolViolation if ``number`` items of ``least_bytes`` or more cannot follow, or are too many."""
+        if number < 0 or number * least_bytes > self.stop - self.at:
+            raise ProtocolViolation(f"{number} items in {self.stop - self.at} bytes")
+        if number > self.max_items:
+            raise ProtocolViolation(f"{number} items in one list, {self.max_items} are allowed")
+
+    def int32s(self) -> tuple[int, ...]:
+        """Return a list of int32."""
+        return self.unpack(Struct(f">{self.count(4)}i"))
+
+    def int64s(self) -> tuple[int, ...]:
+        """Return a list of int64."""
+        return self.unpack(Struct(f">{self.count(8)}q"))
+
+    def finish(self) -> None:
+        """Raise ProtocolViolation if anything is left."""
+        if self.at != self.stop:
+            raise ProtocolViolation(f"{self.stop - self.at} bytes are left over")
