@@ -25,7 +25,7 @@ from logd.interfaces import Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.protocol.loops import check_set
-from logd.protocol.produce import ProduceAck, ProducedPart, ProducePart
+from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 300_000
@@ -57,7 +57,7 @@ class Producing:
             log = self._routing.logs.log(topic, partition)
             if log is None or log.offline is not None:
                 log = self._log_for(topic, partition)
-            count, newest = check_set(message_set, log.message_bytes)
+            count, newest = check_set(message_set, log.settings.message_bytes)
         except WireError as error:
             self._refuse(topic, partition, error)
             return
@@ -130,7 +130,7 @@ class Producing:
             log = self._log_for(part.topic, part.partition)
         except CreationNeeded:
             raise UnknownTopic(f"there is no topic {part.topic!r}") from None
-        count, newest = check_set(part.message_set, log.message_bytes)
+        count, newest = check_set(part.message_set, log.settings.message_bytes)
 
         def appended(first: int, after: int) -> None:
             result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)
@@ -199,7 +199,9 @@ class _PendingAnswer:
         """Settle the part once the log is flushed up to ``after``."""
         if self._timer is None and self.request.timeout_ms > 0:
             self._timer = routing.clock.callLater(min(self.request.timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
-        self._waits[index] = log.wait_visible(after, _Flushed(self, index, result))
+        wait = log.wait_visible(after, _Flushed(self, index, result))
+        if wait is not None:
+            self._waits[index] = wait
         routing.due_now(log)
 
     def forget(self) -> None:

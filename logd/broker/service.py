@@ -6,6 +6,7 @@ import signal
 import sys
 from typing import Any
 
+from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
@@ -15,6 +16,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
+from logd.broker.metrics import BrokerMetrics
 from logd.broker.topics import LocalTopics
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
@@ -30,7 +32,7 @@ STOP_POLL_SECONDS = 0.02
 
 
 class BrokerService(Service):
-    """Everything that a broker is, in one process. ``makeService`` only makes it; it runs after twistd's fork."""
+    """Everything that a broker is, in one process. ``makeService`` only makes it; it starts after twistd's fork."""
 
     log = Logger()
 
@@ -40,14 +42,22 @@ class BrokerService(Service):
         self._settings = settings
         self._foreground = foreground
         self._port: IListeningPort | None = None
-        self._http: IListeningPort | None = None
         self._loops: list[LoopingCall] = []
+        self._flush_threads = DiskThreads(reactor, settings.flush_threads, "logd-flush")
+        self._read_threads = DiskThreads(reactor, settings.io_threads, "logd-read")
         self.broker: Broker | None = None
+        self._store: LogStore | None = None
+        self._stopping: Deferred[None] | None = None
+        self.registry = CollectorRegistry()
+
+    def health(self) -> dict[str, Any]:
+        """What /health shows."""
+        return self.broker.health() if self.broker is not None else {"status": "starting"}
 
     def startService(self) -> None:  # noqa: N802
         """Lock and open the data directory, recover, listen: all of it before returning, so that a failure is seen.
 
-        Raises DataDirectoryError, or ConfigurationError when an endpoint cannot be listened on.
+        Raises DataDirectoryError, or ConfigurationError when the endpoint cannot be listened on.
         """
         try:
             self._start()
@@ -59,3 +69,119 @@ class BrokerService(Service):
         super().startService()
         # Twisted ends a process that was told to terminate with the signal's status; a clean stop deserves a 0.
         self._reactor.callWhenRunning(self._catch_terminate)
+
+    def _start(self) -> None:
+        settings = self._settings
+        self._flush_threads.start()
+        self._read_threads.start()
+        try:
+            flusher = Flusher(self._flush_threads, self._reactor, workers=settings.flush_threads, limit=settings.unflushed_bytes)
+            store = LogStore(settings.data, LocalFiles(), self._reactor, flusher, settings.log, report=self._report)
+            store.open(settings.id)
+            self._store = store
+            topics = LocalTopics(store, settings)
+            topics.load()
+            broker = Broker(settings, store, flusher, topics, self._read_threads, self._reactor)
+            flusher.on_pressure = broker.gate.set
+            self._listen(broker)
+        except BaseException:
+            if self._store is not None:
+                self._store.close()
+            self._stop_threads()
+            raise
+        self.broker = broker
+        self.registry.register(BrokerMetrics(broker))
+        self._loops = [LoopingCall(store.apply_retention), LoopingCall(store.write_checkpoints)]
+        for loop, milliseconds in zip(self._loops, (settings.retention_check_ms, settings.checkpoint_ms), strict=True):
+            loop.clock = self._reactor
+            loop.start(milliseconds / 1000, now=False).addErrback(self._loop_failed)
+        self.log.info(
+            "broker {id} serves {partitions} partitions of {data} at {host}:{port}",
+            id=store.broker_id,
+            partitions=len(store.logs()),
+            data=settings.data,
+            host=broker.advertised[0],
+            port=broker.advertised[1],
+        )
+
+    def _listen(self, broker: Broker) -> None:
+        settings = self._settings
+        limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests)
+        factory = ConnectionFactory(broker, SendfileSender(self._read_threads), self._reactor, limits)
+        outcome: list[Any] = []
+        # TCP and UNIX endpoints listen before they return; a port in use has to stop the start.
+        serverFromString(self._reactor, settings.listen).listen(factory).addBoth(outcome.append)
+        if outcome and isinstance(outcome[0], Failure):
+            raise ConfigurationError(
+                f"cannot listen on {settings.listen!r}: {outcome[0].getErrorMessage()}; "
+                "is another broker running there? Give another --listen"
+            )
+        self._port = outcome[0] if outcome else None
+        broker.advertised = self._advertised()
+
+    def _advertised(self) -> tuple[str, int]:
+        if self._settings.advertise is not None:
+            return parse_address(self._settings.advertise)
+        address: Any = self._port.getHost() if self._port is not None else None
+        host, port = getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0)
+        if host in ("0.0.0.0", "::", ""):
+            self.log.warn("clients are told to connect to 127.0.0.1: say --advertise HOST:PORT for those elsewhere")
+            host = "127.0.0.1"
+        return host, port
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802
+        """Stop accepting, finish or refuse what is in flight, flush, checkpoint, close. Fires when all is done."""
+        if self._stopping is None:
+            super().stopService()
+            self._stopping = Deferred.fromCoroutine(self._stop())
+        return self._stopping
+
+    async def _stop(self) -> None:
+        broker, store = self.broker, self._store
+        if broker is None or store is None:
+            return
+        self.log.info("stopping")
+        if self._port is not None:
+            await _as_deferred(self._port.stopListening())
+        for loop in self._loops:
+            loop.stop()
+        broker.stop()
+        await store.flush_all()
+        deadline = self._reactor.seconds() + self._settings.stop_ms / 1000
+        while self._reactor.seconds() < deadline and not all(s.connection.idle for s in broker.sessions):
+            await deferLater(self._reactor, STOP_POLL_SECONDS)
+        for session in tuple(broker.sessions):
+            session.connection.close()
+        while self._reactor.seconds() < deadline and broker.sessions:
+            await deferLater(self._reactor, STOP_POLL_SECONDS)
+        for session in tuple(broker.sessions):
+            session.connection.abort()
+        # A producer of 0.7 is told nothing, so what it sent to the last is kept as well.
+        await store.flush_all()
+        self._stop_threads()
+        store.close()
+        self.log.info("stopped; every partition is flushed")
+
+    def _stop_threads(self) -> None:
+        self._read_threads.stop()
+        self._flush_threads.stop()
+
+    def _catch_terminate(self) -> None:
+        def terminate(number: int, frame: Any) -> None:
+            self._reactor.callFromThread(self._reactor.stop)
+
+        signal.signal(signal.SIGTERM, terminate)
+
+    def _report(self, format: str, **fields: Any) -> None:  # noqa: A002
+        self.log.warn(format, **fields)
+
+    def _loop_failed(self, failure: Failure) -> None:
+        self.log.failure("housekeeping failed and goes on no more; restart the broker", failure)
+
+
+def _as_deferred(result: Any) -> Deferred[Any]:
+    if isinstance(result, Deferred):
+        return result
+    done: Deferred[Any] = Deferred()
+    done.callback(result)
+    return done

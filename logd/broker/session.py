@@ -12,12 +12,13 @@ from logd.broker.fetching import Fetching
 from logd.broker.producing import CreationNeeded, Producing
 from logd.errors import UnknownError, WireError
 from logd.net.server import Connection
-from logd.protocol.admin import CreateTopic, DeleteTopic
-from logd.protocol.describe import DescribeLog
-from logd.protocol.fetch import FetchWait
+from logd.protocol.administration import CreateTopic, DeleteTopic
+from logd.protocol.describe_log import DescribeLog
+from logd.protocol.fetch_wait import FetchWait
 from logd.protocol.metadata import Metadata
-from logd.protocol.produce import ProduceAck, ProducedPart
-from logd.protocol.requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.responses import encode_response
+from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 
 if TYPE_CHECKING:
     from logd.broker.broker import Broker
@@ -91,7 +92,7 @@ class BrokerSession:
         """From a connection's first produce on, too many unflushed bytes in the broker pause it."""
         if not self.has_produced:
             self.has_produced = True
-            self._broker.gate(self)
+            self._broker.gate_producer(self)
 
     def _multi_produce(self, request: MultiProduce) -> None:
         self._gate_producer()
@@ -116,4 +117,4 @@ class BrokerSession:
         creating.addCallback(lambda _: self.connection.proceed("topic"))
 
     def _answer_produce(self, request: ProduceAck, parts: tuple[ProducedPart, ...]) -> None:
-        self.connection.answer(request, self._broker.encode_produced(request, parts))
+        self.connection.answer(request, [*encode_response(ProduceAckResponse(parts), request.correlation_id)])

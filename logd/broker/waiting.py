@@ -11,7 +11,7 @@ from logd.errors import StaleLeaderEpoch, WireError
 from logd.interfaces import Clock, IFileRange, ITopics, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
-from logd.protocol.fetch import FetchPart, FetchWait
+from logd.protocol.fetch_wait import FetchPart, FetchWait
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 60_000
@@ -44,7 +44,7 @@ class WaitingFetch:
     _topics: ITopics
     _clock: Clock
     _max_bytes: int
-    _answer: Callable[[WaitingFetch, list[ReadPart]], None]
+    _answer: Callable[[WaitingFetch, FetchWait, list[ReadPart]], None]
     _waits: list[Wait] = field(factory=list, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _over: bool = field(default=False, init=False)
@@ -84,7 +84,9 @@ class WaitingFetch:
             self._end(self._read())
             return True
         for log, position in waiting_for:
-            self._waits.append(log.wait_visible(position, self))
+            wait = log.wait_visible(position, self)
+            if wait is not None:
+                self._waits.append(wait)
         return False
 
     def _look(self) -> tuple[bool, list[tuple[PartitionLog, int]]]:
@@ -131,7 +133,7 @@ class WaitingFetch:
     def _end(self, parts: list[ReadPart]) -> None:
         self._over = True
         self._stop_waiting()
-        self._answer(self, parts)
+        self._answer(self, self._request, parts)
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -12,7 +11,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
+from logd.errors import BrokerUnavailable, ConfigurationError, LogdError, ProtocolViolation
 from logd.protocol.client_conversation import ClientConversation
 
 #: Bytes asked of the kernel in one read: a consumer's chunks are large.
@@ -86,13 +85,15 @@ class BrokerConnection(Protocol):
     def request(self, request: Any) -> Deferred[Any]:
         """Send a request; its Deferred fires with the response.
 
-        Fails with BrokerUnavailable when the connection is lost first. Cancelling stops the waiting, not the request.
+        Fails with BrokerUnavailable when the connection is lost first, or with the ProtocolViolation that ended it.
+        Raises MessageTooLarge or InvalidRequest for a request that cannot be sent. Cancelling stops the waiting alone.
         """
         if self._lost is not None:
             return _failed(self._unavailable())
+        pieces = self._conversation.send(request)
         waiting: Deferred[Any] = Deferred(lambda _: self._waiting.pop(id(request), None))
         self._waiting[id(request)] = waiting
-        self._write(self._conversation.send(request))
+        self._write(pieces)
         return waiting
 
     def send_only(self, request: Any) -> None:
@@ -152,17 +153,14 @@ class BrokerConnection(Protocol):
         transport.registerProducer(self, True)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
-        try:
-            answers = self._conversation.receive_data(data)
-        except LogdError as error:
-            self._end(Failure(error))
-            transport: Any = self.transport
-            transport.abortConnection()
-            return
-        for request, response in answers:
+        for request, response in self._conversation.receive_data(data):
             waiting = self._waiting.pop(id(request), None)
             if waiting is not None:
                 waiting.callback(response)
+        if self._conversation.violation is not None:
+            self._end(Failure(self._conversation.violation))
+            transport: Any = self.transport
+            transport.abortConnection()
 
     def connectionLost(self, reason: Failure = None) -> None:  # type: ignore[assignment]  # noqa: N802
         self._end(reason)
@@ -181,14 +179,13 @@ class BrokerConnection(Protocol):
 
     # The inside.
 
-    def _write(self, data: bytes | Sequence[bytes]) -> None:
+    def _write(self, pieces: list[bytes]) -> None:
         transport: Any = self.transport
-        if isinstance(data, bytes):
-            transport.write(data)
-        else:
-            transport.writeSequence(data)
+        transport.writeSequence(pieces)
 
-    def _unavailable(self) -> BrokerUnavailable:
+    def _unavailable(self) -> LogdError:
+        if self._lost is not None and isinstance(self._lost.value, ProtocolViolation):
+            return self._lost.value
         reason = self._lost.getErrorMessage() if self._lost is not None else "not connected"
         return BrokerUnavailable(f"the connection to the broker at {self.address} was lost: {reason}")
 

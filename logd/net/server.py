@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
@@ -62,7 +62,7 @@ class Connection(TwistedProtocol):
         self._sender = sender
         self._clock = clock
         self._limits = limits
-        self._conversation = ServerConversation(limits.frame_bytes)
+        self._conversation: ServerConversation[bytes | IFileRange] = ServerConversation(limits.frame_bytes)
         self._backlog: Sequence[Any] = ()
         self._holds: set[str] = set()
         self._taking = False
@@ -98,6 +98,9 @@ class Connection(TwistedProtocol):
         self._lost = True
         self._backlog = ()
         self._output.close()
+        for piece in self._conversation.held_pieces():
+            if not isinstance(piece, bytes):
+                piece.close()
         session, self.session = self.session, None
         if session is not None:
             session.lost()
@@ -111,8 +114,7 @@ class Connection(TwistedProtocol):
                 if not isinstance(piece, bytes):
                     piece.close()
             return
-        ready: Iterable[bytes | IFileRange] = self._conversation.answer(request, pieces)
-        self._output.send(ready)
+        self._output.send(self._conversation.answer(request, pieces))
         if self._closing:
             self._close_when_empty()
         elif not self._taking and (self._backlog or not self._reading):

@@ -1,0 +1,74 @@
+"""What a bench is asked to do, and what it found."""
+
+from __future__ import annotations
+
+from attrs import asdict, frozen
+
+from logd.errors import ConfigurationError
+
+#: Bytes that a plain message takes more than its payload.
+OVERHEAD_BYTES = 9
+
+
+@frozen
+class Workload:
+    """``messages`` of ``size`` bytes of payload each, ``batch`` to a request, from or to one partition."""
+
+    messages: int
+    size: int = 200
+    batch: int = 50
+    acks: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("messages", "size", "batch"):
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} = {getattr(self, name)} is not allowed; allowed is 1 or more")
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of one message on the wire and on disk."""
+        return self.size + OVERHEAD_BYTES
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all messages on the wire."""
+        return self.messages * self.entry_bytes
+
+
+@frozen
+class Result:
+    """A rate, beside what the machine could do with the same bytes in the same run."""
+
+    bench: str
+    messages: int
+    size: int
+    batch: int
+    acks: int
+    seconds: float
+    messages_per_second: float
+    megabytes_per_second: float
+    limit_megabytes_per_second: float
+    limit_messages_per_second: float
+    ratio_to_limit: float
+
+    @classmethod
+    def of(cls, bench: str, workload: Workload, seconds: float, limit: float) -> Result:
+        """``limit`` is in bytes a second; a megabyte is a million bytes."""
+        rate = workload.messages / seconds
+        return cls(
+            bench,
+            workload.messages,
+            workload.size,
+            workload.batch,
+            workload.acks,
+            round(seconds, 3),
+            round(rate),
+            round(rate * workload.entry_bytes / 1e6, 1),
+            round(limit / 1e6, 1),
+            round(limit / workload.entry_bytes),
+            round(rate * workload.entry_bytes / limit, 3),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Every field by its name."""
+        return asdict(self)

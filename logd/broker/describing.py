@@ -1,0 +1,175 @@
+"""Requests about topics and logs, rather than for messages: Offsets, Metadata, DescribeLog, CreateTopic, DeleteTopic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.broker.reading import find_log
+from logd.errors import (
+    BrokerStopping,
+    InvalidFetchSize,
+    LogdError,
+    TopicCreationDisabled,
+    UnknownError,
+    UnknownTopic,
+    UnsupportedVersion,
+    WireError,
+)
+from logd.net.server import Connection
+from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
+from logd.protocol.legacy_responses import OffsetsResponse, encode_legacy_response
+from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests import OurRequest, Unsupported
+from logd.protocol.responses import ErrorResponse, OurResponse, encode_response
+from logd.topic import TopicEntry
+
+if TYPE_CHECKING:
+    from logd.broker.broker import Broker
+
+
+_log = Logger()
+
+
+class Describing:
+    """The questions and the administration of one connection."""
+
+    def __init__(self, broker: Broker, connection: Connection) -> None:
+        self._broker = broker
+        self._connection = connection
+
+    def offsets(self, request: Offsets) -> None:
+        """Segment starts by time, as 0.7.2 answers them."""
+        self._connection.answer(request, [*encode_legacy_response(self._offsets(request))])
+
+    def _offsets(self, request: Offsets) -> OffsetsResponse:
+        broker = self._broker
+        if request.max_count < 0:
+            return OffsetsResponse(InvalidFetchSize.code)
+        try:
+            log = find_log(broker.store, broker.topics, request.topic, request.partition)
+        except UnknownTopic:
+            known = request.max_count > 0 and request.time in (LATEST_TIME, EARLIEST_TIME)
+            return OffsetsResponse(0, (0,) if known else ())
+        except WireError as error:
+            return OffsetsResponse(error.code if error.code < 100 else UnknownError.code)
+        return OffsetsResponse(0, tuple(log.offsets_before(request.time, request.max_count)))
+
+    def metadata(self, request: Metadata) -> None:
+        """Who serves what; creates missing topics first when that is asked for and allowed."""
+        names = self._broker.topics.names() if request.topics is None else list(dict.fromkeys(request.topics))
+        missing = [name for name in names if self._broker.topics.get(name) is None] if request.create else []
+        errors: dict[str, int] = {}
+        left = len(missing)
+
+        def answer() -> None:
+            topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code)) for name in names])
+            broker = BrokerAddress(self._broker.store.broker_id, *self._broker.advertised)
+            self._respond(request, MetadataResponse((broker,), topics))
+
+        def created(result: Any, name: str) -> None:
+            nonlocal left
+            if isinstance(result, Failure):
+                errors[name] = result.value.code if isinstance(result.value, WireError) else UnknownError.code
+            left -= 1
+            if not left:
+                answer()
+
+        if not missing:
+            answer()
+        for name in missing:
+            self._create_missing(name).addBoth(created, name)
+
+    def _create_missing(self, name: str) -> Deferred[None]:
+        if not self._broker.settings.topics_create:
+            failed: Deferred[None] = Deferred()
+            failed.errback(TopicCreationDisabled(f"topic {name!r} does not exist, and topics.create is false here"))
+            return failed
+        return self._broker.create_on_demand(name)
+
+    def _describe_topic(self, name: str, error: int) -> TopicMetadata:
+        entry = self._broker.topics.get(name)
+        if entry is None:
+            return TopicMetadata(name, error, "", ())
+        partitions = []
+        for number, brokers in sorted(entry.partitions.items()):
+            log = self._broker.store.log(name, number)
+            offline = log is not None and log.offline is not None
+            code = log.offline.code if offline and isinstance(log.offline, WireError) else UnknownError.code  # type: ignore[union-attr]
+            partitions.append(PartitionMetadata(number, code if offline else 0, brokers[0], 0, brokers, brokers))
+        return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
+
+    def describe_log(self, request: DescribeLog) -> None:
+        """A log from inside. Boundaries and times may need the disk: that part runs on a thread."""
+        try:
+            log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
+        except WireError as error:
+            self._respond(request, DescribeLogResponse(error.code, text=str(error)))
+            return
+        entry = self._broker.topics.get(request.topic)
+        ends = (log.start, log.end, log.visible_end)
+        segments = tuple([SegmentInfo(*segment) for segment in log.segments()])
+
+        def look() -> tuple[tuple[int, ...], int]:
+            clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]
+            boundaries = tuple([log.find_boundary(position) for position in clamped])
+            return boundaries, log.position_at_time(request.time) if request.time >= 0 else -1
+
+        def looked(found: tuple[tuple[int, ...], int] | None, error: BaseException | None) -> None:
+            if found is None:
+                code = error.code if isinstance(error, WireError) else UnknownError.code
+                self._respond(request, DescribeLogResponse(code, text=str(error)))
+                return
+            uuid = entry.uuid if entry is not None else ""
+            self._respond(request, DescribeLogResponse(0, *ends, segments, *found, uuid))
+
+        if request.positions or request.time >= 0:
+            self._broker.threads.run(look, looked)
+        else:
+            looked(((), -1), None)
+
+    def create_topic(self, request: CreateTopic) -> None:
+        """Create a topic by name."""
+        if self._broker.stopping:
+            self._respond(request, CreateTopicResponse(BrokerStopping.code, text="the broker is stopping"))
+            return
+
+        def created(entry: TopicEntry) -> None:
+            self._respond(request, CreateTopicResponse(0, entry.uuid))
+
+        def failed(failure: Failure) -> None:
+            self._respond(request, CreateTopicResponse(_code(failure), text=failure.getErrorMessage()))
+
+        creating = self._broker.topics.create(request.topic, request.partitions, dict(request.settings))
+        creating.addCallbacks(created, failed)
+
+    def delete_topic(self, request: DeleteTopic) -> None:
+        """Delete a topic and its messages."""
+        deleting: Deferred[None] = self._broker.topics.delete(request.topic)
+        deleting.addCallbacks(
+            lambda _: self._respond(request, DeleteTopicResponse(0)),
+            lambda failure: self._respond(request, DeleteTopicResponse(_code(failure), failure.getErrorMessage())),
+        )
+
+    def unsupported(self, request: Unsupported) -> None:
+        """A version of a later release."""
+        text = f"version {request.version} of request type {request.type} is not known to this broker"
+        pieces = encode_response(ErrorResponse(UnsupportedVersion.code, text), request.correlation_id)
+        self._connection.answer(request, [*pieces])
+
+    def _respond(self, request: OurRequest, response: OurResponse) -> None:
+        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
+
+
+def _code(failure: Failure) -> int:
+    error = failure.value
+    if isinstance(error, WireError):
+        return error.code
+    if not isinstance(error, LogdError):
+        _log.failure("administration failed", failure)
+    return UnknownError.code

@@ -1,0 +1,58 @@
+"""The broker's numbers for Prometheus, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from logd.broker.broker import Broker
+
+_COUNTS = {
+    "connections_total": "Connections accepted.",
+    "connections_refused": "Connections refused because there were too many.",
+    "requests": "Requests of all kinds.",
+    "fetch_requests": "Fetches, each of a MultiFetch counted.",
+    "messages_in": "Messages appended; a compressed wrapper counts as one.",
+    "bytes_in": "Bytes appended.",
+    "bytes_out": "Bytes of message sets given to consumers.",
+}
+
+
+class BrokerMetrics(Collector):
+    """Collects from one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def describe(self) -> Iterator[Metric]:
+        """Names need no look at the logs."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric as it is now."""
+        broker = self._broker
+        for name, meaning in _COUNTS.items():
+            yield CounterMetricFamily(f"logd_{name.removesuffix('_total')}", meaning, getattr(broker.counters, name))
+        refused = CounterMetricFamily("logd_sets_refused", "Message sets that were not appended.", labels=["error"])
+        for name, count in broker.counters.refused_by_error.items():
+            refused.add_metric([name], count)
+        yield refused
+        yield GaugeMetricFamily("logd_connections", "Open connections.", len(broker.sessions))
+        yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.flusher.unflushed_bytes)
+        yield GaugeMetricFamily("logd_producers_paused", "1 while producers are paused.", int(broker.gate.shut))
+        labels = ["topic", "partition"]
+        start = GaugeMetricFamily("logd_log_start_offset", "Id of the first message.", labels=labels)
+        end = GaugeMetricFamily("logd_log_end_offset", "Id that the next message gets.", labels=labels)
+        visible = GaugeMetricFamily("logd_log_visible_offset", "Up to here consumers can read.", labels=labels)
+        offline = GaugeMetricFamily("logd_partition_offline", "1 for a partition that cannot be served.", labels=labels)
+        for log in broker.store.logs():
+            place = [log.topic, str(log.partition)]
+            start.add_metric(place, log.start)
+            end.add_metric(place, log.end)
+            visible.add_metric(place, log.visible_end)
+            offline.add_metric(place, int(log.offline is not None))
+        yield from (start, end, visible, offline)

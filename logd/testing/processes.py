@@ -1,0 +1,102 @@
+"""A real broker in a process of its own, on a free port of loopback, ready when ``start`` returns."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from attrs import define, field
+
+from logd.errors import LogdError
+
+#: Seconds between two looks whether a broker answers yet.
+_POLL_SECONDS = 0.02
+
+_TWISTD = "from twisted.scripts.twistd import run; run()"
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@define(eq=False)
+class BrokerProcess:
+    """``twistd -n logd`` over the data directory ``data``; a context manager that stops it at the end.
+
+    ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
+    ``DATA.log``). It keeps its port when it is started again.
+    """
+
+    data: str
+    options: Sequence[str] = ()
+    port: int = field(factory=free_port)
+    log_path: str = ""
+    #: Seconds in which a broker has to answer, and to stop when it is asked to.
+    patience: float = 30.0
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def address(self) -> str:
+        """Where clients connect: ``127.0.0.1:PORT``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command line."""
+        listen = f"tcp:{self.port}:interface=127.0.0.1"
+        twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log_path or f"{self.data}.log"]
+        return [*twistd, "logd", "--data", self.data, "--listen", listen, *self.options]
+
+    def start(self) -> BrokerProcess:
+        """Start it and wait until it takes connections. Raises LogdError with the end of its log when it does not."""
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                time.sleep(_POLL_SECONDS)
+            else:
+                return self
+        self.kill()
+        raise LogdError(f"the broker did not start: {self._end_of_log()}")
+
+    def stop(self) -> int:
+        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired when it does not."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL it and return its exit status."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(self.patience)
+
+    def _end_of_log(self) -> str:
+        try:
+            with open(self.log_path or f"{self.data}.log", encoding="utf-8", errors="replace") as log:
+                return log.read()[-2000:]
+        except OSError as error:
+            return str(error)
+
+    def __enter__(self) -> BrokerProcess:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
