@@ -1,0 +1,89 @@
+"""Text logs of this machine to collect, topped up with made-up lines of a web server where there is little."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+#: Real logs beside the checkout, if somebody put them there.
+SAMPLES = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "loghub"
+SYSTEM = Path("/var/log")
+#: Of a machine's own logs, not more than this.
+MOST_BYTES = 200 << 20
+#: With less than this the rates would say nothing: web-log lines are added up to here.
+ENOUGH_BYTES = 96 << 20
+
+_CHUNK_BYTES = 1 << 20
+_PATHS = ("/", "/index.html", "/news", "/search?q=logs", "/api/v1/items", "/static/app.js", "/images/logo.png")
+_AGENTS = ("Mozilla/5.0 (X11; Linux x86_64)", "curl/8.5.0", "Mozilla/5.0 (Macintosh)", "bot/2.1 (+http://example.com)")
+
+
+@frozen
+class LogFile:
+    """A readable text log and its size in bytes."""
+
+    path: Path
+    size: int
+
+
+def find_logs() -> tuple[str, list[LogFile]]:
+    """Where logs were found, and which."""
+    for folder in (SAMPLES, SYSTEM):
+        found = sorted(_text_logs(folder), key=lambda log: str(log.path))
+        chosen, total = [], 0
+        for log in found:
+            if total + log.size <= MOST_BYTES:
+                chosen.append(log)
+                total += log.size
+        if chosen:
+            return str(folder), chosen
+    return "nowhere", []
+
+
+def _text_logs(folder: Path) -> Iterator[LogFile]:
+    for where, folders, names in os.walk(folder):
+        folders.sort()
+        for name in names:
+            path = Path(where) / name
+            try:
+                with path.open("rb") as file:
+                    head = file.read(4096)
+                size = path.stat().st_size
+            except OSError:
+                continue
+            if path.is_file() and head and b"\0" not in head and b"\n" in head:
+                yield LogFile(path, size)
+
+
+def lines_of(path: Path) -> Iterator[list[bytes]]:
+    """The lines of a file without their newlines, in lists of those that were read together."""
+    rest = b""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            yield lines
+    if rest:
+        yield [rest]
+
+
+def web_log(total_bytes: int, seed: int = 2011) -> Iterator[list[bytes]]:
+    """About ``total_bytes`` of lines as a web server writes them, the same for the same seed."""
+    pick = random.Random(seed)
+    second, left = 1_320_969_600, total_bytes
+    while left > 0:
+        lines = []
+        for _ in range(2000):
+            second += pick.random() < 0.3
+            line = (
+                f"10.{pick.randrange(256)}.{pick.randrange(256)}.{pick.randrange(256)} - - [{second}] "
+                f'"GET {pick.choice(_PATHS)} HTTP/1.1" {pick.choice((200, 200, 200, 304, 404, 500))} '
+                f'{pick.randrange(90_000)} "-" "{pick.choice(_AGENTS)}"'
+            ).encode()
+            left -= len(line) + 1
+            lines.append(line)
+        yield lines
