@@ -1,0 +1,248 @@
+"""The only room that calls the operating system's file functions: files and directories of a local disk."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Sequence
+
+from zope.interface import implementer
+
+from logd.interfaces import IFile, IFileOperations
+
+#: Linux takes at most this many buffers in one call (IOV_MAX).
+_BUFFERS_PER_CALL = 1024
+#: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, from linux/falloc.h.
+_PUNCH_HOLE = 0x01 | 0x02
+#: What preadv answers where a file system has no way to say "not in the cache" (tmpfs, older kernels).
+_NO_NOWAIT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+
+
+@implementer(IFile)
+class LocalFile:
+    """One open file of a local disk. Appends go to the end as this object knows it: one writer at a time."""
+
+    __slots__ = ("_descriptor", "_end", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._end = os.fstat(descriptor).st_size
+
+    def append(self, buffers: Sequence[bytes]) -> int:
+        """Write all buffers at the end; see IFile."""
+        # pwrite at a known end instead of O_APPEND: with O_APPEND, Linux ignores the position that write_at gives.
+        start = self._end
+        if len(buffers) == 1:
+            total = len(buffers[0])
+            written = os.pwrite(self._descriptor, buffers[0], start)
+        else:
+            total = sum(map(len, buffers))
+            written = os.pwritev(self._descriptor, buffers[:_BUFFERS_PER_CALL], start)
+        self._end = start + written
+        if written != total:
+            self._append_rest(buffers, written)
+        return total
+
+    def _append_rest(self, buffers: Sequence[bytes], written: int) -> None:
+        """Write what one call did not take: more buffers than it allows, or a short write (then the next says why)."""
+        views = []
+        for buffer in buffers:
+            if written >= len(buffer):
+                written -= len(buffer)
+            else:
+                views.append(memoryview(buffer)[written:])
+                written = 0
+        first = 0
+        while first < len(views):
+            count = os.pwritev(self._descriptor, views[first : first + _BUFFERS_PER_CALL], self._end)
+            if count == 0:
+                raise OSError(errno.EIO, "the file takes no more bytes", self.path)
+            self._end += count
+            while count:
+                if count >= len(views[first]):
+                    count -= len(views[first])
+                    first += 1
+                else:
+                    views[first] = views[first][count:]
+                    count = 0
+
+    def write_at(self, position: int, data: bytes) -> None:
+        """Overwrite in place; see IFile."""
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self._descriptor, view, position)
+            position += count
+            view = view[count:]
+        self._end = max(self._end, position)
+
+    def read_at(self, position: int, count: int) -> bytes:
+        """Read up to ``count`` bytes; see IFile."""
+        data = os.pread(self._descriptor, count, position)
+        if len(data) == count or not data:
+            return data
+        pieces = [data]
+        got = len(data)
+        while got < count:  # a short read is the end of the file, or a signal: the next one tells
+            data = os.pread(self._descriptor, count - got, position + got)
+            if not data:
+                break
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def read_cached(self, position: int, count: int) -> bytes | None:
+        """Read without waiting for the disk; see IFile."""
+        if _NOWAIT is None:
+            return self.read_at(position, count)
+        buffer = bytearray(count)
+        try:
+            got = os.preadv(self._descriptor, [buffer], position, _NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno in _NO_NOWAIT:
+                return self.read_at(position, count)
+            raise
+        if got == count:
+            return bytes(buffer)
+        # Short: either the file ends there, or the rest is on the disk only.
+        return bytes(buffer[:got]) if position + got >= os.fstat(self._descriptor).st_size else None
+
+    def is_cached(self, position: int, count: int) -> bool:
+        """Whether the last byte is in the page cache; see IFile."""
+        if _NOWAIT is None or count <= 0:
+            return True
+        try:
+            os.preadv(self._descriptor, [bytearray(1)], position + count - 1, _NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in _NO_NOWAIT:
+                return True
+            raise
+        return True
+
+    def size(self) -> int:
+        """The file's length in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes."""
+        os.ftruncate(self._descriptor, size)
+        self._end = size
+
+    def sync_data(self) -> None:
+        """fdatasync; see IFile."""
+        os.fdatasync(self._descriptor)
+
+    def drop_cache(self) -> None:
+        """posix_fadvise(DONTNEED) over the whole file."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def punch_hole(self, position: int, count: int) -> None:
+        """fallocate(PUNCH_HOLE); see IFile."""
+        try:
+            fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+        except (OSError, AttributeError):
+            return  # no such function in this system's C library: the blocks stay allocated
+        offset = ctypes.c_int64
+        if fallocate(ctypes.c_int(self._descriptor), ctypes.c_int(_PUNCH_HOLE), offset(position), offset(count)):
+            code = ctypes.get_errno()
+            if code not in (errno.EOPNOTSUPP, errno.ENOSYS):
+                raise OSError(code, os.strerror(code), self.path)
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close; more than once is harmless."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+@implementer(IFileOperations)
+class LocalFiles:
+    """The local disk."""
+
+    def open(self, path: str, create: bool = False) -> IFile:
+        """Open for reading and appending; see IFileOperations."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
+        return LocalFile(path, os.open(path, flags, 0o644))
+
+    def open_for_reading(self, path: str) -> IFile:
+        """Open for reading alone."""
+        return LocalFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def list(self, path: str) -> list[str]:
+        """Names in a directory, sorted."""
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory."""
+        return os.path.lexists(path)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory of that name."""
+        try:
+            return stat.S_ISDIR(os.stat(path).st_mode)
+        except FileNotFoundError:
+            return False
+
+    def size(self, path: str) -> int:
+        """A file's length in bytes."""
+        return os.stat(path).st_size
+
+    def modified(self, path: str) -> float:
+        """A file's modification time, in seconds since the epoch."""
+        return os.stat(path).st_mtime
+
+    def set_modified(self, path: str, seconds: float) -> None:
+        """Set a file's modification time."""
+        os.utime(path, (seconds, seconds))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory; its parent must be there."""
+        os.mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename, replacing ``target`` atomically."""
+        os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        os.rmdir(path)
+
+    def sync_directory(self, path: str) -> None:
+        """fsync a directory."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> IFile:
+        """Create or open ``path`` and lock it; see IFileOperations."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return LocalFile(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def free_bytes(self, path: str) -> int:
+        """Room that an ordinary user has left on that file system."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize

@@ -1,0 +1,63 @@
+"""How files and folders of the data directory are called, and how a name found there is read back."""
+
+from __future__ import annotations
+
+import re
+
+from logd.errors import InvalidTopic
+from logd.topic import check_topic_name
+
+SEGMENT_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TEMPORARY_SUFFIX = ".tmp"
+#: A segment that recovery had to give up although a checkpoint vouched for it: kept aside for a person to look at.
+DROPPED_SUFFIX = ".dropped"
+#: A partition's folder on its way out; what is left of one after a crash is removed at the next start.
+DELETED_SUFFIX = ".deleted"
+
+CHECKPOINT = "checkpoint"
+META = "meta"
+TOPICS = "topics.json"
+
+_SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
+_FOLDER = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\Z", re.ASCII | re.DOTALL)
+
+
+def join(folder: str, name: str) -> str:
+    """Return the path of ``name`` in ``folder``."""
+    return f"{folder}/{name}"
+
+
+def segment_name(start: int) -> str:
+    """Return the file name of the segment whose first byte has offset ``start``."""
+    return f"{start:020d}{SEGMENT_SUFFIX}"
+
+
+def index_name(start: int) -> str:
+    """Return the file name of that segment's index."""
+    return f"{start:020d}{INDEX_SUFFIX}"
+
+
+def segment_start(name: str) -> int | None:
+    """Return the start offset that a segment's file name says, or None when it is no segment's name."""
+    match = _SEGMENT.match(name)
+    if match is None:
+        return None
+    start = int(match[1])
+    return start if start < 1 << 63 else None
+
+
+def folder_name(topic: str, partition: int) -> str:
+    """Return the name of a partition's folder."""
+    return f"{topic}-{partition}"
+
+
+def folder_partition(name: str) -> tuple[str, int] | None:
+    """Return topic and partition of a folder's name, None when it is none; the topic is what precedes the last '-'."""
+    match = _FOLDER.match(name)
+    if match is None or int(match[2]) >= 1 << 31:
+        return None
+    try:
+        return check_topic_name(match[1]), int(match[2])
+    except InvalidTopic:
+        return None

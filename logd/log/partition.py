@@ -1,0 +1,321 @@
+"""One partition's log: append, read, and the visible end between what is flushed and what is not."""
+
+from __future__ import annotations
+
+import errno
+import math
+from collections.abc import Callable, Sequence
+
+from attrs import define, field, frozen
+
+from logd.config import LogSettings
+from logd.errors import OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
+from logd.interfaces import Clock, IFileOperations, IFlushListener
+from logd.log import lookup
+from logd.log.checkpoint import Checkpoint
+from logd.log.flusher import Flusher, FlushState, Sync
+from logd.log.names import join, segment_name
+from logd.log.offsets import offsets_before
+from logd.log.openfiles import FileRange, OpenFiles, SharedFile
+from logd.log.retention import count_expired, last_is_expired
+from logd.log.segments import SegmentList
+from logd.log.waiters import Wait, Waiters
+from logd.log.writer import SegmentWriter, create_segment
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+
+
+@frozen
+class Surroundings:
+    """What comes into every partition from outside."""
+
+    files: IFileOperations
+    open_files: OpenFiles
+    clock: Clock
+    flusher: Flusher
+    #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
+    report: Callable[..., None]
+
+
+def _flush_state(settings: LogSettings) -> FlushState:
+    return FlushState(settings.flush_messages, settings.flush_ms / 1000)
+
+
+@define(eq=False)
+class PartitionLog:
+    """Owner thread only, but for the methods that say that they block: those may be called on any thread."""
+
+    topic: str
+    partition: int
+    folder: str
+    settings: LogSettings
+    _around: Surroundings
+    _segments: SegmentList
+    _writer: SegmentWriter
+    #: Offsets: where the log begins, where the next append goes, and up to where consumers may read.
+    start: int
+    end: int
+    visible_end: int
+    #: The last checkpoint on the disk, None if there is none.
+    checkpoint: Checkpoint | None = None
+    #: Why the partition cannot be served, None when it can.
+    offline: BaseException | None = None
+    flush_state: FlushState = field(init=False)
+    #: Segment files to sync before the one that is written to, each held.
+    _unsynced: list[SharedFile] = field(factory=list)
+    #: Folders with names in them that are not known to last.
+    _new_names: list[str] = field(factory=list)
+    _waiters: Waiters = field(factory=Waiters)
+    #: Files of expired segments that are still to be removed.
+    _expired: list[int] = field(factory=list)
+    _seconds: Callable[[], float] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.flush_state = _flush_state(self.settings)
+        self._seconds = self._around.clock.seconds
+        self._writer.configure(self.settings)
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes appended and not yet visible."""
+        return self.end - self.visible_end
+
+    def configure(self, settings: LogSettings) -> None:
+        """Use other settings from now on."""
+        self.settings = settings
+        self._writer.configure(settings)
+        self.flush_state.messages_limit = settings.flush_messages
+        self.flush_state.seconds_limit = settings.flush_ms / 1000
+
+    def append(self, sets: Sequence[bytes], messages: int, newest_timestamp: int) -> int:
+        """Append message sets as one gathered write; return the id of the first message.
+
+        ``messages`` counts those of all sets; ``newest_timestamp`` is their highest in ms, -1 if none has one. The sets
+        must have been checked. On StorageFull, PartitionOffline and UnknownError (it may pass) nothing of them stays.
+        """
+        if self.offline is not None:
+            raise self._offline_error()
+        now = self._seconds()
+        writer = self._writer
+        first = self.end
+        if first > writer.roll_above or now >= writer.roll_at:
+            writer = self._roll(now)
+        try:
+            count = writer.append(sets, newest_timestamp, now)
+        except OSError as error:
+            raise self._append_error(error) from error
+        self.end = first + count
+        self._around.flusher.appended(self, count, messages, now)
+        return first
+
+    def read(self, offset: int, max_bytes: int) -> FileRange | None:
+        """Return the visible bytes from ``offset`` on, at most ``max_bytes`` and never past the segment's end.
+
+        None where nothing is visible: from the visible end up to the log's end. The range must be closed. Opens a
+        file when it is not open; reads nothing. Raises OffsetOutOfRange, PartitionOffline, UnknownError (may pass).
+        """
+        if self.offline is not None:
+            raise self._offline_error()
+        visible_end = self.visible_end
+        if not self.start <= offset < visible_end:
+            if visible_end <= offset <= self.end:
+                return None
+            raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not between {self.start} and {self.end}")
+        if max_bytes <= 0:
+            return None
+        writer = self._writer
+        base = writer.segment.start
+        try:
+            if offset >= base:
+                shared = writer.shared or writer.open()
+                shared.hold()
+                limit = visible_end
+            else:
+                number = self._segments.find(offset)
+                base = self._segments.starts[number]
+                limit = min(self._segments.starts[number + 1], visible_end)
+                shared = self._around.open_files.acquire(join(self.folder, segment_name(base)))
+        except OSError as error:
+            raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
+        return FileRange(shared, offset - base, min(limit - offset, max_bytes))
+
+    def closed_segment_end(self, offset: int) -> float:
+        """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
+        if offset >= self._writer.segment.start:
+            return math.inf
+        return self._segments.starts[self._segments.find(offset) + 1]
+
+    def is_boundary_known(self, offset: int) -> bool:
+        """Whether ``offset`` is known, without looking at the disk, to be where an entry begins (or the log ends)."""
+        if offset in (self.visible_end, self.start, self.end) or self._writer.index.knows(offset):
+            return True
+        number = self._segments.find(offset)
+        return number >= 0 and self._segments.starts[number] == offset
+
+    def find_boundary(self, offset: int) -> int:
+        """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
+        return lookup.find_boundary(self._snapshot(), offset)
+
+    def position_at_time(self, time_ms: int) -> int:
+        """Return the first position at or after a time. Blocks; see lookup.position_at_time."""
+        return lookup.position_at_time(self._snapshot(), time_ms)
+
+    def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
+        """Answer the Offsets request of 0.7; see offsets.offsets_before."""
+        if self.offline is not None:
+            raise self._offline_error()
+        segments = [(segment.start, segment.modified * 1000) for segment in self._segments.segments]
+        return offsets_before(segments, self.visible_end, self._seconds() * 1000, time_ms, max_count)
+
+    def segments(self) -> list[tuple[int, int, int]]:
+        """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""
+        ends = (*self._segments.starts[1:], self.end)
+        return [
+            (segment.start, end - segment.start, int(segment.modified * 1000))
+            for segment, end in zip(self._segments.segments, ends, strict=True)
+        ]
+
+    def wait_visible(self, position: int, listener: IFlushListener) -> Wait | None:
+        """Call ``listener`` once when the visible end is at or past ``position``; the answer's ``cancel`` prevents it.
+
+        Called before this returns, and None is the answer, when that is so already or the partition is offline.
+        """
+        if self.offline is not None:
+            listener.failed(self._offline_error())
+        elif position <= self.visible_end:
+            listener.visible(self.visible_end)
+        else:
+            return self._waiters.add(position, listener)
+        return None
+
+    def go_offline(self, error: BaseException) -> None:
+        """Serve no more, and tell those who wait why. The first reason stays."""
+        if self.offline is None:
+            self.offline = error
+            self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
+            self._around.flusher.forget(self)
+            self._waiters.fail(self._offline_error())
+
+    # What follows is for the flusher, the upkeep and the store.
+
+    def names_are_new(self, folders: Sequence[str]) -> None:
+        """Sync these folders, too, before anything more becomes visible."""
+        self._new_names.extend(folder for folder in folders if folder not in self._new_names)
+
+    def begin_sync(self) -> Sync:
+        """See Flushable."""
+        files = list(self._unsynced)
+        writer = self._writer
+        if writer.shared is not None and self.end > max(writer.segment.start, self.visible_end):
+            files.append(writer.shared)
+        for shared in files:
+            shared.hold()
+        return Sync(self._around.files, files, list(self._new_names), self.end)
+
+    def end_sync(self, sync: Sync, error: BaseException | None) -> None:
+        """See Flushable. After an error the kernel may have thrown the bytes away: never sync that file again."""
+        for shared in sync.files:
+            shared.release()
+        if self.offline is not None:
+            return
+        if error is not None:
+            self.go_offline(error)
+            return
+        for shared in self._unsynced[:]:
+            if shared in sync.files:
+                self._unsynced.remove(shared)
+                shared.release()
+        self._new_names = [folder for folder in self._new_names if folder not in sync.folders]
+        self.visible_end = sync.end
+
+    def announce(self) -> None:
+        """See Flushable."""
+        if self.offline is None:
+            self._waiters.reached(self.visible_end)
+
+    def expire(self) -> int:
+        """Take segments out of the log that retention lets go; return how many. Their files are removed later."""
+        if self.offline is not None:
+            return 0
+        now = self._seconds()
+        if last_is_expired(self._segments, self.end, self.visible_end, now, self.settings):
+            self._roll(now)
+        count = count_expired(self._segments, self.visible_end, now, self.settings)
+        if count:
+            expired = self._segments.starts[:count]
+            self._segments = self._segments.without_first(count)
+            self.start = self._segments.starts[0]
+            self._expired.extend(expired)
+            for start in expired:
+                self._around.open_files.forget(join(self.folder, segment_name(start)))
+        return count
+
+    def begin_upkeep(self) -> tuple[Checkpoint, list[int]] | None:
+        """Return the checkpoint to write, then the starts of segments whose files to remove; None: nothing to do."""
+        if self.offline is not None:
+            return None
+        checkpoint = Checkpoint(self.start, self.visible_end)
+        if checkpoint == self.checkpoint and not self._expired:
+            return None
+        return checkpoint, list(self._expired)
+
+    def end_upkeep(self, checkpoint: Checkpoint, removed: Sequence[int]) -> None:
+        """Note what ``begin_upkeep`` said as done."""
+        self.checkpoint = checkpoint
+        self._expired = [start for start in self._expired if start not in removed]
+
+    def finish(self) -> None:
+        """Write what only memory has of the last segment's index; call when all is flushed. Never raises."""
+        if self.offline is None and self.end == self.visible_end:
+            self._writer.finish()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._writer.close()
+        while self._unsynced:
+            self._unsynced.pop().release()
+
+    def _roll(self, now: float) -> SegmentWriter:
+        old = self._writer
+        try:
+            new = create_segment(self._around.files, self.folder, self.end, now)
+        except OSError as error:
+            raise self._append_error(error) from error
+        new.configure(self.settings)
+        old.finish()
+        if old.shared is not None and self.end > self.visible_end:
+            old.shared.hold()
+            self._unsynced.append(old.shared)
+        old.close()
+        self.names_are_new([self.folder])
+        self._segments = self._segments.with_last(new.segment)
+        self._writer = new
+        return new
+
+    def _append_error(self, error: OSError) -> StorageFull | PartitionOffline | UnknownError:
+        if not self._writer.torn:
+            if error.errno in _NO_ROOM:
+                return StorageFull(f"no room for an append to {self.folder}: {error}")
+            if error.errno in _PASSING:
+                return UnknownError(f"cannot append to {self.folder} now: {error}")
+        self.go_offline(error)
+        return self._offline_error()
+
+    def _offline_error(self) -> PartitionOffline:
+        return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")
+
+    def _snapshot(self) -> lookup.Snapshot:
+        if self.offline is not None:
+            raise self._offline_error()
+        # The visible end first: segments and index seen after it cover it.
+        visible_end = self.visible_end
+        return lookup.Snapshot(
+            self._around.files,
+            self.folder,
+            self.start,
+            visible_end,
+            self._segments,
+            self._writer.index,
+            self.settings.index_bytes,
+        )

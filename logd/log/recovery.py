@@ -1,0 +1,282 @@
+"""What a partition's folder holds when a broker starts, made sound: a torn tail is cut, and nothing flushed is touched.
+
+Up to the checkpoint all is taken as it is: after a clean stop that is everything, and nothing is read. Behind it every
+entry is checked against what the disk has (not what the page cache says: after a failed fdatasync it may hold bytes
+that the disk never got). The first entry that is not sound, and all that follows, was never flushed, so never visible;
+it is cut. What is kept is synced before anybody may see it. Every step can be repeated: a crash during recovery is
+followed by another recovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from logd.config import LogSettings
+from logd.interfaces import IFileOperations
+from logd.log.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from logd.log.index import ActiveIndex, load_active_index
+from logd.log.indexfile import WrongIndex
+from logd.log.names import (
+    CHECKPOINT,
+    DROPPED_SUFFIX,
+    INDEX_SUFFIX,
+    TEMPORARY_SUFFIX,
+    index_name,
+    join,
+    segment_name,
+    segment_start,
+)
+from logd.log.scan import Scan, scan_entries
+from logd.log.segments import Segment, SegmentList
+from logd.log.writer import SegmentWriter, create_segment
+
+Report = Callable[..., None]
+
+
+@define(eq=False)
+class Recovered:
+    """A partition that is sound and lasting up to ``writer.end``."""
+
+    segments: SegmentList
+    writer: SegmentWriter
+    checkpoint: Checkpoint
+
+
+def recover_partition(
+    files: IFileOperations, folder: str, settings: LogSettings, now: float, report: Report
+) -> Recovered:
+    """Make a partition's folder sound and say what is in it. Blocks; raises OSError when it cannot be served."""
+    return _Recovery(files, folder, settings, now, report).run()
+
+
+@define(eq=False)
+class _Recovery:
+    files: IFileOperations
+    folder: str
+    settings: LogSettings
+    now: float
+    report: Report
+    starts: list[int] = field(factory=list)
+    checkpoint: Checkpoint | None = None
+    #: Where the log begins, and up to where a checkpoint vouches for it.
+    start: int = 0
+    sound: int = 0
+    #: Something was found behind the checkpoint, so that names and bytes may not last yet.
+    unclean: bool = False
+
+    def run(self) -> Recovered:
+        self._read_folder()
+        self._read_checkpoint()
+        self._drop_expired()
+        if self.starts and self.starts[0] > self.start:
+            self.report(
+                "{folder} begins at {found} and not at {start}: bytes are lost",
+                folder=self.folder,
+                found=self.starts[0],
+                start=self.start,
+            )
+            self.start, self.sound = self.starts[0], max(self.sound, self.starts[0])
+        writer = None
+        for number, start in enumerate(self.starts):
+            following = self.starts[number + 1] if number + 1 < len(self.starts) else None
+            if following is not None and self._is_vouched_for(start, following):
+                continue
+            checked, scan = self._make_sound(start, following)
+            if following is None or start + scan.end < following:
+                self._drop_segments(number + 1)
+                writer = self._writer(start, checked, scan)
+                break
+        if writer is None:
+            # Ids are never given twice: where all files are gone the log goes on behind what was flushed.
+            writer = create_segment(self.files, self.folder, self.sound, self.now)
+            writer.configure(self.settings)
+            self.starts = [self.sound]
+            self.start = self.sound
+            self.unclean = True
+        checkpoint = Checkpoint(self.start, writer.end)
+        if self.unclean:
+            # A broker that was killed may have left names that it had not synced.
+            self.files.sync_directory(self.folder)
+        if checkpoint != self.checkpoint:
+            write_checkpoint(self.files, self.folder, checkpoint)
+        segments = [
+            Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
+        ]
+        return Recovered(SegmentList.of([*segments, writer.segment]), writer, checkpoint)
+
+    def _path(self, start: int) -> str:
+        return join(self.folder, segment_name(start))
+
+    def _read_folder(self) -> None:
+        names = self.files.list(self.folder)
+        for name in names:
+            start = segment_start(name)
+            if start is not None:
+                self.starts.append(start)
+            elif name.endswith(TEMPORARY_SUFFIX):
+                self.files.remove(join(self.folder, name))  # what a crash left of a replacement
+            elif name != CHECKPOINT and not name.endswith((INDEX_SUFFIX, DROPPED_SUFFIX)):
+                self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
+        self.starts.sort()
+
+    def _read_checkpoint(self) -> None:
+        try:
+            self.checkpoint = read_checkpoint(self.files, self.folder)
+            wrong = "is missing"
+        except ValueError:
+            wrong = "is damaged"
+        if self.checkpoint is not None:
+            self.start, self.sound = self.checkpoint.start, self.checkpoint.flushed
+            return
+        self.start = self.sound = self.starts[0] if self.starts else 0
+        if self.starts and (len(self.starts) > 1 or self.files.size(self._path(self.starts[0]))):
+            self.report("the checkpoint of {folder} {wrong}: all of it is checked", folder=self.folder, wrong=wrong)
+
+    def _drop_expired(self) -> None:
+        """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
+        ends = [*self.starts[1:], None]
+        for start, end in list(zip(self.starts, ends, strict=True)):
+            if start >= self.start:
+                break
+            if (start + self.files.size(self._path(start)) if end is None else end) > self.start:
+                break
+            self._remove(start)
+            self.starts.remove(start)
+
+    def _is_vouched_for(self, start: int, following: int) -> bool:
+        """Whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""
+        if following > self.sound:
+            return False
+        size = self.files.size(self._path(start))
+        if size > following - start:
+            self.report("{path} is longer than it should be; the rest is cut", path=self._path(start))
+            self._cut(start, following)
+        return size >= following - start
+
+    def _make_sound(self, start: int, following: int | None) -> tuple[int, Scan]:
+        """Check what no checkpoint vouches for, cut what is not sound, and sync the rest.
+
+        Return from where in the file it was checked, and what was found.
+        """
+        path = self._path(start)
+        size = self.files.size(path)
+        if following is None and start + size == self.sound:
+            return size, Scan(size)
+        self.unclean = True
+        modified = self.files.modified(path)
+        file = self.files.open(path)
+        try:
+            file.drop_cache()
+            size = file.size()
+            limit = size if following is None else min(size, following - start)
+            checked = self.sound - start if start < self.sound <= start + limit else 0
+            if start + limit < self.sound:
+                self.report(
+                    "{path} ends at {end}, though all up to {sound} had been flushed: bytes are lost",
+                    path=path,
+                    end=start + limit,
+                    sound=self.sound,
+                )
+            scan = scan_entries(file, checked, limit, self.settings.index_bytes)
+            if scan.end < size:
+                self.report(
+                    "{path}: cut {count} bytes behind offset {end}: {problem}",
+                    path=path,
+                    count=size - scan.end,
+                    end=start + scan.end,
+                    problem=scan.problem or "the next segment begins there",
+                )
+                file.truncate(scan.end)
+            file.sync_data()
+        finally:
+            file.close()
+        self.files.set_modified(path, modified)
+        return checked, scan
+
+    def _cut(self, start: int, end: int) -> None:
+        path = self._path(start)
+        modified = self.files.modified(path)
+        file = self.files.open(path)
+        try:
+            file.truncate(end - start)
+            file.sync_data()
+        finally:
+            file.close()
+        self.files.set_modified(path, modified)
+
+    def _drop_segments(self, number: int) -> None:
+        """Give up the segments from ``number`` on: what they should follow is not there."""
+        for start in reversed(self.starts[number:]):
+            path = self._path(start)
+            if start < self.sound:
+                self.report("{path} cannot be served: what it follows is lost. It is kept aside", path=path)
+                self.files.rename(path, path + DROPPED_SUFFIX)
+                self._remove_index(start)
+            else:
+                self.report("{path} is removed: what it follows was not flushed, so nor was it", path=path)
+                self._remove(start)
+        del self.starts[number:]
+
+    def _remove(self, start: int) -> None:
+        self.files.remove(self._path(start))
+        self._remove_index(start)
+
+    def _remove_index(self, start: int) -> None:
+        path = join(self.folder, index_name(start))
+        if self.files.exists(path):
+            self.files.remove(path)
+
+    def _writer(self, start: int, checked: int, scan: Scan) -> SegmentWriter:
+        """Return a writer for the last segment, with its index; ``scan`` was made from ``checked`` on."""
+        path = self._path(start)
+        modified = self.files.modified(path)
+        modified_ms = int(modified * 1000)  # stands in for the times of the appends
+        index, whole = self._index(start, min(start + checked, self.sound))
+        position, highest_ms = start, -1
+        if index.tail:
+            position, _, highest_ms = index.tail[-1]
+        if position < start + checked:
+            file = self.files.open_for_reading(path)
+            try:
+                known = scan_entries(file, position - start, checked, self.settings.index_bytes, highest_ms)
+            finally:
+                file.close()
+            highest_ms = known.highest_ms
+            for boundary, highest in known.boundaries:
+                index.note(start + boundary, modified_ms, highest)
+            if known.problem:
+                self.report(
+                    "{path} is damaged at {position}: {problem}",
+                    path=path,
+                    position=start + known.end,
+                    problem=known.problem,
+                )
+        for boundary, highest in scan.boundaries:
+            index.note(start + boundary, modified_ms, max(highest, highest_ms))
+        if not whole:
+            index.cut()
+        writer = SegmentWriter(
+            self.files,
+            self.folder,
+            Segment(start, modified),
+            index,
+            start + scan.end,
+            max(highest_ms, scan.highest_ms),
+        )
+        writer.configure(self.settings)
+        return writer
+
+    def _index(self, start: int, sound: int) -> tuple[ActiveIndex, bool]:
+        """Return what can be believed of the last segment's index, and whether that is all that its file has."""
+        path = join(self.folder, index_name(start))
+        try:
+            if self.files.exists(path):
+                index, left_out = load_active_index(self.files, path, start, sound)
+                return index, not left_out
+            if sound > start:
+                self.report("{path} is missing: it is made again", path=path)
+        except WrongIndex as error:
+            self.report("{path} is wrong ({error}): it is made again", path=path, error=error)
+        return ActiveIndex(self.files, path, start), True

@@ -1,0 +1,273 @@
+"""All partition logs of one data directory: opened together, found by topic and partition, closed together."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+
+from attrs import define, field
+
+from logd.config import LogSettings
+from logd.errors import DataDirectoryError, StorageFull, UnknownError
+from logd.interfaces import Clock, IFile, IFileOperations, IThreads
+from logd.log.flusher import Flusher
+from logd.log.meta import Meta, lock_directory, read_or_make_meta
+from logd.log.names import DELETED_SUFFIX, META, TEMPORARY_SUFFIX, TOPICS, folder_name, folder_partition, join
+from logd.log.openfiles import OpenFiles
+from logd.log.partition import PartitionLog, Surroundings
+from logd.log.recovery import recover_partition
+from logd.log.segments import SegmentList
+from logd.log.upkeep import Upkeep, do_upkeep
+from logd.log.writer import create_segment, no_segment
+
+
+def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the name that twisted.logger uses)
+    """The report of a store whose owner does not listen."""
+
+
+@define(eq=False)
+class LogStore:
+    """The data directory of one broker. Owner thread only, but for ``open`` and ``close``, which block."""
+
+    path: str
+    _files: IFileOperations
+    _clock: Clock
+    _threads: IThreads
+    #: For every topic whose own settings ``open`` or ``create`` is not given.
+    _settings: LogSettings
+    #: None: the id that the directory has, else 0.
+    _broker_id: int | None = field(default=None, kw_only=True)
+    #: Syncs at a time. ``threads`` needs one thread more, for upkeep.
+    _flush_workers: int = field(default=2, kw_only=True)
+    #: Above this many unflushed bytes ``on_pressure(True)`` is called, below half of it ``on_pressure(False)``.
+    _unflushed_limit: int = field(default=256 << 20, kw_only=True)
+    _on_pressure: Callable[[bool], None] = field(default=lambda on: None, kw_only=True)
+    #: Idle files that are kept open for reading.
+    _open_files_limit: int = field(default=512, kw_only=True)
+    _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
+    #: Names in the directory that others look after.
+    _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
+    _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
+    flusher: Flusher = field(init=False)
+    upkeep: Upkeep = field(init=False)
+    _around: Surroundings = field(init=False)
+    _logs: dict[tuple[str, int], PartitionLog] = field(init=False, factory=dict)
+    _lock: IFile | None = field(init=False, default=None)
+    _meta: Meta | None = field(init=False, default=None)
+    _deleted: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        self.flusher = Flusher(
+            self._threads,
+            self._clock,
+            self._flush_workers,
+            self._unflushed_limit,
+            self._on_pressure,
+        )
+        self.upkeep = Upkeep(self._files, self._threads, self._report)
+        open_files = OpenFiles(self._files, self._open_files_limit)
+        self._around = Surroundings(self._files, open_files, self._clock, self.flusher, self._report)
+
+    @property
+    def broker_id(self) -> int:
+        """The broker's id, as the directory has it."""
+        return self._identity().broker_id
+
+    @property
+    def instance(self) -> str:
+        """The uuid that tells this directory from every other."""
+        return self._identity().instance
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes appended to all partitions and not yet flushed."""
+        return self.flusher.unflushed_bytes
+
+    def open(self, settings_for: Callable[[str], LogSettings | None] = lambda topic: None) -> None:
+        """Lock the directory, made when missing, and recover every partition in it. Blocks.
+
+        ``settings_for(topic)`` answers a topic's settings, None for the store's; it is called after the lock was taken.
+        A partition that cannot be recovered is offline, with the reason. Raises DataDirectoryError.
+        """
+        self._make_folder()
+        self._lock = lock_directory(self._files, self.path)
+        try:
+            self._meta = read_or_make_meta(self._files, self.path, self._lock, self._broker_id, self._new_instance)
+            for name in self._files.list(self.path):
+                self._open_name(name, settings_for)
+            # A broker that was killed may have left partitions whose names it had not synced.
+            self._files.sync_directory(self.path)
+        except OSError as error:
+            self.close()
+            raise DataDirectoryError(f"data directory {self.path} cannot be used: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def log(self, topic: str, partition: int) -> PartitionLog | None:
+        """Return a partition's log, None when it is not here."""
+        return self._logs.get((topic, partition))
+
+    def logs(self) -> list[PartitionLog]:
+        """Return all logs."""
+        return list(self._logs.values())
+
+    def create(self, topic: str, partition: int, settings: LogSettings | None = None) -> PartitionLog:
+        """Make an empty log, or return the one that is there. It lasts once something in it is visible.
+
+        Raises StorageFull, UnknownError.
+        """
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            return log
+        settings = settings or self._settings
+        folder = join(self.path, folder_name(topic, partition))
+        try:
+            if self._files.exists(folder):  # an attempt that failed half-way, or somebody's own
+                return self._recover(topic, partition, folder, settings)
+            self._files.make_directory(folder)
+            writer = create_segment(self._files, folder, 0, self._clock.seconds())
+        except OSError as error:
+            raise StorageFull(f"cannot make {folder}: {error}") from error
+        log = PartitionLog(
+            topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
+        )
+        log.names_are_new([folder, self.path])
+        self._logs[topic, partition] = log
+        return log
+
+    def configure(self, topic: str, settings: LogSettings) -> None:
+        """Use other settings for a topic's partitions from now on."""
+        for log in self._logs.values():
+            if log.topic == topic:
+                log.configure(settings)
+
+    def delete(self, topic: str, done: Callable[[BaseException | None], None]) -> None:
+        """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
+
+        They are gone at once for everybody who asks; those who wait on them fail. The topic may be made again at once.
+        """
+        folders = []
+        for log in [log for log in self._logs.values() if log.topic == topic]:
+            del self._logs[log.topic, log.partition]
+            self.upkeep.forget(log)
+            log.go_offline(UnknownError("the topic was deleted"))
+            log.close()
+            self._deleted += 1
+            target = f"{log.folder}.{self._deleted}{DELETED_SUFFIX}"
+            while self._files.exists(target):
+                self._deleted += 1
+                target = f"{log.folder}.{self._deleted}{DELETED_SUFFIX}"
+            try:
+                self._files.rename(log.folder, target)
+            except OSError as error:
+                self._report("{folder} cannot be deleted: {error}", folder=log.folder, error=error)
+            else:
+                folders.append(target)
+        self._threads.run(lambda: self._remove_deleted(folders), lambda _, error: done(error))
+
+    def expire(self) -> None:
+        """Let go of segments that are too old or too many; their files are removed on a thread."""
+        expired = [log for log in self._logs.values() if log.expire()]
+        self.upkeep.look_after(expired)
+
+    def write_checkpoints(self) -> None:
+        """Write the checkpoints that have changed, on a thread, one by one."""
+        self.upkeep.look_after(self._logs.values())
+
+    def flush_all(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once when nothing waits for the disk any more; for a clean stop ``close`` comes next."""
+        self.upkeep.when_idle(lambda: self.flusher.when_idle(done))
+
+    def close(self) -> None:
+        """Write all checkpoints, close all files and unlock the directory. Blocks.
+
+        After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
+        """
+        for log in self._logs.values():
+            log.finish()
+            work = log.begin_upkeep()
+            if work is not None:
+                try:
+                    do_upkeep(self._files, log.folder, *work)
+                except OSError as error:
+                    self._report("no checkpoint for {folder}: {error}", folder=log.folder, error=error)
+            log.close()
+        self._logs.clear()
+        self._around.open_files.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+
+    def _identity(self) -> Meta:
+        if self._meta is None:
+            raise RuntimeError("the store is not open")
+        return self._meta
+
+    def _make_folder(self) -> None:
+        missing = []
+        path = self.path
+        try:
+            while path and not self._files.exists(path):
+                missing.append(path)
+                path = path.rpartition("/")[0]
+            for path in reversed(missing):
+                self._files.make_directory(path)
+                self._files.sync_directory(path.rpartition("/")[0] or "/")
+        except OSError as error:
+            raise DataDirectoryError(f"data directory {self.path} cannot be made: {error}") from error
+
+    def _open_name(self, name: str, settings_for: Callable[[str], LogSettings | None]) -> None:
+        path = join(self.path, name)
+        if name in (META, TOPICS) or name in self._other_names:
+            return
+        if self._files.is_directory(path):
+            if name.endswith(DELETED_SUFFIX):
+                self._remove_folder(path)
+                return
+            found = folder_partition(name)
+            if found is not None:
+                self._recover(*found, path, settings_for(found[0]) or self._settings)
+                return
+        elif name == TOPICS + TEMPORARY_SUFFIX:
+            self._files.remove(path)
+            return
+        self._report("{path} is not logd's; it is left alone", path=path)
+
+    def _recover(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:
+        try:
+            found = recover_partition(self._files, folder, settings, self._clock.seconds(), self._report)
+        except OSError as error:
+            self._report("{folder} cannot be served: {error}", folder=folder, error=error)
+            writer = no_segment(self._files, folder)
+            segments = SegmentList.of([writer.segment])
+            log = PartitionLog(
+                topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=error
+            )
+        else:
+            end = found.writer.end
+            log = PartitionLog(
+                topic,
+                partition,
+                folder,
+                settings,
+                self._around,
+                found.segments,
+                found.writer,
+                found.checkpoint.start,
+                end,
+                end,
+                checkpoint=found.checkpoint,
+            )
+        self._logs[topic, partition] = log
+        return log
+
+    def _remove_deleted(self, folders: Iterable[str]) -> None:
+        self._files.sync_directory(self.path)
+        for folder in folders:
+            self._remove_folder(folder)
+
+    def _remove_folder(self, path: str) -> None:
+        for name in self._files.list(path):
+            self._files.remove(join(path, name))
+        self._files.remove_directory(path)

@@ -1,0 +1,78 @@
+"""Work on the disk that nobody waits for: checkpoints, and the files of expired segments. One partition at a time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from attrs import define, field
+
+from logd.interfaces import IFileOperations, IThreads
+from logd.log.checkpoint import Checkpoint, write_checkpoint
+from logd.log.names import index_name, join, segment_name
+from logd.log.partition import PartitionLog
+
+
+def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expired: Iterable[int]) -> None:
+    """Write the checkpoint, then remove segments. Blocks; raises OSError.
+
+    In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain would cost all
+    that follows it.
+    """
+    write_checkpoint(files, folder, checkpoint)
+    for start in expired:
+        for name in (segment_name(start), index_name(start)):
+            if files.exists(join(folder, name)):
+                files.remove(join(folder, name))
+
+
+@define(eq=False)
+class Upkeep:
+    """A queue of partitions to look after, worked off one by one on a thread. Owner thread only."""
+
+    _files: IFileOperations
+    _threads: IThreads
+    _report: Callable[..., None]
+    _queue: OrderedDict[PartitionLog, None] = field(factory=OrderedDict)
+    _busy: PartitionLog | None = None
+    _idle_callbacks: list[Callable[[], None]] = field(factory=list)
+
+    def look_after(self, logs: Iterable[PartitionLog]) -> None:
+        """Write the checkpoints of ``logs`` that have changed, and remove their expired files, soon."""
+        for log in logs:
+            self._queue[log] = None
+        self._next()
+
+    def forget(self, log: PartitionLog) -> None:
+        """Begin nothing more on ``log``."""
+        self._queue.pop(log, None)
+
+    def when_idle(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once when nothing is left to do; at once when that is so now."""
+        self._idle_callbacks.append(done)
+        self._next()
+
+    def _next(self) -> None:
+        while self._busy is None and self._queue:
+            log, _ = self._queue.popitem(last=False)
+            work = log.begin_upkeep()
+            if work is not None:
+                self._run(log, *work)
+        if self._busy is None:
+            callbacks, self._idle_callbacks = self._idle_callbacks, []
+            for callback in callbacks:
+                callback()
+
+    def _run(self, log: PartitionLog, checkpoint: Checkpoint, expired: list[int]) -> None:
+        self._busy = log
+
+        def done(_: None, error: BaseException | None) -> None:
+            self._busy = None
+            if error is None:
+                log.end_upkeep(checkpoint, expired)
+            else:
+                # The next pass tries again: only a start after a crash is slower until then.
+                self._report("upkeep of {folder} failed: {error}", folder=log.folder, error=error)
+            self._next()
+
+        self._threads.run(lambda: do_upkeep(self._files, log.folder, checkpoint, expired), done)

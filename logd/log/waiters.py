@@ -1,0 +1,80 @@
+"""Those who wait until a partition's visible end has reached a position: acknowledgements and long polls."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+
+from logd.interfaces import IFlushListener
+
+#: Cancelled waits stay in the heap until it is this large and mostly made of them.
+_TIDY_ABOVE = 64
+
+
+class Wait:
+    """One wait; ``cancel`` ends it."""
+
+    __slots__ = ("_sequence", "_waiters", "listener", "position")
+
+    def __init__(self, position: int, sequence: int, listener: IFlushListener, waiters: Waiters) -> None:
+        self.position = position
+        self.listener: IFlushListener | None = listener
+        self._sequence = sequence
+        self._waiters = waiters
+
+    def __lt__(self, other: Wait) -> bool:
+        return (self.position, self._sequence) < (other.position, other._sequence)
+
+    def cancel(self) -> None:
+        """The listener will not be called; harmless when it was already."""
+        if self.listener is not None:
+            self.listener = None
+            self._waiters.cancelled()
+
+
+class Waiters:
+    """A heap of waits by position."""
+
+    __slots__ = ("_cancelled", "_heap", "_sequence")
+
+    def __init__(self) -> None:
+        self._heap: list[Wait] = []
+        self._sequence = itertools.count()
+        self._cancelled = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._cancelled
+
+    def add(self, position: int, listener: IFlushListener) -> Wait:
+        """Wait for ``position``; those who wait for the same one are called in the order in which they came."""
+        wait = Wait(position, next(self._sequence), listener, self)
+        heapq.heappush(self._heap, wait)
+        return wait
+
+    def cancelled(self) -> None:
+        """Count a wait that was cancelled, and tidy up when they are many."""
+        self._cancelled += 1
+        if len(self._heap) > _TIDY_ABOVE and self._cancelled * 2 > len(self._heap):
+            self._heap = [wait for wait in self._heap if wait.listener is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def reached(self, end: int) -> None:
+        """Call every listener whose position is at or before ``end``. A listener may wait anew or cancel others."""
+        while self._heap and self._heap[0].position <= end:
+            wait = heapq.heappop(self._heap)
+            listener, wait.listener = wait.listener, None
+            if listener is None:
+                self._cancelled -= 1
+            else:
+                listener.visible(end)
+
+    def fail(self, error: BaseException) -> None:
+        """Call every listener with ``error``."""
+        heap, self._heap, self._cancelled = sorted(self._heap), [], 0
+        listeners = [wait.listener for wait in heap]
+        for wait in heap:
+            wait.listener = None
+        for listener in listeners:
+            if listener is not None:
+                listener.failed(error)
