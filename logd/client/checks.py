@@ -1,0 +1,51 @@
+"""Validators for the clients' settings: each refusal names the setting, its value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logd.errors import ConfigurationError
+
+Validator = Callable[[Any, Any, Any], None]
+
+
+def _refuse(name: str, value: object, allowed: str) -> ConfigurationError:
+    return ConfigurationError(f"{name} = {value!r} is not allowed; allowed is {allowed}")
+
+
+def whole(minimum: int, maximum: int, unit: str = "") -> Validator:
+    """A whole number within bounds."""
+
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if type(value) is not int or not minimum <= value <= maximum:  # True is an int to isinstance
+            unit_text = f" of {unit}" if unit else ""
+            raise _refuse(attribute.name, value, f"a whole number{unit_text} from {minimum} to {maximum}")
+
+    return check
+
+
+def seconds(minimum: float, maximum: float) -> Validator:
+    """A number of seconds within bounds."""
+
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
+            raise _refuse(attribute.name, value, f"a number of seconds from {minimum:g} to {maximum:g}")
+
+    return check
+
+
+def one_of(*allowed: str) -> Validator:
+    """One of a few words."""
+
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if value not in allowed:
+            raise _refuse(attribute.name, value, "one of " + ", ".join(map(repr, allowed)))
+
+    return check
+
+
+def switch(_instance: Any, attribute: Any, value: Any) -> None:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise _refuse(attribute.name, value, "True or False")

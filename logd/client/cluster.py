@@ -1,0 +1,181 @@
+"""What a client knows of the brokers: their addresses, who leads which partition, and a link to each."""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import field, frozen
+from twisted.internet.defer import Deferred, gatherResults, succeed
+
+from logd.client.addresses import Address, discovered, parse_brokers
+from logd.client.link import Connect, Connection, Link
+from logd.client.settings import LinkSettings
+from logd.errors import BrokerUnavailable, UnknownTopic, WrongPartition, error_for_code
+from logd.net.connection import BrokerConnection
+from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata
+
+
+@frozen
+class TopicView:
+    """A topic as the brokers described it at ``read_at`` (clock's seconds)."""
+
+    name: str
+    uuid: Any
+    #: All partitions, ascending.
+    partitions: tuple[int, ...]
+    #: The broker that leads each partition; a partition without a leader is not in it.
+    leaders: dict[int, int]
+    read_at: float
+    #: The partitions that have a leader, ascending.
+    available: tuple[int, ...] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "available", tuple(p for p in self.partitions if p in self.leaders))
+
+
+def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
+    """Connections over the network."""
+
+    def connect(address: Address) -> Deferred[Connection]:
+        connecting: Deferred[Any] = BrokerConnection.connect(
+            reactor, address, timeout=settings.connect_timeout, max_frame_bytes=settings.frame_bytes
+        )
+        return connecting
+
+    return connect
+
+
+class Cluster:
+    """Metadata and links, shared by the parts of one client."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        brokers: str | Sequence[str | tuple[str, int]],
+        settings: LinkSettings | None = None,
+        *,
+        connect: Connect | None = None,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        """``reactor`` gives time (without ``connect``, the network too). Raises ConfigurationError for ``brokers``."""
+        self.clock = reactor
+        self.settings = settings = settings or LinkSettings()
+        self.random = random
+        self._connect = connect or default_connect(reactor, settings)
+        self._bootstrap = parse_brokers(brokers)
+        self._links: dict[Address, Link] = {}
+        self._addresses: dict[int, Address] = {}
+        self._topics: dict[str, TopicView] = {}
+        self._asking: dict[tuple[str, bool], list[Deferred[TopicView]]] = {}
+
+    def known(self, topic: str) -> TopicView | None:
+        """What was last read about the topic. Never waits."""
+        return self._topics.get(topic)
+
+    def forget(self, topic: str) -> None:
+        """Read the topic's metadata again before it is next used."""
+        self._topics.pop(topic, None)
+
+    def leader(self, topic: str, partition: int) -> Link:
+        """The link to the partition's leader by what was last read.
+
+        Raises WrongPartition when the topic has no such partition or it has no leader, UnknownTopic when nothing was
+        read.
+        """
+        if not self.settings.discover:
+            return self.link(self._bootstrap[0])
+        view = self._topics.get(topic)
+        if view is None:
+            raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
+        broker = view.leaders.get(partition)
+        if broker is None:
+            has_it = partition in view.partitions
+            why = "it has no leader now" if has_it else f"the topic has partitions {list(view.partitions)}"
+            raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
+        return self.link(self._addresses[broker])
+
+    def link(self, address: Address) -> Link:
+        """The link to an address."""
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = Link(self.clock, address, self._connect, self.settings, self.random)
+        return link
+
+    async def any_link(self) -> tuple[Link, Connection]:
+        """A live connection to any broker. Raises BrokerUnavailable, naming the last reason, when none can be had."""
+        for link in self._links.values():
+            if link.current is not None:
+                return link, link.current
+        links = [self.link(address) for address in (*self._bootstrap, *self._addresses.values())]
+        error: BrokerUnavailable | None = None
+        for link in dict.fromkeys(sorted(links, key=lambda link: link.next_attempt)):
+            try:
+                return link, await link.get()
+            except BrokerUnavailable as failure:
+                error = failure
+        raise error or BrokerUnavailable("no broker's address is known")
+
+    async def ask_any(self, request: Any) -> Any:
+        """Send a request to any broker and return its response. Raises BrokerUnavailable."""
+        link, connection = await self.any_link()
+        return await link.ask(connection, request, self.settings.request_timeout)
+
+    async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
+        """Read metadata of some topics (None: of all), creating missing ones if asked to. Raises BrokerUnavailable."""
+        response: MetadataResponse = await self.ask_any(Metadata(topics, create))
+        self._addresses = {
+            broker.id: discovered(broker.host, broker.port, self._bootstrap[0]) for broker in response.brokers
+        }
+        for topic in response.topics:
+            if topic.error == 0:
+                self._topics[topic.topic] = self._view(topic)
+        return response
+
+    def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:
+        """Read one topic's metadata; calls at the same time share one request. Cancellable.
+
+        Fails with BrokerUnavailable, UnknownTopic, or what else the broker answers (TopicCreationDisabled,
+        InvalidTopic ...).
+        """
+        waiter: Deferred[TopicView] = Deferred(lambda d: self._asking.get((topic, create), []).remove(d))
+        waiters = self._asking.get((topic, create))
+        if waiters is not None:
+            waiters.append(waiter)
+        else:
+            self._asking[topic, create] = [waiter]
+            Deferred.fromCoroutine(self._read(topic, create))
+        return waiter
+
+    def close(self) -> Deferred[None]:
+        """Close every connection once what was written has left."""
+        if not self._links:
+            return succeed(None)
+        return gatherResults([link.close() for link in self._links.values()]).addCallback(lambda _: None)
+
+    async def _read(self, topic: str, create: bool) -> None:
+        key = topic, create
+        try:
+            response = await self.metadata((topic,), create)
+            described = next((each for each in response.topics if each.topic == topic), None)
+            if described is None:
+                raise UnknownTopic(f"the broker said nothing about topic {topic!r}")
+            if described.error != 0:
+                raise error_for_code(described.error, f"topic {topic!r}: {error_for_code(described.error)}")
+        except Exception as error:
+            for waiter in self._asking.pop(key):
+                waiter.errback(error)
+        else:
+            view = self._topics[topic]
+            for waiter in self._asking.pop(key):
+                waiter.callback(view)
+
+    def _view(self, topic: TopicMetadata) -> TopicView:
+        return TopicView(
+            name=topic.topic,
+            uuid=topic.uuid,
+            partitions=tuple(sorted(each.partition for each in topic.partitions)),
+            leaders={p.partition: p.leader for p in topic.partitions if p.error == 0 and p.leader in self._addresses},
+            read_at=self.clock.seconds(),
+        )

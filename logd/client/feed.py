@@ -1,0 +1,268 @@
+"""One partition on its way to a stream: which bytes to ask for next, and the messages in those that came.
+
+Bytes are fetched without regard to entries, from exactly where the last answer ended; the entry that an answer cut is
+put together again here. Nothing is decoded before it is asked for, so what is held ahead is raw bytes, which are
+counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from logd.client.deliveries import MessageBatch, RawChunk
+from logd.client.settings import ConsumerSettings
+from logd.client.starts import Position, Time
+from logd.errors import CorruptMessage, OffsetOutOfRange
+from logd.protocol.loops import decode_set
+
+
+class Wanted(NamedTuple):
+    """What to ask the broker for; ``generation`` tells an answer that came too late."""
+
+    offset: int
+    max_bytes: int
+    exact: bool
+    generation: int
+
+
+class Feed:
+    """Sans-IO: the fetcher asks ``wanted`` and tells ``received``; the stream takes ``next_batch`` or ``next_raw``."""
+
+    _log = Logger()
+
+    def __init__(self, topic: str, partition: int, start: str | Position | Time, settings: ConsumerSettings) -> None:
+        self.topic = topic
+        self.partition = partition
+        #: Where to begin, until that is known as a position; then None.
+        self.start: str | Position | Time | None = start
+        #: Where the visible log ended by the last answer; -1 before the first.
+        self.visible_end = -1
+        #: Why nothing more comes, once that is so.
+        self.error: Exception | None = None
+        #: Position of a damaged entry behind which the log has to be found again; None if there is none.
+        self.lost_at: int | None = None
+        #: Gaps passed, and their bytes.
+        self.gaps = self.gap_bytes = 0
+        #: Damaged places skipped, and their bytes.
+        self.skipped = self.skipped_bytes = 0
+        #: Raw bytes held: those of the chunks and of the data being decoded.
+        self.buffered = 0
+        self.generation = 0
+        self._settings = settings
+        self._chunks: deque[bytes] = deque()
+        self._fetch_at = 0
+        self._exact = False
+        self._begin_at = -1
+        #: The bytes being decoded, how far that is, and the position of the next one.
+        self._data = b""
+        self._at = 0
+        self._position = 0
+        self._needed = 0
+        self._damaged_at = -1
+        self._tries = 0
+        if isinstance(start, Position):
+            self.seek(start.value)
+
+    @property
+    def position(self) -> int:
+        """The position of the next message that ``next_batch`` will give; -1 while it is not known."""
+        if self.start is not None:
+            return -1
+        return max(self._position, self._begin_at)
+
+    def seek(self, position: int) -> None:
+        """Drop what is held and go on at ``position``, which may be inside an entry or a wrapper."""
+        self.start = None
+        self.error = None
+        self._damaged_at = -1
+        self._restart(position, exact=False)
+        self._begin_at = position
+
+    def wanted(self, share: int) -> Wanted | None:
+        """What to fetch next while at most ``share`` bytes are to be held; None while there is enough or no way on."""
+        if self.start is not None or self.error is not None or self.lost_at is not None:
+            return None
+        settings = self._settings
+        most = min(settings.fetch_bytes, share)
+        missing = self._needed - self.buffered
+        if missing > 0:  # the entry at hand is longer than all that is held: without it there is no way on
+            return Wanted(self._fetch_at, max(missing, most), self._exact, self.generation)
+        room = share - self.buffered
+        if room < most // 2:
+            return None
+        return Wanted(self._fetch_at, min(most, room), self._exact, self.generation)
+
+    def received(self, wanted: Wanted, first_position: int, data: bytes, visible_end: int) -> bool:
+        """The answer to ``wanted``; say whether there is something new to take."""
+        if wanted.generation != self.generation:
+            return False
+        self.visible_end = visible_end
+        if not data:
+            return False
+        if not self._exact:
+            self._exact = True
+            self._position = first_position
+        self._fetch_at = first_position + len(data)
+        self._chunks.append(data)
+        self.buffered += len(data)
+        return True
+
+    def out_of_range(self, wanted: Wanted, log_start: int, visible_end: int) -> None:
+        """The position asked for is not in the log (any more): go on where the settings say."""
+        if wanted.generation != self.generation:
+            return
+        policy = self._settings.on_out_of_range
+        where = f"topic {self.topic!r}, partition {self.partition}"
+        what = f"{where}: {wanted.offset} is not in the log, which is {log_start} to {visible_end}"
+        if policy == "fail" or log_start < 0:
+            self.error = OffsetOutOfRange(what)
+            return
+        position = log_start if policy == "earliest" else visible_end
+        self._log.warn("{what}: going on at {position}", what=what, position=position)
+        self.seek(position)
+
+    def next_batch(self, limit: int) -> MessageBatch | None:
+        """Decode up to ``limit`` further entries of what is held; None when none is whole, or ``error`` is set."""
+        while self.error is None and self.lost_at is None:
+            data, at, position = self._data, self._at, self._position
+            if at >= len(data) and not self._more():
+                return None
+            data, at = self._data, self._at
+            decoded = decode_set(
+                data,
+                position,
+                begin=at,
+                start_at=self._begin_at,
+                topic=self.topic,
+                partition=self.partition,
+                limit=limit,
+                max_decompressed=self._settings.max_decompressed,
+            )
+            messages = decoded.messages
+            if decoded.consumed > at:
+                self._at = decoded.consumed
+                self._position = decoded.position
+                self._needed = 0
+                self._count_gaps(decoded.gaps, decoded.gap_bytes)
+                if self._at >= len(data):
+                    self._consume()
+                    if decoded.position > position + len(data) - at:  # the bytes ended inside a gap
+                        self._restart(decoded.position, exact=True)
+                if messages or decoded.gaps:
+                    start = max(position, self._begin_at)
+                    if decoded.position >= self._begin_at:
+                        self._begin_at = -1
+                    return MessageBatch(self.topic, self.partition, messages, start, decoded.position, self.visible_end)
+            elif decoded.error is not None:
+                self._damaged(decoded.error, decoded.error_end)
+            elif decoded.needed > self._settings.message_bytes:
+                self._damaged(CorruptMessage(f"a length of {decoded.needed} bytes", position), -1)
+            elif not self._more(decoded.needed):
+                return None
+        return None
+
+    def next_raw(self) -> RawChunk | None:
+        """The next bytes held, as they came."""
+        if self._at < len(self._data):
+            data = self._data[self._at :]
+            self._consume()
+        elif self._chunks:
+            data = self._chunks.popleft()
+            self.buffered -= len(data)
+        else:
+            return None
+        chunk = RawChunk(self.topic, self.partition, self._position, data, self.visible_end)
+        self._position += len(data)
+        self._begin_at = -1
+        return chunk
+
+    def found(self, position: int) -> None:
+        """The log goes on at ``position``, behind the damage at ``lost_at``."""
+        damaged_at, self.lost_at = self.lost_at, None
+        if damaged_at is not None:
+            self._skip(damaged_at, position)
+            self._restart(position, exact=True)
+
+    def _more(self, needed: int = 0) -> bool:
+        """Put the next chunks behind the rest of the data; say whether there were any."""
+        self._needed = needed
+        chunks = self._chunks
+        if not chunks:
+            if self._at:
+                self._data = self._data[self._at :]
+                self.buffered -= self._at
+                self._at = 0
+            return False
+        rest = len(self._data) - self._at
+        if rest == 0:
+            self._data = chunks.popleft()
+        else:
+            pieces: list[bytes | memoryview] = [memoryview(self._data)[self._at :], chunks.popleft()]
+            length = rest + len(pieces[1])
+            while length < needed and chunks:
+                pieces.append(chunks.popleft())
+                length += len(pieces[-1])
+            self._data = b"".join(pieces)
+        self.buffered -= self._at
+        self._at = 0
+        return True
+
+    def _consume(self) -> None:
+        """All of the data is used."""
+        self.buffered -= len(self._data)
+        self._data, self._at = b"", 0
+
+    def _restart(self, position: int, *, exact: bool) -> None:
+        """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
+        self.generation += 1
+        self.lost_at = None
+        self._chunks.clear()
+        self._data, self._at, self.buffered, self._needed = b"", 0, 0, 0
+        self._position = self._fetch_at = position
+        self._exact = exact
+
+    def _count_gaps(self, gaps: int, gap_bytes: int) -> None:
+        self.gaps += gaps
+        self.gap_bytes += gap_bytes
+
+    def _damaged(self, error: CorruptMessage, end: int) -> None:
+        """An entry does not hold: fetch it again, and in the end fail or skip it, as the settings say."""
+        position = self._position
+        settings = self._settings
+        where = f"topic {self.topic!r}, partition {self.partition}"
+        if self._damaged_at != position:
+            self._damaged_at, self._tries = position, 0
+        if self._tries < settings.corrupt_retries:
+            self._tries += 1
+            begin_at = self._begin_at
+            self._restart(position, exact=True)
+            self._begin_at = begin_at
+            return
+        if settings.on_corrupt == "fail":
+            self.error = CorruptMessage(f"{where}: {error.reason}", position)
+            return
+        reason = error.reason
+        self._log.warn(
+            "{where}: skipping the damage at {position}: {reason}", where=where, position=position, reason=reason
+        )
+        self._damaged_at = -1
+        if end > 0 and self._follows(end):
+            self._skip(position, end)
+            self._at += end - position
+            self._position = end
+        else:
+            self.lost_at = position
+
+    def _follows(self, end: int) -> bool:
+        """Whether the visible log ends at ``end``, or an entry that holds begins there."""
+        if end == self.visible_end:
+            return True
+        decoded = decode_set(self._data, end, begin=self._at + end - self._position, limit=1)
+        return decoded.position > end and decoded.position <= self._position + len(self._data) - self._at
+
+    def _skip(self, start: int, end: int) -> None:
+        self.skipped += 1
+        self.skipped_bytes += end - start

@@ -1,0 +1,173 @@
+"""The link to one broker: its connection, made when it is first needed and again when it was lost, never too often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet import defer
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.client.addresses import Address, name_of
+from logd.client.backoff import Backoff
+from logd.client.settings import LinkSettings
+from logd.errors import BrokerUnavailable, ClientClosed, error_for_code
+from logd.interfaces import Clock, Timer
+from logd.protocol.responses import ErrorResponse
+
+#: A connection that lived shorter than this counts as a failed attempt: a broker that throws us out is not asked in
+#: a loop.
+SHORT_LIFE_SECONDS = 1.0
+
+
+class Connection(Protocol):
+    """What the clients need of ``logd.net.connection.BrokerConnection``; tests put a scripted one in its place."""
+
+    writable: bool
+
+    def request(self, request: Any) -> Deferred[Any]: ...
+    def send_only(self, request: Any) -> None: ...
+    def when_lost(self) -> Deferred[BaseException]: ...
+    def when_writable(self) -> Deferred[None]: ...
+    def close(self) -> Deferred[None]: ...
+    def abort(self) -> None: ...
+
+
+#: ``connect(address) -> Deferred[Connection]``, failing with BrokerUnavailable; cancellable.
+Connect = Callable[[Address], Deferred[Connection]]
+
+
+class Link:
+    """The way to one address. ``current`` is the live connection or None."""
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: Clock, address: Address, connect: Connect, settings: LinkSettings, random: Callable[[], float]
+    ) -> None:
+        self.address = address
+        self.current: Connection | None = None
+        self._clock = clock
+        self._connect = connect
+        self._settings = settings
+        self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
+        #: When the next attempt may begin (clock's seconds).
+        self.next_attempt = 0.0
+        self._attempt: Deferred[Connection] | None = None
+        self._timer: Timer | None = None
+        self._waiters: list[Deferred[Connection]] = []
+        self._closed = False
+
+    def get(self) -> Deferred[Connection]:
+        """The live connection, or the next one. Cancellable.
+
+        Fails with BrokerUnavailable when the next attempt to connect fails (further attempts wait longer and longer),
+        and with ClientClosed after ``close``.
+        """
+        if self.current is not None:
+            return succeed(self.current)
+        if self._closed:
+            return fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
+        waiter: Deferred[Connection] = Deferred(self._stop_waiting)
+        self._waiters.append(waiter)
+        if self._attempt is None and self._timer is None:
+            delay = self.next_attempt - self._clock.seconds()
+            if delay > 0:
+                self._timer = self._clock.callLater(delay, self._begin)
+            else:
+                self._begin()
+        return waiter
+
+    def ask(self, connection: Connection, request: Any, timeout: float) -> Deferred[Any]:
+        """Send a request and wait at most ``timeout`` seconds; then the connection is given up, for it has stopped to
+        answer.
+
+        Fails with BrokerUnavailable or, if the broker refused the request as a whole, with what it answered (a
+        WireError).
+        """
+        answer = connection.request(request).addCallback(_accepted)
+
+        def timed_out(failure: Any, _timeout: float) -> Any:
+            if isinstance(failure, Failure) and failure.check(CancelledError, defer.TimeoutError):
+                connection.abort()
+                if self.current is connection:
+                    self._forget("no answer in time")
+                raise BrokerUnavailable(f"the broker at {name_of(self.address)} did not answer in {timeout:g} seconds")
+            return failure
+
+        return answer.addTimeout(timeout, self._clock, timed_out)  # type: ignore[arg-type]  # a Clock has callLater
+
+    def close(self) -> Deferred[None]:
+        """Let go of the connection, once what was written has left. Fires when it is gone."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._attempt is not None:
+            self._attempt.cancel()
+        self._fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
+        if self.current is None:
+            return succeed(None)
+        connection, self.current = self.current, None
+        return connection.close()
+
+    def _stop_waiting(self, waiter: Deferred[Connection]) -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._attempt = self._connect(self.address)
+        self._attempt.addCallbacks(self._connected, self._failed)
+
+    def _connected(self, connection: Connection) -> None:
+        self._attempt = None
+        if self._closed:
+            connection.abort()
+            return
+        born = self._clock.seconds()
+        self.current = connection
+        connection.when_lost().addCallback(self._lost, connection, born)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.callback(connection)
+
+    def _failed(self, failure: Failure) -> None:
+        self._attempt = None
+        if self._closed:
+            return
+        delay = self._backoff.next()
+        self.next_attempt = self._clock.seconds() + delay
+        error = failure.value
+        if not isinstance(error, BrokerUnavailable):
+            reason = failure.getErrorMessage()
+            error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
+        self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
+        self._fail(error)
+
+    def _lost(self, reason: BaseException, connection: Connection, born: float) -> None:
+        if self._clock.seconds() - born < SHORT_LIFE_SECONDS:
+            self.next_attempt = self._clock.seconds() + self._backoff.next()
+        else:
+            self._backoff.reset()
+        if self.current is connection:
+            self._forget(str(reason) or type(reason).__name__)
+
+    def _forget(self, reason: str) -> None:
+        self.current = None
+        if not self._closed:
+            address = name_of(self.address)
+            self._log.info("lost the connection to the broker at {address}: {reason}", address=address, reason=reason)
+
+    def _fail(self, error: Exception) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.errback(error)
+
+
+def _accepted(response: Any) -> Any:
+    if isinstance(response, ErrorResponse):
+        raise error_for_code(response.error, response.text)
+    return response

@@ -1,0 +1,37 @@
+"""Finds positions in a partition's log by asking its leader: what a start means, and the next entry behind damage."""
+
+from __future__ import annotations
+
+from logd.client.cluster import Cluster
+from logd.client.describe import describe_log
+from logd.client.starts import Position, Time
+
+#: The first distance, in bytes, at which a boundary is asked for: about one entry of the broker's index.
+FIRST_STEP = 4096
+
+
+async def locate_start(cluster: Cluster, topic: str, partition: int, start: str | Position | Time) -> int:
+    """Return the position of a start. Raises what describe_log raises."""
+    if isinstance(start, Position):
+        return start.value
+    if isinstance(start, Time):
+        described = await describe_log(cluster, topic, partition, time=start.milliseconds)
+        return described.visible_end if described.time_position < 0 else described.time_position
+    described = await describe_log(cluster, topic, partition)
+    return described.log_start if start == "earliest" else described.visible_end
+
+
+async def next_boundary(cluster: Cluster, topic: str, partition: int, position: int) -> int:
+    """Return the nearest known entry boundary behind ``position``, at the latest the visible end.
+
+    Raises what describe_log raises.
+    """
+    step = FIRST_STEP
+    asked = []
+    described = await describe_log(cluster, topic, partition)
+    while position + step < described.visible_end:
+        asked.append(position + step)
+        step *= 2
+    described = await describe_log(cluster, topic, partition, tuple(asked))
+    known = [*described.boundaries, *(segment.start for segment in described.segments), described.visible_end]
+    return min(boundary for boundary in known if boundary > position)

@@ -1,0 +1,243 @@
+"""Finds the way for every send: the topic's partitions, the partition of each message, the broker of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from logd.client.backoff import Backoff
+from logd.client.batch import encode_pieces
+from logd.client.cluster import Cluster, TopicView
+from logd.client.interfaces import IPartitioner
+from logd.client.lane import Lane
+from logd.client.link import Link
+from logd.client.pending import PendingSend
+from logd.client.room import Room
+from logd.client.sender import BrokerSender
+from logd.client.settings import ProducerSettings
+from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
+from logd.protocol.message import Message
+
+#: What the broker is asked to choose itself (docs/protocol.md, Produce).
+BROKER_CHOOSES = -1
+
+
+class Router:
+    """One producer's lanes, by topic and partition, and the sends whose topic is not known yet."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, room: Room) -> None:
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._settings = settings
+        self._partitioner = partitioner
+        self._room = room
+        self._discover = cluster.settings.discover
+        #: topic -> partition -> lane
+        self.lanes: dict[str, dict[int, Lane]] = {}
+        self._senders: dict[Link, BrokerSender] = {}
+        #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
+        self._unknown: dict[str, dict[PendingSend, None]] = {}
+        self._closed = False
+
+    def submit(self, send: PendingSend) -> None:
+        """Put a send on its way; it ends by itself."""
+        topic = send.topic
+        unknown = self._unknown.get(topic)
+        view = self._cluster.known(topic) if self._discover else None
+        if unknown is not None or (self._discover and view is None):
+            self._hold(send)
+        else:
+            self._dispatch(send, view)
+
+    def all_lanes(self) -> list[Lane]:
+        """Every lane there is."""
+        return [lane for lanes in self.lanes.values() for lane in lanes.values()]
+
+    def expire(self) -> None:
+        """Give up what is past its deadline, and read metadata again that is older than the settings allow."""
+        now = self._clock.seconds()
+        for lane in self.all_lanes():
+            lane.expire()
+        for topic, sends in self._unknown.items():
+            for send in [send for send in sends if send.deadline <= now]:
+                limit = f"delivery_timeout = {self._settings.delivery_timeout:g} seconds"
+                self._fail_held(send, DeliveryFailed(f"no metadata of topic {topic!r} within {limit}"))
+        if self._discover:
+            for topic in self.lanes:
+                view = self._cluster.known(topic)
+                if view is not None and now - view.read_at > self._cluster.settings.metadata_age:
+                    view_again = self._cluster.read(topic)
+                    view_again.addCallbacks(self._rerouted_all, lambda _: None)
+
+    def close(self) -> None:
+        """Fail what is left."""
+        self._closed = True
+        for lane in self.all_lanes():
+            lane.close()
+        for sends in list(self._unknown.values()):
+            for send in list(sends):
+                self._fail_held(send, ClientClosed("the producer was closed before this was delivered"))
+
+    def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
+        """Encode a send for its destinations and put it into their lanes."""
+        settings = self._settings
+        held, send.held = send.held, 0
+        messages, send.messages = send.messages, ()
+        try:
+            if view is None:
+                chosen: list[tuple[int, Sequence[Message]]] = [
+                    (BROKER_CHOOSES if send.partition is None else send.partition, messages)
+                ]
+            else:
+                chosen = self._choose(send, messages, view)
+            encoded = [
+                (partition, encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes))
+                for partition, part in chosen
+            ]
+        except Exception as error:  # a partitioner may raise anything; it is the sender's to see
+            send.fail(error)
+            self._room.give(held)
+            return
+        count = total = 0
+        for _, pieces in encoded:
+            count += len(pieces)
+            for piece, _ in pieces:
+                total += len(piece)
+        self._room.take(total - held)
+        if count != 1:
+            send.expect(count)
+        lanes = [self._lane(send.topic, partition) for partition, _ in encoded]
+        send.withdraw = partial(_withdraw, send, lanes)
+        codec = settings.compression if send.codec == "none" else "none"
+        for lane, (_, pieces) in zip(lanes, encoded, strict=True):
+            lane.add(pieces, codec, send)
+
+    def _choose(
+        self, send: PendingSend, messages: Sequence[Message], view: TopicView
+    ) -> list[tuple[int, Sequence[Message]]]:
+        """Split messages by their partitions, in order of first appearance; order within each is kept."""
+        choose = self._partitioner.choose
+        topic = send.topic
+        partitions = view.partitions
+        if send.partition is not None:
+            if send.partition not in partitions:
+                raise WrongPartition(f"topic {topic!r} has no partition {send.partition}; it has {list(partitions)}")
+            return [(send.partition, messages)]
+        if send.key is not None:
+            return [(choose(topic, send.key, partitions), messages)]
+        available = view.available or partitions
+        keys = {message.key for message in messages}
+        if keys == {None}:
+            return [(choose(topic, None, available), messages)]
+        by_key = {key: choose(topic, key, available if key is None else partitions) for key in keys}
+        parts: dict[int, list[Message]] = {}
+        for message in messages:
+            parts.setdefault(by_key[message.key], []).append(message)
+        return list(parts.items())
+
+    def _lane(self, topic: str, partition: int) -> Lane:
+        lanes = self.lanes.setdefault(topic, {})
+        lane = lanes.get(partition)
+        if lane is None:
+            links = self._cluster.settings
+            lane = lanes[partition] = Lane(
+                topic,
+                partition,
+                self._settings,
+                self._clock,
+                self._room,
+                self._partitioner,
+                Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random),
+                self._reroute,
+            )
+            self._find(lane)
+        return lane
+
+    def _find(self, lane: Lane) -> None:
+        """Tell a lane its broker, by what is known now."""
+        try:
+            link = self._cluster.leader(lane.topic, lane.partition)
+        except WireError as error:
+            lane.unreachable(error)
+            return
+        sender = self._senders.get(link)
+        if sender is None:
+            sender = self._senders[link] = BrokerSender(
+                self._clock, link, self._settings.acks, self._cluster.settings.request_timeout
+            )
+        lane.found(sender.wake)
+
+    def _reroute(self, lane: Lane, error: Exception) -> None:
+        """A lane had trouble: read the metadata again, then tell it its broker."""
+        if self._closed:
+            return
+        if not self._discover:
+            self._find(lane)
+            return
+        reading = self._cluster.read(lane.topic, create=True)
+        reading.addCallbacks(lambda _: self._find(lane), lambda failure: lane.unreachable(failure.value))
+
+    def _rerouted_all(self, view: TopicView) -> None:
+        for lane in self.lanes[view.name].values():
+            if lane.idle and not lane.held_up:
+                self._find(lane)
+
+    def _hold(self, send: PendingSend) -> None:
+        """Keep a send until its topic is known."""
+        send.held = sum(len(message.payload or b"") + 64 for message in send.messages)
+        self._room.take(send.held)
+        send.withdraw = lambda: self._fail_held(send, CancelledError())
+        sends = self._unknown.get(send.topic)
+        if sends is not None:
+            sends[send] = None
+        else:
+            self._unknown[send.topic] = {send: None}
+            Deferred.fromCoroutine(self._search(send.topic)).addErrback(self._bug)
+
+    async def _search(self, topic: str) -> None:
+        """Read a topic's metadata until it is known, or nobody waits for it any more, or it cannot be had."""
+        links = self._cluster.settings
+        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        while not self._closed:
+            try:
+                view = await self._cluster.read(topic, create=True)
+                if not view.available:
+                    raise WrongPartition(f"no partition of topic {topic!r} has a leader now")
+            except (BrokerUnavailable, WireError) as error:
+                if isinstance(error, WireError) and not error.retriable:
+                    for send in list(self._unknown[topic]):
+                        self._fail_held(send, error)
+                    break
+                pause: Deferred[None] = Deferred()
+                self._clock.callLater(backoff.next(), pause.callback, None)
+                await pause
+            else:
+                sends = self._unknown[topic]
+                while sends:  # what is submitted meanwhile joins the line here: order holds
+                    send = next(iter(sends))
+                    del sends[send]
+                    self._dispatch(send, view)
+                break
+            if not self._unknown[topic]:
+                break
+        self._unknown.pop(topic, None)
+
+    def _fail_held(self, send: PendingSend, error: Exception) -> None:
+        """End a send that is not encoded yet."""
+        self._unknown[send.topic].pop(send, None)
+        held, send.held = send.held, 0
+        send.messages = ()
+        send.fail(error)
+        self._room.give(held)
+
+    @staticmethod
+    def _bug(failure: Failure) -> None:
+        Lane.log.failure("a bug: the search for a topic ended", failure)
+
+
+def _withdraw(send: PendingSend, lanes: Sequence[Lane]) -> None:
+    for lane in lanes:
+        lane.withdraw(send)

@@ -1,0 +1,294 @@
+"""A broker in memory, without a network: it answers as docs/protocol.md says, when the test's clock says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.task import Clock
+
+from logd.client.addresses import Address
+from logd.client.link import Connection
+from logd.errors import (
+    BrokerUnavailable,
+    OffsetOutOfRange,
+    PipelineBroken,
+    UnknownTopic,
+    WireError,
+    WrongPartition,
+)
+from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.legacy_requests import Produce
+from logd.protocol.loops import decode_set
+from logd.protocol.metadata import (
+    BrokerAddress,
+    Metadata,
+    MetadataResponse,
+    PartitionMetadata,
+    TopicMetadata,
+)
+from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+
+
+@define
+class ModelLog:
+    """One partition: ``data`` begins at position ``start``."""
+
+    data: bytearray = field(factory=bytearray)
+    start: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+    def boundaries(self) -> list[int]:
+        """Where entries begin, by their lengths alone, and the end."""
+        found = [self.start]
+        at = 0
+        while at + 4 <= len(self.data):
+            at += 4 + int.from_bytes(self.data[at : at + 4], "big")
+            found.append(self.start + at)
+        return found
+
+    def payloads(self) -> list[bytes | None]:
+        return [message.payload for message in decode_set(bytes(self.data), self.start).messages]
+
+
+@define
+class ModelBroker:
+    """Topics and logs. What a test may turn: ``refuse``, ``up``, ``fetch_limit``."""
+
+    clock: Clock
+    #: Seconds between a request and its answer.
+    delay: float = 0.001
+    up: bool = True
+    logs: dict[str, dict[int, ModelLog]] = field(factory=dict)
+    #: Called with each part of a ProduceAck; an error it returns is the answer.
+    refuse: Callable[[ProducePart], WireError | None] = field(default=lambda part: None)
+    #: Whether Metadata may create topics, and how many partitions they get.
+    partitions: int = 1
+    connections: list[ModelConnection] = field(factory=list)
+    requests: list[Any] = field(factory=list)
+    #: Called with each answered FetchedPart: what a test wants changed on the way.
+    meddle: Callable[[FetchedPart], FetchedPart] = field(default=lambda part: part)
+    #: Requests of these types are never answered.
+    silent: tuple[type, ...] = ()
+
+    def add(self, topic: str, partitions: int = 1) -> dict[int, ModelLog]:
+        """Make a topic."""
+        self.logs[topic] = {number: ModelLog() for number in range(partitions)}
+        return self.logs[topic]
+
+    def connect(self, address: Address) -> Deferred[Connection]:
+        """What a client is given as its ``connect``."""
+        if not self.up:
+            return fail(BrokerUnavailable("the model is down"))
+        connection = ModelConnection(self)
+        self.connections.append(connection)
+        connecting: Deferred[Connection] = Deferred()
+
+        def connected() -> None:
+            if not connecting.called:
+                connecting.callback(connection)
+
+        self.clock.callLater(self.delay, connected)
+        return connecting
+
+    def lose_all(self) -> None:
+        """Every connection is lost, with its answers."""
+        for connection in self.connections:
+            connection.lose()
+        self.connections = []
+
+    def answer(self, request: Any, connection: ModelConnection) -> Any:
+        """The response, or None for a FetchWait that waits."""
+        if isinstance(request, Metadata):
+            return self._metadata(request)
+        if isinstance(request, ProduceAck):
+            return ProduceAckResponse(tuple(self._produce(part, connection) for part in request.parts))
+        if isinstance(request, FetchWait):
+            return self._fetch(request)
+        if isinstance(request, DescribeLog):
+            return self._describe(request)
+        if isinstance(request, CreateTopic):
+            self.add(request.topic, request.partitions)
+            return CreateTopicResponse(0, "uuid")
+        if isinstance(request, DeleteTopic):
+            if self.logs.pop(request.topic, None) is None:
+                return DeleteTopicResponse(UnknownTopic.code, "no such topic")
+            return DeleteTopicResponse(0)
+        raise AssertionError(f"the model does not know {request!r}")
+
+    def _metadata(self, request: Metadata) -> MetadataResponse:
+        topics = []
+        for topic in sorted(self.logs) if request.topics is None else request.topics:
+            if topic not in self.logs and request.create:
+                self.add(topic, self.partitions)
+            if topic not in self.logs:
+                topics.append(TopicMetadata(topic, UnknownTopic.code, "", ()))
+                continue
+            parts = tuple(PartitionMetadata(number, 0, 7, 0, (7,), (7,)) for number in self.logs[topic])
+            topics.append(TopicMetadata(topic, 0, f"uuid-{topic}", parts))
+        return MetadataResponse((BrokerAddress(7, "model", 6667),), tuple(topics))
+
+    def _produce(self, part: ProducePart, connection: ModelConnection) -> ProducedPart:
+        topic, partition, _, restart, message_set = part
+        key = topic, partition
+        if restart:
+            connection.broken.discard(key)
+        elif key in connection.broken:
+            return ProducedPart(topic, partition, PipelineBroken.code)
+        stored = 0 if partition == -1 else partition
+        log = self.logs.get(topic, {}).get(stored)
+        error = self.refuse(part) or (WrongPartition("no") if log is None else None)
+        if error is not None:
+            connection.broken.add(key)
+            return ProducedPart(topic, partition, error.code)
+        assert log is not None
+        first = log.end
+        log.data += message_set
+        return ProducedPart(topic, partition, 0, stored, first, log.end)
+
+    def _fetch(self, request: FetchWait) -> FetchWaitResponse | None:
+        parts = []
+        left = request.max_bytes
+        for part in request.parts:
+            answer = self.meddle(self._fetch_part(part, left))
+            left -= len(answer.message_set)
+            parts.append(answer)
+        if all(part.error == 0 and not part.message_set for part in parts):
+            return None
+        return FetchWaitResponse(tuple(parts))
+
+    def _fetch_part(self, part: FetchPart, left: int) -> FetchedPart:
+        log = self.logs.get(part.topic, {}).get(part.partition)
+        if log is None:
+            return FetchedPart(part.topic, part.partition, UnknownTopic.code)
+        if not log.start <= part.offset <= log.end:
+            return FetchedPart(part.topic, part.partition, OffsetOutOfRange.code, log.start, log.end)
+        first = part.offset if part.exact else max(b for b in log.boundaries() if b <= part.offset)
+        at = first - log.start
+        data = bytes(log.data[at : at + max(0, min(part.max_bytes, left))])
+        return FetchedPart(part.topic, part.partition, 0, log.start, log.end, first, data)
+
+    def _describe(self, request: DescribeLog) -> DescribeLogResponse:
+        log = self.logs.get(request.topic, {}).get(request.partition)
+        if log is None:
+            return DescribeLogResponse(UnknownTopic.code, text="no such log")
+        known = log.boundaries()
+        time = request.time if log.start <= request.time < log.end else -1
+        return DescribeLogResponse(
+            0,
+            log.start,
+            log.end,
+            log.end,
+            (SegmentInfo(log.start, len(log.data), 0),),
+            tuple(max(b for b in known if b <= position) for position in request.positions),
+            time,
+        )
+
+
+class ModelConnection:
+    """One client's connection to the model."""
+
+    def __init__(self, broker: ModelBroker) -> None:
+        self.broker = broker
+        self.writable = True
+        #: (topic, partition as asked) whose sets are refused until a restart.
+        self.broken: set[tuple[str, int]] = set()
+        self.lost = False
+        self.closed = False
+        #: Requests whose answers are still to come.
+        self.waiting: dict[Deferred[Any], Any] = {}
+        self._watchers: list[Deferred[BaseException]] = []
+        self._writers: list[Deferred[None]] = []
+
+    def request(self, request: Any) -> Deferred[Any]:
+        if self.lost:
+            return fail(BrokerUnavailable("lost"))
+        answer: Deferred[Any] = Deferred(lambda d: self.waiting.pop(d, None))
+        self.waiting[answer] = request
+        self.broker.requests.append(request)
+        if not isinstance(request, self.broker.silent):
+            self.broker.clock.callLater(self.broker.delay, self._answer, request, answer, None)
+        return answer
+
+    def _answer(self, request: Any, answer: Deferred[Any], deadline: float | None) -> None:
+        if self.lost:
+            return
+        response = self.broker.answer(request, self)
+        if response is None:
+            clock = self.broker.clock
+            deadline = clock.seconds() + request.max_wait_ms / 1000 if deadline is None else deadline
+            if clock.seconds() < deadline:
+                clock.callLater(0.01, self._answer, request, answer, deadline)
+                return
+            parts = [self.broker._fetch_part(part, 0) for part in request.parts]
+            response = FetchWaitResponse(tuple(parts))
+        if self.waiting.pop(answer, None) is not None:
+            answer.callback(response)
+
+    def send_only(self, request: Any) -> None:
+        if self.lost:
+            raise BrokerUnavailable("lost")
+        self.broker.requests.append(request)
+        assert isinstance(request, Produce)
+        log = self.broker.logs.get(request.topic, {}).get(max(0, request.partition))
+        if log is not None:
+            log.data += request.message_set
+
+    def when_lost(self) -> Deferred[BaseException]:
+        watcher: Deferred[BaseException] = Deferred()
+        self._watchers.append(watcher)
+        return watcher
+
+    def when_writable(self) -> Deferred[None]:
+        waiter: Deferred[None] = Deferred()
+        if self.writable:
+            waiter.callback(None)
+        else:
+            self._writers.append(waiter)
+        return waiter
+
+    def drained(self) -> None:
+        """The network takes bytes again."""
+        self.writable = True
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.callback(None)
+
+    def close(self) -> Deferred[None]:
+        self.closed = True
+        self.lose()
+        done: Deferred[None] = Deferred()
+        done.callback(None)
+        return done
+
+    def abort(self) -> None:
+        self.broker.clock.callLater(0, self.lose)
+
+    def lose(self) -> None:
+        """The connection is gone; what the broker has of it, it has."""
+        if self.lost:
+            return
+        self.lost = True
+        waiting, self.waiting = self.waiting, {}
+        for answer in waiting:
+            answer.errback(BrokerUnavailable("lost"))
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
+            watcher.callback(BrokerUnavailable("lost"))
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.errback(BrokerUnavailable("lost"))
+
+
+def run(clock: Clock, seconds: float = 1.0, step: float = 0.001) -> None:
+    """Let time pass in small steps."""
+    steps = round(seconds / step)
+    for _ in range(steps):
+        clock.advance(step)
