@@ -60,7 +60,9 @@ ROOMS = (
     Room("web", 5, ("logd.web",)),
     Room("tap", 5, ("logd.tap",), beside=("logd.web",)),
     Room("plugins", 5, ("twisted.plugins",)),
-    Room("cli", 5, ("logd.cli",)),
+    Room("testing", 5, ("logd.testing",)),
+    Room("bench", 5, ("logd.bench",), beside=("logd.testing",)),
+    Room("cli", 5, ("logd.cli",), beside=("logd.bench",)),
     Room("spark", 5, ("logd.spark",)),
 )
 
@@ -80,11 +82,13 @@ class Module:
 
 @frozen
 class Import:
-    """One imported module (or a name that may be one), and whether it happens when the module is loaded."""
+    """One imported module (or a name that may be one); ``at_top``: when the module is loaded, not in a function."""
 
     target: str
     line: int
     at_top: bool
+    #: Under ``if TYPE_CHECKING``: known by name, never loaded.
+    for_types: bool = False
 
 
 def read_tree(root: Path) -> list[Module]:
@@ -119,7 +123,9 @@ def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[s
         for each in imports[name]:
             found.extend(f"{name}:{each.line} {problem}" for problem in _import_problems(module, room, each, rooms))
         found.extend(f"{name}:{line} {problem}" for line, problem in _call_problems(module, room))
-    found.extend(_circles({name: {each.target for each in imports[name]} & set(known) for name in known}, rooms))
+    # A type's name may go round in a circle: a session knows its broker, which makes sessions.
+    loaded = {name: {each.target for each in imports[name] if not each.for_types} for name in known}
+    found.extend(_circles({name: targets & set(known) for name, targets in loaded.items()}, rooms))
     found.extend(_kazoo_problems(imports))
     return found
 
@@ -133,17 +139,26 @@ def imports_of(module: Module, known: Mapping[str, object]) -> Iterator[Import]:
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         for node in ast.walk(outer)
     }
+    typed = {
+        id(node)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.If) and isinstance(outer.test, ast.Name) and outer.test.id == "TYPE_CHECKING"
+        for body in outer.body
+        for node in ast.walk(body)
+    }
     for node in ast.walk(tree):
-        at_top = id(node) not in inner
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        when = node.lineno, id(node) not in inner, id(node) in typed
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(alias.name, node.lineno, at_top)
-        elif isinstance(node, ast.ImportFrom):
+                yield Import(alias.name, *when)
+        else:
             base = _absolute(module, node)
             for alias in node.names:
                 joined = f"{base}.{alias.name}"
                 inside = base.split(".")[0] in ("logd", "spark") and joined not in known and base != FACE
-                yield Import(base if inside else joined, node.lineno, at_top)
+                yield Import(base if inside else joined, *when)
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:

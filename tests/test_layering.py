@@ -157,6 +157,13 @@ class CheckerTests(SynchronousTestCase):
         }
         self.assertEqual(self.found(**tree), [])
 
+    def test_types_go_round(self) -> None:
+        """A circle of types alone is allowed inside a room; the other branch of the test for it is no such place."""
+        tree = {"logd__log__a": "import logd.log.b", "logd__log__b": "if TYPE_CHECKING:\n    import logd.log.a"}
+        self.assertEqual(self.found(**tree), [])
+        tree["logd__log__b"] = "if TYPE_CHECKING:\n    pass\nelse:\n    import logd.log.a"
+        self.assert_one(self.found(**tree), "circle")
+
     def test_kazoo(self) -> None:
         """One module of the coordination room knows kazoo, and no other."""
         self.assertEqual(self.found(logd__coord__a="from kazoo.client import KazooClient"), [])

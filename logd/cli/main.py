@@ -1,0 +1,25 @@
+"""``logd``: the command line's entrance; each command has a file of its own."""
+
+from __future__ import annotations
+
+import click
+
+from logd import __version__
+from logd.cli.consume import consume
+from logd.cli.produce import produce
+from logd.cli.topics import topics
+
+_EPILOG = """\b
+Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
+A broker is started by: twistd -n logd --data DIR
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="logd %(version)s")
+def main() -> None:
+    """Send, read and look after logs kept by a logd broker."""
+
+
+for command in (produce, consume, topics):
+    main.add_command(command)

@@ -1,0 +1,62 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from logd.client.addresses import parse_brokers
+from logd.errors import ConfigurationError, InvalidTopic
+from logd.topic import check_topic_name
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class BrokersParameter(click.ParamType[str]):
+    """The address of a broker, or several with commas between them."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is no address before anything is begun."""
+        try:
+            parse_brokers(value)
+        except ConfigurationError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class TopicParameter(click.ParamType[str]):
+    """The name of a topic."""
+
+    name = "TOPIC"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a name that no topic can have."""
+        try:
+            return check_topic_name(str(value))
+        except InvalidTopic as error:
+            self.fail(str(error), param, ctx)
+
+
+def broker_option(command: Command) -> Command:
+    """--broker, or the environment's LOGD_BROKER."""
+    return click.option(
+        "--broker",
+        type=BrokersParameter(),
+        envvar="LOGD_BROKER",
+        show_envvar=True,
+        default="127.0.0.1:6667",
+        show_default=True,
+        help="Where to connect; several with commas between them.",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """--json, for scripts."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)
+
+
+topic_argument = click.argument("topic", type=TopicParameter())

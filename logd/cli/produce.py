@@ -1,0 +1,210 @@
+"""``logd produce``: every line of files or of standard input becomes a message."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import aclosing
+from typing import Any
+
+import click
+from attrs import define
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from logd.cli.background import BackgroundThread
+from logd.cli.lines import Batch, read_lines, total_bytes
+from logd.cli.options import broker_option, json_option, topic_argument
+from logd.cli.progress import ProgressLine
+from logd.cli.running import run
+from logd.client.admin import Admin
+from logd.client.producer import Producer
+from logd.errors import DeliveryFailed, LogdError
+from logd.protocol.message import Message
+
+#: Seconds that an interrupted command still gives the broker to acknowledge what it has.
+INTERRUPTED_SECONDS = 5.0
+
+_EPILOG = """\b
+Examples:
+  logd produce clicks access.log access.log.1
+  tail -F app.log | logd produce app --compression zstd
+  printf 'user1\\tlogin\\nuser2\\tlogout\\n' | logd produce events --key-separator '\\t'
+"""
+
+
+@define
+class Tally:
+    """What became of the lines."""
+
+    sent: int = 0
+    bytes: int = 0
+    acknowledged: int = 0
+    failure: Exception | None = None
+
+    def watch(self, sending: Deferred[Any], count: int) -> None:
+        """Count the lines of one set when their Deferred fires; keep the first failure."""
+
+        def ended(result: object) -> None:
+            if not isinstance(result, Failure):
+                self.acknowledged += count
+            elif self.failure is None:
+                self.failure = result.value if isinstance(result.value, Exception) else None
+
+        self.sent += count
+        sending.addBoth(ended)
+
+
+class SendFailed(LogdError):
+    """Some lines were not acknowledged."""
+
+
+class NoKey(LogdError):
+    """A line does not contain the separator behind its key."""
+
+
+def messages_of(batch: Batch, separator: bytes | None) -> list[Message]:
+    """Make messages of lines; with a separator, what stands before its first occurrence is the key. Raises NoKey."""
+    if separator is None:
+        return [Message(line) for line in batch.lines]
+    messages = []
+    for index, line in enumerate(batch.lines):
+        key, found, payload = line.partition(separator)
+        if not found:
+            raise NoKey(
+                f"line {batch.first_line + index} of {batch.source} does not contain the separator {separator!r}"
+            )
+        messages.append(Message(payload, key=key))
+    return messages
+
+
+@click.command(epilog=_EPILOG)
+@topic_argument
+@click.argument("files", nargs=-1, type=click.Path(allow_dash=True), metavar="[FILE]...")
+@broker_option
+@click.option(
+    "--acks",
+    type=click.IntRange(-1, 32767),
+    default=-1,
+    show_default=True,
+    help="-1: flushed to the disk and in every in-sync copy; 1: received; 0: do not ask.",
+)
+@click.option(
+    "--key-separator", metavar="TEXT", help="What stands before it in a line is the message's key (\\t: a tab)."
+)
+@click.option("--partition", type=click.IntRange(0), help="To this partition; by default by key, or at random.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
+@click.option(
+    "--message-bytes",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="The longest message; the broker has a limit of its own (message.bytes).",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.001),
+    default=30.0,
+    show_default=True,
+    help="Seconds after which a message that cannot be delivered has failed.",
+)
+@json_option
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary.")
+@click.pass_context
+def produce(ctx: click.Context, /, **options: Any) -> None:
+    """Send every line of FILEs (of standard input without one, or for "-") to TOPIC as a message.
+
+    A message is the line without its newline; every other byte is kept. The topic is created if it is not there and the
+    broker allows it. When a message cannot be delivered the command ends with status 1 and says how many were
+    acknowledged.
+    """
+    ctx.exit(run(lambda reactor: _produce(reactor, **options)))
+
+
+async def _produce(
+    reactor: Any,
+    topic: str,
+    files: tuple[str, ...],
+    broker: str,
+    acks: int,
+    key_separator: str | None,
+    partition: int | None,
+    compression: str,
+    message_bytes: int,
+    timeout: float,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    paths = files or ("-",)
+    separator = key_separator.replace("\\t", "\t").encode() if key_separator else None
+    await _reach(reactor, broker, topic)
+    producer = Producer(
+        broker,
+        reactor=reactor,
+        acks=acks,
+        compression=compression,
+        delivery_timeout=timeout,
+        message_bytes=message_bytes,
+    )
+    tally = Tally()
+    began = time.monotonic()
+    error: BaseException | None = None
+    try:
+        with ProgressLine(f"to {topic}", total_bytes(paths), quiet or as_json) as progress:
+            async with aclosing(read_lines(BackgroundThread(reactor), paths, message_bytes)) as batches:
+                async for batch in batches:
+                    if batch.lines:
+                        await producer.ready()
+                        tally.watch(
+                            producer.send(topic, messages_of(batch, separator), partition=partition), len(batch.lines)
+                        )
+                        tally.bytes += sum(map(len, batch.lines))
+                    progress.advance(len(batch.lines), batch.bytes_read)
+                    if tally.failure is not None:
+                        break
+            await producer.flush()
+    except (LogdError, CancelledError) as problem:
+        error = problem
+    await producer.close(timeout=INTERRUPTED_SECONDS if isinstance(error, CancelledError) else timeout)
+    _end(topic, tally, time.monotonic() - began, error, as_json, quiet, acks)
+
+
+async def _reach(reactor: Any, broker: str, topic: str) -> None:
+    """Create the topic or find it: that no broker answers is known at once, not after the first line's timeout."""
+    admin = Admin(broker, reactor=reactor)
+    try:
+        await admin.topic(topic, create=True)
+    finally:
+        await admin.close()
+
+
+def _end(
+    topic: str, tally: Tally, seconds: float, error: BaseException | None, as_json: bool, quiet: bool, acks: int
+) -> None:
+    """Print the summary; raise what the command ends with."""
+    if as_json:
+        summary = {
+            "topic": topic,
+            "messages": tally.sent,
+            "bytes": tally.bytes,
+            "acknowledged": tally.acknowledged if acks else None,
+            "seconds": round(seconds, 3),
+            "error": str(error or tally.failure or "") or None,
+        }
+        click.echo(json.dumps(summary))
+    problem = tally.failure or error
+    counted = f"{tally.acknowledged} of {tally.sent} messages were {'acknowledged' if acks else 'sent'}"
+    if isinstance(problem, CancelledError):
+        click.echo(f"logd: interrupted; {counted}", err=True)
+        raise problem
+    if problem is not None:
+        raise SendFailed(f"{counted}, then: {_reason(problem)}") from problem
+    if not as_json and not quiet:
+        click.echo(f"{tally.sent} messages, {tally.bytes} bytes in {seconds:.2f} s", err=True)
+
+
+def _reason(problem: BaseException) -> str:
+    """What went wrong, with what was behind it."""
+    if isinstance(problem, DeliveryFailed) and problem.__cause__ is not None:
+        return f"{problem} ({problem.__cause__})"
+    return str(problem)
