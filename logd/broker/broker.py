@@ -15,7 +15,6 @@ from logd.broker.session import BrokerSession
 from logd.config import BrokerSettings
 from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads, ITopics
-from logd.log.flusher import Flusher
 from logd.log.store import LogStore
 from logd.net.server import Connection
 from logd.topic import TopicEntry
@@ -30,21 +29,20 @@ class Broker:
         self,
         settings: BrokerSettings,
         store: LogStore,
-        flusher: Flusher,
         topics: ITopics,
         threads: IThreads,
         clock: Clock,
+        gate: ProducerGate,
     ) -> None:
-        """``threads`` is where blocking reads run."""
+        """``threads`` is where blocking reads run; ``gate`` is told by the store when too much waits for the disk."""
         self.settings = settings
         self.store = store
-        self.flusher = flusher
         self.topics = topics
         self.threads = threads
         self.clock = clock
         self.counters = Counters()
-        self.gate = ProducerGate()
-        self.routing = Routing(store, topics, self.counters, clock, settings.topics_create, flusher.due_now)
+        self.gate = gate
+        self.routing = Routing(store, topics, self.counters, clock, settings.topics_create, store.flusher.due_now)
         self.sessions: set[BrokerSession] = set()
         self.stopping = False
         #: (host, port) that clients are told to connect to.
@@ -109,7 +107,7 @@ class Broker:
             "partitions": len(self.store.logs()),
             "offline": offline,
             "connections": len(self.sessions),
-            "unflushed_bytes": self.flusher.unflushed_bytes,
+            "unflushed_bytes": self.store.unflushed_bytes,
         }
 
     def _created(self, result: Any, topic: str) -> None:

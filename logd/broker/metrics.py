@@ -42,7 +42,7 @@ class BrokerMetrics(Collector):
             refused.add_metric([name], count)
         yield refused
         yield GaugeMetricFamily("logd_connections", "Open connections.", len(broker.sessions))
-        yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.flusher.unflushed_bytes)
+        yield GaugeMetricFamily("logd_unflushed_bytes", "Bytes that wait for the disk.", broker.store.unflushed_bytes)
         yield GaugeMetricFamily("logd_producers_paused", "1 while producers are paused.", int(broker.gate.shut))
         labels = ["topic", "partition"]
         start = GaugeMetricFamily("logd_log_start_offset", "Id of the first message.", labels=labels)

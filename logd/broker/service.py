@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Any
@@ -17,12 +18,13 @@ from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
 from logd.broker.metrics import BrokerMetrics
+from logd.broker.pressure import ProducerGate
 from logd.broker.topics import LocalTopics
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
 from logd.log.files import LocalFiles
-from logd.log.flusher import Flusher
 from logd.log.store import LogStore
+from logd.log.topicsfile import TopicsFile
 from logd.net.server import ConnectionFactory, ConnectionLimits
 from logd.net.threads import DiskThreads
 from logd.net.transfer import SendfileSender
@@ -43,7 +45,7 @@ class BrokerService(Service):
         self._foreground = foreground
         self._port: IListeningPort | None = None
         self._loops: list[LoopingCall] = []
-        self._flush_threads = DiskThreads(reactor, settings.flush_threads, "logd-flush")
+        self._flush_threads = DiskThreads(reactor, settings.flush_threads + 1, "logd-flush")
         self._read_threads = DiskThreads(reactor, settings.io_threads, "logd-read")
         self.broker: Broker | None = None
         self._store: LogStore | None = None
@@ -75,14 +77,26 @@ class BrokerService(Service):
         self._flush_threads.start()
         self._read_threads.start()
         try:
-            flusher = Flusher(self._flush_threads, self._reactor, workers=settings.flush_threads, limit=settings.unflushed_bytes)
-            store = LogStore(settings.data, LocalFiles(), self._reactor, flusher, settings.log, report=self._report)
-            store.open(settings.id)
+            files = LocalFiles()
+            path = os.path.abspath(settings.data)
+            gate = ProducerGate()
+            store = LogStore(
+                path,
+                files,
+                self._reactor,
+                self._flush_threads,
+                settings.log,
+                broker_id=settings.id,
+                flush_workers=settings.flush_threads,
+                unflushed_limit=settings.unflushed_bytes,
+                on_pressure=gate.set,
+                report=self._report,
+            )
+            topics = LocalTopics(store, TopicsFile(files, path), self._read_threads, settings)
+            store.open(topics.settings_for)
             self._store = store
-            topics = LocalTopics(store, settings)
-            topics.load()
-            broker = Broker(settings, store, flusher, topics, self._read_threads, self._reactor)
-            flusher.on_pressure = broker.gate.set
+            topics.reconcile()
+            broker = Broker(settings, store, topics, self._read_threads, self._reactor, gate)
             self._listen(broker)
         except BaseException:
             if self._store is not None:
@@ -91,7 +105,7 @@ class BrokerService(Service):
             raise
         self.broker = broker
         self.registry.register(BrokerMetrics(broker))
-        self._loops = [LoopingCall(store.apply_retention), LoopingCall(store.write_checkpoints)]
+        self._loops = [LoopingCall(store.expire), LoopingCall(store.write_checkpoints)]
         for loop, milliseconds in zip(self._loops, (settings.retention_check_ms, settings.checkpoint_ms), strict=True):
             loop.clock = self._reactor
             loop.start(milliseconds / 1000, now=False).addErrback(self._loop_failed)
@@ -146,7 +160,7 @@ class BrokerService(Service):
         for loop in self._loops:
             loop.stop()
         broker.stop()
-        await store.flush_all()
+        await _flushed(store)
         deadline = self._reactor.seconds() + self._settings.stop_ms / 1000
         while self._reactor.seconds() < deadline and not all(s.connection.idle for s in broker.sessions):
             await deferLater(self._reactor, STOP_POLL_SECONDS)
@@ -157,7 +171,7 @@ class BrokerService(Service):
         for session in tuple(broker.sessions):
             session.connection.abort()
         # A producer of 0.7 is told nothing, so what it sent to the last is kept as well.
-        await store.flush_all()
+        await _flushed(store)
         self._stop_threads()
         store.close()
         self.log.info("stopped; every partition is flushed")
@@ -177,6 +191,12 @@ class BrokerService(Service):
 
     def _loop_failed(self, failure: Failure) -> None:
         self.log.failure("housekeeping failed and goes on no more; restart the broker", failure)
+
+
+def _flushed(store: LogStore) -> Deferred[None]:
+    done: Deferred[None] = Deferred()
+    store.flush_all(lambda: done.callback(None))
+    return done
 
 
 def _as_deferred(result: Any) -> Deferred[Any]:

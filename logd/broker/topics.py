@@ -3,35 +3,69 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.config import BrokerSettings
-from logd.errors import ConfigurationError, InvalidTopic, LogdError, TopicExists, UnknownTopic
-from logd.interfaces import ITopics
+from logd.config import BrokerSettings, LogSettings
+from logd.errors import ConfigurationError, InvalidTopic, LogdError, StorageFull, TopicExists, UnknownTopic
+from logd.interfaces import IThreads, ITopics
 from logd.log.store import LogStore
+from logd.log.topicsfile import TopicsFile
 from logd.topic import TopicEntry, check_topic_name
 
 
 @implementer(ITopics)
 @define(eq=False)
 class LocalTopics:
-    """ITopics over the store's topics.json. A creation is answered once it would survive a loss of power."""
+    """ITopics over topics.json. A change is answered once it would survive a loss of power."""
+
+    _log = Logger()
 
     _store: LogStore
+    _file: TopicsFile
+    _threads: IThreads
     _settings: BrokerSettings
-    _broker_id: Callable[[], int]
     _entries: dict[str, TopicEntry] = field(factory=dict, init=False)
     _partitions: int = field(default=0, init=False)
+    _writing: DeferredLock = field(factory=DeferredLock, init=False)
+    _loaded: bool = field(default=False, init=False)
 
     def load(self) -> None:
-        """Read what the store knows. Blocks; for the start."""
-        self._entries = self._store.load_topics()
-        self._partitions = sum(len(entry.partitions) for entry in self._entries.values())
+        """Read topics.json. Blocks; the data directory has to be locked. Raises DataDirectoryError, OSError."""
+        if not self._loaded:
+            self._loaded = True
+            self._entries = self._file.read()
+            self._partitions = sum(len(entry.partitions) for entry in self._entries.values())
+
+    def settings_for(self, topic: str) -> LogSettings | None:
+        """A topic's own settings, for a store that opens. Reads topics.json when that was not done before."""
+        self.load()
+        entry = self._entries.get(topic)
+        return None if entry is None else self._settings.log_settings(entry.settings)
+
+    def reconcile(self) -> None:
+        """Agree with the store once it is open: logs without an entry get one, partitions without a log get that.
+
+        A broker that was killed while it made or deleted a topic leaves the one or the other. Blocks.
+        """
+        self.load()
+        orphans: dict[str, int] = {}
+        for log in self._store.logs():
+            if log.topic not in self._entries:
+                orphans[log.topic] = max(orphans.get(log.topic, 0), log.partition + 1)
+        for topic, partitions in orphans.items():
+            self._log.warn("topic {topic} is not in topics.json; its logs are served under a new uuid", topic=topic)
+            self._entries[topic] = self._new_entry(partitions, {})
+            self._partitions += partitions
+        if orphans:
+            self._file.write(self._entries)
+        for topic, entry in self._entries.items():
+            for partition in entry.partitions:
+                self._store.create(topic, partition, self._settings.log_settings(entry.settings))
 
     def names(self) -> list[str]:
         """See ITopics."""
@@ -42,42 +76,79 @@ class LocalTopics:
         return self._entries.get(topic)
 
     def create(self, topic: str, partitions: int, settings: dict[str, int]) -> Deferred[TopicEntry]:
-        """See ITopics. Fails also with the error of a disk that does not take it; nothing is left of the topic then."""
+        """See ITopics. Fails also with StorageFull when the disk does not take it; nothing is left of it then."""
+        return Deferred.fromCoroutine(self._create(topic, partitions, settings))
+
+    def delete(self, topic: str) -> Deferred[None]:
+        """See ITopics. Those who wait for its messages are told that it is gone."""
+        return Deferred.fromCoroutine(self._delete(topic))
+
+    async def _create(self, topic: str, partitions: int, settings: dict[str, int]) -> TopicEntry:
+        check_topic_name(topic)
+        if topic in self._entries:
+            raise TopicExists(f"topic {topic!r} exists already")
+        room = self._settings.topics_max - self._partitions
+        if not 1 <= partitions <= room:
+            raise InvalidTopic(
+                f"topic {topic!r} cannot have {partitions} partitions; allowed here is 1 to {room} "
+                f"(topics.max = {self._settings.topics_max} in all, {self._partitions} are in use)"
+            )
         try:
-            check_topic_name(topic)
-            if topic in self._entries:
-                raise TopicExists(f"topic {topic!r} exists already")
-            room = self._settings.topics_max - self._partitions
-            if not 1 <= partitions <= room:
-                raise InvalidTopic(
-                    f"topic {topic!r} cannot have {partitions} partitions; allowed here is 1 to {room} "
-                    f"(topics.max = {self._settings.topics_max} in all, {self._partitions} are in use)"
-                )
-            try:
-                log_settings = self._settings.log_settings(settings)
-            except ConfigurationError as error:
-                raise InvalidTopic(f"topic {topic!r}: {error}") from error
-            entry = TopicEntry(str(uuid.uuid4()), {number: (self._broker_id(),) for number in range(partitions)}, settings)
+            log_settings = self._settings.log_settings(settings)
+        except ConfigurationError as error:
+            raise InvalidTopic(f"topic {topic!r}: {error}") from error
+        entry = self._new_entry(partitions, settings)
+        try:
             for number in range(partitions):
                 self._store.create(topic, number, log_settings)
             self._entries[topic] = entry
             self._partitions += partitions
-            self._store.save_topics(self._entries)
-        except LogdError as error:
-            return fail(error)
-        return succeed(entry)
+            await self._write()
+        except (LogdError, OSError) as error:
+            if self._entries.pop(topic, None) is not None:
+                self._partitions -= partitions
+            await self._remove_logs(topic)
+            raise StorageFull(f"topic {topic!r} cannot be made: {error}") from error
+        return entry
 
-    def delete(self, topic: str) -> Deferred[None]:
-        """See ITopics. Consumers that wait for its messages are answered with UnknownTopic."""
+    async def _delete(self, topic: str) -> None:
         entry = self._entries.pop(topic, None)
         if entry is None:
-            return fail(UnknownTopic(f"there is no topic {topic!r}"))
+            raise UnknownTopic(f"there is no topic {topic!r}")
         self._partitions -= len(entry.partitions)
-        self._store.save_topics(self._entries)
-        self._store.delete(topic)
-        return succeed(None)
+        # The logs first: logs without an entry would come back at the next start.
+        await self._remove_logs(topic)
+        await self._write()
 
+    def _new_entry(self, partitions: int, settings: dict[str, int]) -> TopicEntry:
+        brokers = (self._store.broker_id,)
+        return TopicEntry(str(uuid.uuid4()), {number: brokers for number in range(partitions)}, settings)
 
-def topic_exists_is_fine(failure: Any) -> None:
-    """An errback for creations that only want the topic to be there."""
-    failure.trap(TopicExists)
+    async def _remove_logs(self, topic: str) -> None:
+        removed: Deferred[None] = Deferred()
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                self._log.warn("files of {topic} are still there: {error}", topic=topic, error=str(error))
+            removed.callback(None)
+
+        self._store.delete(topic, done)
+        await removed
+
+    async def _write(self) -> None:
+        """Replace topics.json on a thread, one call at a time."""
+        await self._writing.acquire()
+        try:
+            entries = dict(self._entries)
+            written: Deferred[None] = Deferred()
+
+            def done(_: Any, error: BaseException | None) -> None:
+                if error is None:
+                    written.callback(None)
+                else:
+                    written.errback(error)
+
+            self._threads.run(lambda: self._file.write(entries), done)
+            await written
+        finally:
+            self._writing.release()

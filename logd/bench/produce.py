@@ -1,0 +1,42 @@
+"""How fast one producer gets messages into a broker."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from logd.bench.workload import Workload
+from logd.client.producer import Producer
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+
+
+async def produce(reactor: Any, address: str, topic: str, workload: Workload) -> float:
+    """Publish the workload to partition 0 of a topic that exists; return the seconds until the broker had it all.
+
+    Message objects are made beforehand: what is measured is logd, from ``send`` on. With acks 0 nothing says when the
+    broker has taken a message, so the clock stops when a last set with acks 1 on the same connection is answered.
+    """
+    producer = Producer(
+        address,
+        acks=workload.acks,
+        batch_messages=workload.batch,
+        batch_bytes=max(workload.batch * workload.entry_bytes, 1),
+        linger=0.0,
+        reactor=reactor,
+    )
+    message_set = MessageSet([Message(bytes(workload.size))] * workload.batch)
+    failures: list[Any] = []
+    await producer.send(topic, message_set, partition=0)
+    begin = time.perf_counter()
+    for _ in range(workload.messages // workload.batch):
+        ready = producer.ready()
+        if not ready.called:
+            await ready
+        producer.send(topic, message_set, partition=0).addErrback(failures.append)
+    await producer.flush()
+    seconds = time.perf_counter() - begin
+    await producer.close()
+    if failures:
+        raise failures[0].value
+    return seconds

@@ -1,0 +1,154 @@
+"""Tests of file ranges on their way to a transport."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.files import LocalFiles
+from logd.net.transfer import PIECE_BYTES, TURN_BYTES, SendfileSender, TransferFailed, can_sendfile
+from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
+
+CONTENT = os.urandom(3 * TURN_BYTES + 17)
+
+
+class SendfileTests(SynchronousTestCase):
+    """A real file into a real socket."""
+
+    def setUp(self) -> None:
+        """A file in a temporary directory, a socket pair, threads worked by hand."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "segment")
+        with open(path, "wb") as file:
+            file.write(CONTENT)
+        self.file: Any = LocalFiles().open_for_reading(path)
+        self.addCleanup(self.file.close)
+        self.transport = SocketTransport()
+        self.addCleanup(self.transport.close)
+        self.threads = HandThreads()
+        self.sender = SendfileSender(self.threads)
+
+    def test_whole_range(self) -> None:
+        """A range of several turns arrives whole, behind the bytes that were written before it."""
+        self.transport.write(b"head")
+        done = self.sender.begin_file_transfer(Range(self.file, 5, len(CONTENT) - 9), self.transport)
+        self.assertEqual(self.transport.run(len(CONTENT) - 5), b"head" + CONTENT[5:-4])
+        self.assertIsNone(self.successResultOf(done))
+        self.assertIsNone(self.transport.producer)
+
+    def test_fair(self) -> None:
+        """One turn of the reactor sends no more than TURN_BYTES, however much the socket takes."""
+        self.transport.near.setsockopt(1, 7, 64 << 20)
+        self.sender.begin_file_transfer(Range(self.file, 0, len(CONTENT)), self.transport)
+        self.transport.turn()
+        self.transport.far.setblocking(False)
+        got = 0
+        while True:
+            try:
+                got += len(self.transport.far.recv(1 << 20))
+            except BlockingIOError:
+                break
+        self.assertLessEqual(got, TURN_BYTES)
+        self.assertTrue(self.transport.writing)
+
+    def test_shorter_than_promised(self) -> None:
+        """A file that ends before its range fails the transfer instead of waiting for ever."""
+        done = self.sender.begin_file_transfer(Range(self.file, len(CONTENT) - 10, 20), self.transport)
+        self.transport.run(20)
+        self.failureResultOf(done, TransferFailed)
+
+    def test_connection_lost(self) -> None:
+        """A lost connection fails the transfer, and nothing is sent any more."""
+        done = self.sender.begin_file_transfer(Range(self.file, 0, 100), self.transport)
+        producer = self.transport.producer
+        producer.stopProducing()
+        self.failureResultOf(done, TransferFailed)
+        producer.resumeProducing()
+        self.assertIsNone(self.transport.producer)
+
+    def test_cold_pages(self) -> None:
+        """Bytes that the page cache lacks are read on a thread first; until then the reactor sends nothing."""
+        cold = BytesFile(CONTENT, descriptor=self.file.fileno(), cold=True)
+        done = self.sender.begin_file_transfer(Range(cold, 0, PIECE_BYTES + 1), self.transport)
+        self.transport.turn()
+        self.assertEqual(len(self.threads.waiting), 1)
+        self.assertFalse(self.transport.writing)
+        self.assertNoResult(done)
+        self.threads.work()
+        self.assertEqual(self.transport.run(PIECE_BYTES + 1), CONTENT[: PIECE_BYTES + 1])
+        self.successResultOf(done)
+
+    def test_always_cold(self) -> None:
+        """A cache that forgets pages as soon as they are read delays the transfer but does not stop it."""
+
+        class Forgetful(BytesFile):
+            def is_cached(self, position: int, count: int) -> bool:
+                return False
+
+        forgetful = Forgetful(CONTENT, descriptor=self.file.fileno())
+        done = self.sender.begin_file_transfer(Range(forgetful, 0, len(CONTENT)), self.transport)
+        got = b""
+        while len(got) < len(CONTENT):
+            got += self.transport.run(1)
+            self.threads.work()
+        self.assertEqual(got, CONTENT)
+        self.successResultOf(done)
+
+    def test_who_can(self) -> None:
+        """A plain socket can, a transport without a descriptor and one that has switched to TLS cannot."""
+        self.assertTrue(can_sendfile(self.transport))
+        self.assertFalse(can_sendfile(MemoryTransport()))
+        self.transport.TLS = True  # type: ignore[attr-defined]
+        self.assertFalse(can_sendfile(self.transport))
+
+
+class WritingTests(SynchronousTestCase):
+    """Where there is no descriptor, ranges are read and written."""
+
+    def setUp(self) -> None:
+        """Threads worked by hand."""
+        self.threads = HandThreads()
+        self.sender = SendfileSender(self.threads)
+
+    def test_whole_range(self) -> None:
+        """A range arrives whole, at the pace of a consumer that pauses after each piece."""
+        transport = MemoryTransport(pause=True)
+        done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT), 3, len(CONTENT) - 3), transport)
+        turns = 1
+        while transport.producer is not None:
+            self.assertLessEqual(len(transport.written), turns * PIECE_BYTES)
+            transport.producer.resumeProducing()
+            turns += 1
+        self.assertEqual(transport.written, CONTENT[3:])
+        self.successResultOf(done)
+
+    def test_cold(self) -> None:
+        """Cold bytes are read on a thread, then written."""
+        transport = MemoryTransport()
+        done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT, cold=True), 0, 1000), transport)
+        self.assertEqual(transport.written, b"")
+        self.threads.work()
+        self.assertEqual(transport.written, CONTENT[:1000])
+        self.successResultOf(done)
+
+    def test_unreadable(self) -> None:
+        """A file that cannot be read fails the transfer with the reason."""
+
+        class Broken(BytesFile):
+            def read_at(self, position: int, count: int) -> bytes:
+                raise OSError(5, "Input/output error")
+
+        transport = MemoryTransport()
+        done = self.sender.begin_file_transfer(Range(Broken(CONTENT, cold=True), 0, 1000), transport)
+        self.threads.work()
+        self.assertIn("Input/output error", str(self.failureResultOf(done, TransferFailed).value))
+
+    def test_shorter_than_promised(self) -> None:
+        """The end of the file inside the range fails the transfer."""
+        transport = MemoryTransport()
+        done = self.sender.begin_file_transfer(Range(BytesFile(b"abc"), 0, 5), transport)
+        self.failureResultOf(done, TransferFailed)
