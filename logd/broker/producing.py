@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from attrs import define, field
 from twisted.logger import Logger
+from zope.interface import implementer
 
 from logd.broker.appending import Appender
 from logd.broker.routing import CreationNeeded, Routing
@@ -21,7 +22,7 @@ from logd.errors import (
     UnknownTopic,
     WireError,
 )
-from logd.interfaces import Timer
+from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.protocol.loops import check_set
@@ -67,8 +68,7 @@ class Producing:
         """A produce of ours. May raise CreationNeeded, before anything of the request was done."""
         for part in request.parts:
             if self._routing.topics.get(part.topic) is None:
-                with suppress(WireError):
-                    self._log_for(part.topic, part.partition)
+                self.check_creation(part.topic, part.partition)
         answer = _PendingAnswer(request, self._answered, [None] * len(request.parts), len(request.parts))
         for index, part in enumerate(request.parts):
             try:
@@ -79,6 +79,11 @@ class Producing:
             self._answered(answer)
         elif answer.left:
             self._pending.add(answer)
+
+    def check_creation(self, topic: str, partition: int) -> None:
+        """Raise CreationNeeded when a produce there would."""
+        with suppress(WireError):
+            self._log_for(topic, partition)
 
     def creation_failed(self, topic: str, error: WireError) -> None:
         """Refuse what asks for this topic, until ``creations_settled``, instead of raising CreationNeeded again."""
@@ -224,6 +229,7 @@ class _PendingAnswer:
             timer.cancel()
 
 
+@implementer(IFlushListener)
 @define(eq=False)
 class _Flushed:
     """Listens for the flush of one part."""

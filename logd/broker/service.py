@@ -68,7 +68,7 @@ class BrokerService(Service):
                 sys.tracebacklimit = 0
             self.log.critical("cannot start: {error}", error=str(error))
             raise
-        super().startService()
+        super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         # Twisted ends a process that was told to terminate with the signal's status; a clean stop deserves a 0.
         self._reactor.callWhenRunning(self._catch_terminate)
 
@@ -146,7 +146,7 @@ class BrokerService(Service):
     def stopService(self) -> Deferred[None]:  # noqa: N802
         """Stop accepting, finish or refuse what is in flight, flush, checkpoint, close. Fires when all is done."""
         if self._stopping is None:
-            super().stopService()
+            super().stopService()  # type: ignore[no-untyped-call]  # as above
             self._stopping = Deferred.fromCoroutine(self._stop())
         return self._stopping
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.python.failure import Failure
 
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
-from logd.broker.producing import CreationNeeded, Producing
+from logd.broker.producing import Producing
+from logd.broker.routing import CreationNeeded
 from logd.errors import UnknownError, WireError
 from logd.net.server import Connection
 from logd.protocol.administration import CreateTopic, DeleteTopic
@@ -34,7 +35,7 @@ class BrokerSession:
         self._fetching = Fetching(broker, connection)
         self._describing = Describing(broker, connection)
         self.has_produced = False
-        self._answers = {
+        self._answers: dict[type, Callable[[Any], None]] = {
             Fetch: self._fetching.fetch,
             MultiFetch: self._fetching.multi_fetch,
             FetchWait: self._fetching.fetch_wait,

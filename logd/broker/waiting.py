@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, field, frozen
+from zope.interface import implementer
 
 from logd.broker.reading import Logs, find_log, read_range
 from logd.errors import StaleLeaderEpoch, WireError
-from logd.interfaces import Clock, IFileRange, ITopics, Timer
+from logd.interfaces import Clock, IFileRange, IFlushListener, ITopics, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.protocol.fetch_wait import FetchPart, FetchWait
@@ -34,6 +35,7 @@ class ReadPart:
         return 0 if self.found is None else self.found.count
 
 
+@implementer(IFlushListener)
 @define(eq=False)
 class WaitingFetch:
     """One FetchWait request under way. ``answer`` is called once, unless ``cancel`` was."""

@@ -77,9 +77,9 @@ class BrokerConnection(Protocol):
             connection.address = named
             return connection
 
-        factory: Factory = Factory.forProtocol(lambda: cls(max_frame_bytes))  # type: ignore[arg-type]
+        factory = Factory.forProtocol(lambda: cls(max_frame_bytes))
         factory.noisy = False
-        connecting: Deferred[BrokerConnection] = endpoint.connect(factory)
+        connecting: Deferred[Any] = endpoint.connect(factory)
         return connecting.addCallbacks(connected, failed)
 
     def request(self, request: Any) -> Deferred[Any]:
@@ -91,7 +91,11 @@ class BrokerConnection(Protocol):
         if self._lost is not None:
             return _failed(self._unavailable())
         pieces = self._conversation.send(request)
-        waiting: Deferred[Any] = Deferred(lambda _: self._waiting.pop(id(request), None))
+
+        def forget(_: Deferred[Any]) -> None:
+            self._waiting.pop(id(request), None)
+
+        waiting: Deferred[Any] = Deferred(forget)
         self._waiting[id(request)] = waiting
         self._write(pieces)
         return waiting
@@ -106,7 +110,7 @@ class BrokerConnection(Protocol):
         """A Deferred that fires (not fails) with the reason when the connection is lost, or at once if it is."""
         watcher: Deferred[BaseException] = Deferred()
         if self._lost is not None:
-            watcher.callback(self._lost.value)
+            watcher.callback(_reason(self._lost))
         else:
             self._watchers.append(watcher)
         return watcher
@@ -201,7 +205,11 @@ class BrokerConnection(Protocol):
             waiter.errback(self._unavailable())
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
-            watcher.callback(reason.value)
+            watcher.callback(_reason(reason))
+
+
+def _reason(failure: Failure) -> BaseException:
+    return failure.value if failure.value is not None else ConnectionError(str(failure))
 
 
 def _failed(error: Exception) -> Deferred[Any]:

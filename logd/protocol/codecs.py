@@ -19,6 +19,8 @@ _XERIAL_BLOCK_BYTES = 32 * 1024  # what SnappyOutputStream writes
 _LENGTH = Struct(">i")
 _LITTLE_LENGTH = Struct("<I")
 _GROWTH = 8
+_GZIP_RATIO = 1032  # the most that a byte of deflate can become
+_NO_ROOM = "write whole buffer"  # in cramjam's error when the result does not fit, and no other
 
 
 def compress(codec: str, data: bytes) -> bytes:
@@ -43,9 +45,10 @@ def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
     ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its headers claim.
     """
     if codec == "gzip":
-        # A gzip file ends with its size modulo 2**32: a good first guess where it is true.
+        # A gzip file ends with its size modulo 2**32: a good first guess where it can be true.
         claimed = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0] if len(data) >= 4 else 0
-        return _into_bounded(cramjam.gzip.decompress_into, codec, data, claimed, max_bytes)
+        guess = min(claimed, _GZIP_RATIO * len(data))
+        return _into_bounded(cramjam.gzip.decompress_into, codec, data, guess, max_bytes)
     if codec == "zstd":
         return _into_bounded(cramjam.zstd.decompress_into, codec, data, 8 * len(data), max_bytes)
     if codec == "snappy":
@@ -68,8 +71,10 @@ def _into_bounded(
         try:
             count = decompress_into(data, buffer)
         except cramjam.DecompressionError as error:
+            if _NO_ROOM not in str(error):
+                raise CorruptMessage(f"{codec} data is damaged: {error}") from None
             if size >= max_bytes:
-                raise CorruptMessage(f"{codec} data is damaged or larger than {max_bytes} bytes: {error}") from None
+                raise CorruptMessage(f"{codec} data would become more than {max_bytes} bytes") from None
             size = min(size * _GROWTH, max_bytes)
         else:
             return bytes(memoryview(buffer)[:count])

@@ -60,12 +60,12 @@ class Message(_Fields):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Message):
             return self[:4] == other[:4]
-        return NotImplemented
+        return False if isinstance(other, tuple) else NotImplemented
 
     def __ne__(self, other: object) -> bool:
         if isinstance(other, Message):
             return self[:4] != other[:4]
-        return NotImplemented
+        return True if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self[:4])

@@ -15,6 +15,10 @@ from logd.protocol.wrapper import encode_wrapper
 DEFAULT_WRAPPER_BYTES = 1_000_000
 
 
+def _as_tuple(messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(messages)
+
+
 def _known_codec(instance: object, attribute: object, value: str) -> None:
     if value not in CODEC_NUMBERS:
         raise ValueError(f"compression {value!r} is not known: {', '.join(CODEC_NUMBERS)}")
@@ -27,7 +31,7 @@ class MessageSet:
     Raises ValueError for another compression.
     """
 
-    messages: Sequence[Message] = field(converter=tuple)
+    messages: tuple[Message, ...] = field(converter=_as_tuple)
     compression: str = field(default="none", validator=_known_codec)
 
     def __len__(self) -> int:

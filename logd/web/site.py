@@ -41,6 +41,16 @@ class HealthResource(Resource):
         return json.dumps(page, default=str).encode() + b"\n"
 
 
+class QuietSite(Site):
+    """Writes no line for each request: these pages are asked for every few seconds, for ever."""
+
+    noisy = False
+    displayTracebacks = False  # noqa: N815  # Twisted reads it
+
+    def log(self, request: Request) -> None:
+        """Keep silent."""
+
+
 def metrics_resource(registry: CollectorRegistry) -> IResource:
     """The figures in Prometheus' format; they are collected in a thread of the reactor's pool."""
     # Imports the reactor, so not at the top: a program may still have to choose one.
@@ -60,7 +70,5 @@ def pages(health: Health, registry: CollectorRegistry) -> Resource:
 
 def pages_service(reactor: IReactorCore, endpoint: str, health: Health, registry: CollectorRegistry) -> IService:
     """A service that listens on ``endpoint``; a port in use raises CannotListenError when it is started, at once."""
-    site = Site(pages(health, registry))
-    site.displayTracebacks = False
-    served: IService = service(endpoint, site, reactor=reactor)
+    served: IService = service(endpoint, QuietSite(pages(health, registry)), reactor=reactor)
     return served
