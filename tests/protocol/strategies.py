@@ -1,0 +1,62 @@
+"""What hypothesis draws for these tests: messages, sets, and requests of every kind."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from logd.protocol.administration import CreateTopic, DeleteTopic
+from logd.protocol.describe_log import DescribeLog
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.headers import Headers
+from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.message import Message
+from logd.protocol.metadata import Metadata
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+
+int16s = st.integers(-(1 << 15), (1 << 15) - 1)
+int32s = st.integers(-(1 << 31), (1 << 31) - 1)
+int64s = st.integers(-(1 << 63), (1 << 63) - 1)
+texts = st.text(st.characters(codec="utf-8"), max_size=12)
+sets = st.binary(max_size=40)
+
+
+def _message(payload: bytes | None, key: bytes | None, timestamp: int | None, headers: Headers) -> Message:
+    """Make a message; hypothesis would take the fields of the tuple under it for arguments."""
+    return Message(payload, key=key, timestamp=timestamp, headers=headers)
+
+
+_headers = st.lists(st.tuples(texts, st.none() | st.binary(max_size=12)), max_size=3)
+_timestamps = st.none() | st.integers(0, (1 << 63) - 1)
+plain_messages = st.binary(max_size=60).map(Message)
+_valued = st.builds(
+    _message,
+    st.binary(max_size=60),
+    key=st.none() | st.binary(max_size=12),
+    timestamp=_timestamps,
+    headers=_headers,
+)
+_tombstones = st.builds(_message, st.none(), key=st.binary(max_size=12), timestamp=_timestamps, headers=_headers)
+messages = plain_messages | _valued | _tombstones
+message_lists = st.lists(messages, max_size=8)
+codecs = st.sampled_from(["gzip", "snappy", "zstd"])
+
+_fetches = st.builds(Fetch, texts, int32s, int64s, int32s)
+_produces = st.builds(Produce, texts, int32s, sets)
+legacy_requests = st.one_of(
+    _produces,
+    _fetches,
+    st.builds(MultiFetch, st.lists(_fetches, max_size=3).map(tuple)),
+    st.builds(MultiProduce, st.lists(_produces, max_size=3).map(tuple)),
+    st.builds(Offsets, texts, int32s, int64s, int32s),
+)
+_produce_parts = st.lists(st.builds(ProducePart, texts, int32s, int32s, st.booleans(), sets), max_size=3).map(tuple)
+_fetch_parts = st.lists(st.builds(FetchPart, texts, int32s, int32s, int64s, int32s, st.booleans()), max_size=3)
+our_requests = st.one_of(
+    st.builds(Metadata, st.none() | st.lists(texts, max_size=3).map(tuple), st.booleans(), int32s),
+    st.builds(ProduceAck, int16s, int32s, _produce_parts, int32s),
+    st.builds(FetchWait, int32s, int32s, int32s, _fetch_parts.map(tuple), int32s),
+    st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
+    st.builds(DeleteTopic, texts, int32s),
+    st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),
+)
+requests = legacy_requests | our_requests
