@@ -15,7 +15,7 @@ from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
 from logd.client.link import Connect
 from logd.client.settings import ConsumerSettings, LinkSettings
-from logd.client.split import split_settings
+from logd.client.split import read_settings
 from logd.client.starts import Starts, start_for
 from logd.client.stream import MessageStream
 from logd.errors import BrokerUnavailable, ClientClosed, WireError
@@ -49,7 +49,7 @@ class Consumer:
         """
         if reactor is None:
             from twisted.internet import reactor  # installed by the import, so not before it is needed
-        mine, links = split_settings(settings, ConsumerSettings, LinkSettings)
+        mine, links = read_settings(settings, ConsumerSettings, LinkSettings)
         start_for(start, 0)
         self.settings: ConsumerSettings = mine
         self._start = start

@@ -17,7 +17,7 @@ from logd.client.pending import PendingSend, Sent
 from logd.client.room import Room
 from logd.client.router import Router
 from logd.client.settings import LinkSettings, ProducerSettings
-from logd.client.split import split_settings
+from logd.client.split import read_settings
 from logd.errors import ClientClosed, LogdError, ProducerBufferFull
 from logd.interfaces import Timer
 from logd.protocol.message import Message
@@ -56,7 +56,7 @@ class Producer:
         """
         if reactor is None:
             from twisted.internet import reactor  # installed by the import, so not before it is needed
-        mine, links = split_settings(settings, ProducerSettings, LinkSettings)
+        mine, links = read_settings(settings, ProducerSettings, LinkSettings)
         self.settings: ProducerSettings = mine
         more = {} if random is None else {"random": random}
         self._clock = reactor
@@ -68,6 +68,16 @@ class Producer:
         self._checked: set[str] = set()
         self._tick: Timer | None = None
         self._closed = False
+
+    @property
+    def reactor(self) -> Any:
+        """The reactor whose thread the producer belongs to."""
+        return self._clock
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a send would not have to wait for room now."""
+        return self._room.free and not self._closed
 
     @property
     def buffered_bytes(self) -> int:

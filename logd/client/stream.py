@@ -130,6 +130,11 @@ class MessageStream:
         return Deferred.fromCoroutine(self._wait_assigned())
 
     @property
+    def failed(self) -> bool:
+        """Whether reading fails until ``seek``."""
+        return self._failure is not None
+
+    @property
     def gaps(self) -> int:
         """How many gaps (entries that were removed) were passed."""
         return sum(feed.gaps for feed in self._feeds.values())

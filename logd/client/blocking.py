@@ -1,0 +1,293 @@
+"""Producer and Consumer for code that blocks: scripts, notebooks, threads. The reactor runs in a thread of its own.
+
+What crosses between the threads are sets and batches, never single messages. Ctrl-C interrupts every wait.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import length_hint
+from types import TracebackType
+from typing import Any, Self
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.client import consumer as _consumer
+from logd.client import producer as _producer
+from logd.client.crossing import Crossing
+from logd.client.deliveries import MessageBatch
+from logd.client.pending import Sent
+from logd.client.producer import Messages
+from logd.client.reactorthread import call_there, running_reactor, wait_there
+from logd.client.starts import Starts
+from logd.client.stream import MessageStream
+from logd.errors import ClientClosed
+from logd.protocol.message import Message
+
+#: Sends that may lie between the threads before ``send`` blocks.
+SENDS_BETWEEN = 1000
+#: Batches of one stream that may lie between the threads.
+BATCHES_BETWEEN = 4
+
+
+class SendResult:
+    """What became of one ``send``, once it is known."""
+
+    _log = Logger()
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._result: Sent | Failure | None = None
+        self._seen = False
+
+    def wait(self, timeout: float | None = None) -> Sent:
+        """Wait for the set to be delivered, at most ``timeout`` seconds; return where it is.
+
+        Raises TimeoutError (the set is still on its way), or what ``Producer.send`` fails with.
+        """
+        if not self._done.wait(timeout):
+            raise TimeoutError(f"not delivered within {timeout:g} seconds yet")
+        self._seen = True
+        result = self._result
+        if isinstance(result, Failure):
+            result.raiseException()
+        assert isinstance(result, Sent)
+        return result
+
+    @property
+    def done(self) -> bool:
+        """Whether ``wait`` would return at once."""
+        return self._done.is_set()
+
+    def _finish(self, result: Sent | Failure) -> None:
+        self._result = result
+        self._done.set()
+
+    def __del__(self) -> None:
+        if isinstance(self._result, Failure) and not self._seen:
+            self._log.failure("a send failed, and nothing waited for its result", self._result)
+
+
+#: A topic of None asks for a flush.
+_Item = tuple[str | None, Messages, int | None, bytes | None, SendResult]
+
+
+class BlockingProducer:
+    """``logd.client.producer.Producer`` for threads. A context manager: leaving it closes it."""
+
+    def __init__(self, brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667", **settings: Any) -> None:
+        """As Producer; raises ConfigurationError, and RuntimeError on the reactor's thread."""
+        self._reactor = running_reactor()
+        self._producer: _producer.Producer = call_there(
+            self._reactor, lambda: _producer.Producer(brokers, reactor=self._reactor, **settings)
+        )
+        self._outbox: queue.Queue[_Item] = queue.Queue(SENDS_BETWEEN)
+        self._wanted = threading.Lock()
+        self._closed = False
+
+    def send(
+        self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
+    ) -> SendResult:
+        """Publish; returns once there is room. The result's ``wait()`` says where the set is, or what went wrong.
+
+        Sends from one thread stay in order. A failure that nobody waits for is logged. Raises ClientClosed.
+        """
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        result = SendResult()
+        self._put((topic, messages, partition, key, result))
+        return result
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything sent before has ended, at most ``timeout`` seconds. Raises TimeoutError."""
+        flushed = SendResult()
+        self._put((None, (), None, None, flushed))
+        flushed.wait(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush for at most ``timeout`` seconds and disconnect. What was not delivered by then fails."""
+        if not self._closed:
+            self._closed = True
+            with suppress(TimeoutError):
+                self.flush(timeout)
+            wait_there(self._reactor, lambda: self._producer.close(0.0))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _put(self, item: _Item) -> None:
+        self._outbox.put(item)
+        if self._wanted.acquire(blocking=False):  # nobody empties the outbox at the moment
+            self._reactor.callFromThread(self._empty)
+
+    # On the reactor's thread.
+
+    def _empty(self) -> None:
+        ensureDeferred(self._carry())
+
+    async def _carry(self) -> None:
+        """Send what lies in the outbox, waiting for room each time."""
+        producer = self._producer
+        outbox = self._outbox
+        while True:
+            try:
+                topic, messages, partition, key, result = outbox.get_nowait()
+            except queue.Empty:
+                self._wanted.release()
+                if outbox.empty() or not self._wanted.acquire(blocking=False):
+                    return
+                continue
+            try:
+                if topic is None:
+                    producer.flush().addCallback(partial(_flushed, result))
+                    continue
+                await producer.ready()
+                producer.send(topic, messages, partition=partition, key=key).addBoth(result._finish)
+            except Exception:
+                result._finish(Failure())
+
+
+def _flushed(result: SendResult, _: None) -> None:
+    result._finish(Sent("", -1))
+
+
+class BlockingStream:
+    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does."""
+
+    def __init__(self, reactor: Any, stream: MessageStream) -> None:
+        self._reactor = reactor
+        self._stream = stream
+        self._crossing: Crossing[MessageBatch] = Crossing(reactor, BATCHES_BETWEEN)
+        self._positions: dict[int, int] = {}
+        self._batch: MessageBatch | None = None
+        self._messages: Iterator[Message] = iter(())
+        reactor.callFromThread(self._begin)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._stream.topic
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages, for ever: blocks while there are none (paper section 3.1). Ends when the stream is closed."""
+        while True:
+            yield from self._messages
+            if not self._advance(None):
+                return
+
+    def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
+        """Batches, for ever, or until none comes within ``timeout`` seconds (TimeoutError)."""
+        while (batch := self._crossing.get(timeout)) is not None:
+            self._positions[batch.partition] = batch.next_position
+            yield batch
+
+    def get(self, timeout: float | None = None) -> Message:
+        """One message. Raises TimeoutError, and ClientClosed when the stream is closed."""
+        while True:
+            for message in self._messages:
+                return message
+            if not self._advance(timeout):
+                raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
+
+    def positions(self) -> dict[int, int]:
+        """The position behind what was handed over, for each partition that handed over anything."""
+        positions = dict(self._positions)
+        batch = self._batch
+        if batch is not None and (left := length_hint(self._messages)):
+            delivered = len(batch.messages) - left
+            positions[batch.partition] = batch.messages[delivered - 1].next_position if delivered else batch.position
+        return positions
+
+    def end_positions(self) -> dict[int, int]:
+        """Where each partition's visible log ends now. Raises BrokerUnavailable or a WireError."""
+        return wait_there(self._reactor, self._stream.end_positions)
+
+    def seek(self, partition: int, position: int) -> None:
+        """Go on at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
+        call_there(self._reactor, lambda: self._seek(partition, position))
+        if self._batch is not None and self._batch.partition == partition:
+            self._batch.messages.clear()
+            self._batch = None
+        self._positions[partition] = position
+
+    def close(self) -> None:
+        """End the stream."""
+        call_there(self._reactor, self._stream.close)
+
+    def _advance(self, timeout: float | None) -> bool:
+        batch = self._crossing.get(timeout)
+        if batch is None:
+            return False
+        self._positions[batch.partition] = batch.next_position
+        self._batch = batch
+        self._messages = iter(batch.messages)
+        return True
+
+    # On the reactor's thread.
+
+    def _begin(self) -> None:
+        ensureDeferred(self._pump())
+
+    async def _pump(self) -> None:
+        try:
+            async for batch in self._stream.batches():
+                room = self._crossing.put(batch)
+                if room is not None:
+                    await room
+        except Exception as error:
+            self._crossing.end(error)
+        else:
+            self._crossing.end()
+
+    def _seek(self, partition: int, position: int) -> None:
+        failed = self._stream.failed
+        self._stream.seek(partition, position)
+        self._crossing.drop(lambda batch: batch.partition == partition)
+        if failed:
+            self._begin()
+
+
+class BlockingConsumer:
+    """``logd.client.consumer.Consumer`` for threads. A context manager: leaving it closes it."""
+
+    def __init__(self, brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667", **settings: Any) -> None:
+        """As Consumer; raises ConfigurationError, and RuntimeError on the reactor's thread."""
+        self._reactor = running_reactor()
+        self._consumer: _consumer.Consumer = call_there(
+            self._reactor, lambda: _consumer.Consumer(brokers, reactor=self._reactor, **settings)
+        )
+
+    def create_message_streams(
+        self, topic: str, n: int, partitions: Sequence[int] | None = None, start: Starts | None = None
+    ) -> list[BlockingStream]:
+        """Return ``n`` endless streams, each for one thread. Raises what Consumer.create_message_streams raises."""
+        streams = call_there(self._reactor, lambda: self._consumer.create_message_streams(topic, n, partitions, start))
+        return [BlockingStream(self._reactor, stream) for stream in streams]
+
+    def close(self) -> None:
+        """End all streams and disconnect."""
+        wait_there(self._reactor, self._consumer.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+#: The names of the paper's samples (section 3.1): ``from logd.client.blocking import Producer, Consumer``.
+Producer = BlockingProducer
+Consumer = BlockingConsumer

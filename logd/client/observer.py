@@ -1,0 +1,119 @@
+"""An ILogObserver that publishes an application's own log events to a topic, and never blocks or breaks it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import ILogObserver, LogEvent, eventAsJSON
+from twisted.python.threadable import isInIOThread
+from zope.interface import implementer
+
+from logd.client.producer import Producer
+from logd.protocol.message import Message
+
+#: Events of these namespaces are not published: they are about publishing, and each would make another one.
+OWN_NAMESPACES = ("logd.client", "logd.net", "logd.protocol")
+
+
+@implementer(ILogObserver)
+class TopicObserver:
+    """Publishes each event as one message of JSON, as ``twisted.logger.eventFromJSON`` reads it.
+
+    ``globalLogPublisher.addObserver(TopicObserver(producer, "app-log"))``. May be called from any thread. While the
+    producer has no room, or ``limit`` events are on their way, events are dropped and counted; the count follows as an
+    event of its own once there is room again.
+    """
+
+    def __init__(self, producer: Producer, topic: str, limit: int = 10_000) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._limit = limit
+        #: Events handed over and not yet delivered or failed. Counted on several threads: a bound, not a balance.
+        self._under_way = 0
+        #: Events dropped since the last report, and in all.
+        self._unreported = 0
+        self.dropped = 0
+        self._waiting = False
+
+    def __call__(self, event: LogEvent) -> None:
+        """Publish an event, or drop it. Never raises, never waits."""
+        namespace = event.get("log_namespace")
+        if isinstance(namespace, str) and namespace.startswith(OWN_NAMESPACES):
+            return
+        try:
+            if self._under_way >= self._limit:
+                self._drop()
+                return
+            data = _as_json(event)
+            self._under_way += 1
+            if isInIOThread():
+                self._publish(data)
+            else:
+                self._producer.reactor.callFromThread(self._publish, data)
+        except Exception:
+            self._drop()
+
+    def _publish(self, data: bytes) -> None:
+        if not self._producer.has_room:
+            self._under_way -= 1
+            self._drop()
+            if not self._waiting:
+                self._waiting = True
+                self._producer.ready().addCallbacks(self._report, self._ended)
+            return
+        self._producer.send(self._topic, Message(data)).addCallbacks(self._delivered, self._lost)
+
+    def _delivered(self, _: object) -> None:
+        self._under_way -= 1
+        if self._unreported and not self._waiting:
+            self._report()
+
+    def _lost(self, _: object) -> None:
+        self._under_way -= 1
+        self._drop()
+
+    def _drop(self) -> None:
+        self.dropped += 1
+        self._unreported += 1
+
+    def _report(self, _: object = None) -> None:
+        """Say how many were dropped, now that there is room."""
+        self._waiting = False
+        count, self._unreported = self._unreported, 0
+        if not count:
+            return
+        data = json.dumps(
+            {
+                "log_format": "{dropped} log events were dropped: the producer had no room",
+                "dropped": count,
+                "log_namespace": __name__,
+                "log_time": self._producer.reactor.seconds(),
+            }
+        ).encode()
+        self._under_way += 1
+
+        def failed(_: object) -> None:
+            self._under_way -= 1
+            self._unreported += count
+
+        done: Deferred[Any] = self._producer.send(self._topic, Message(data))
+        done.addCallbacks(self._delivered, failed)
+
+    def _ended(self, _: object) -> None:
+        self._waiting = False
+
+
+def _as_json(event: LogEvent) -> bytes:
+    try:
+        return eventAsJSON(event).encode()
+    except Exception as error:  # a field that cannot be written; what can be said is said
+        return json.dumps(
+            {
+                "log_format": "an event could not be written as JSON: {reason}",
+                "reason": repr(error),
+                "log_namespace": str(event.get("log_namespace")),
+                "log_time": float(event.get("log_time", 0.0)),
+            }
+        ).encode()
