@@ -1,0 +1,153 @@
+"""Tests that docs/protocol.md says what the code does: each vector in it, and the table of error codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import ERRORS_BY_CODE
+from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.fields import Reader
+from logd.protocol.gap import encode_gap
+from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.legacy_responses import (
+    FetchResponse,
+    LegacyResponse,
+    MultiFetchResponse,
+    OffsetsResponse,
+    encode_legacy_response,
+)
+from logd.protocol.loops import decode_set, encode_set
+from logd.protocol.message import Message
+from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.requests import OurRequest, decode_request, encode_request
+from logd.protocol.responses import ErrorResponse, OurResponse, encode_response, read_response
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
+
+ENTRY = encode_set([Message(b"hello")])
+OLD_ENTRY = bytes.fromhex("0000000b01003610a68668656c6c6f")
+TIME = 1320969600000
+UUID = "8c2d0f5e"
+ID = 0x40000001
+
+MESSAGES = {
+    "magic 0, hello": Message(b"hello"),
+    "magic 2, all of it": Message(b"hello", key=b"k", timestamp=TIME, headers=[("server", b"web1")]),
+    "magic 2, tombstone": Message(None, key=b"k", timestamp=TIME),
+    "magic 2, a key alone": Message(b"hello", key=b"k"),
+    "magic 2, a header without a value": Message(b"", headers=[("a", None)]),
+}
+REQUESTS: dict[str, LegacyRequest | OurRequest] = {
+    "Produce": Produce("test", 0, OLD_ENTRY),
+    "Fetch": Fetch("topic", 1, 10, 100),
+    "MultiFetch": MultiFetch((Fetch("topic", 1, 10, 100),)),
+    "MultiProduce": MultiProduce((Produce("test", 0, OLD_ENTRY),)),
+    "Offsets": Offsets("test", 0, -1, 1),
+    "Metadata, all topics": Metadata(None, correlation_id=ID),
+    "Metadata, one topic, create": Metadata(("test",), True, ID),
+    "ProduceAck": ProduceAck(-1, 30000, (ProducePart("test", 0, 0, False, ENTRY),), ID),
+    "ProduceAck, restart, any": ProduceAck(1, 30000, (ProducePart("test", -1, 0, True, ENTRY),), ID),
+    "FetchWait": FetchWait(500, 1, 1048576, (FetchPart("test", 0, 0, 14, 65536),), ID),
+    "FetchWait, exact": FetchWait(500, 1, 1048576, (FetchPart("test", 0, 0, 20, 65536, True),), ID),
+    "CreateTopic": CreateTopic("test", 4, {"retention.ms": 3600000}, ID),
+    "DeleteTopic": DeleteTopic("test", ID),
+    "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
+}
+LEGACY_RESPONSES: dict[str, LegacyResponse] = {
+    "Fetch response": FetchResponse(0, OLD_ENTRY),
+    "Fetch response, empty": FetchResponse(0),
+    "Fetch response, out of range": FetchResponse(1),
+    "MultiFetch response": MultiFetchResponse(0, (FetchResponse(0, OLD_ENTRY), FetchResponse(1))),
+    "Offsets response": OffsetsResponse(0, (240, 216, 108, 0)),
+}
+RESPONSES: dict[str, tuple[OurRequest, OurResponse]] = {
+    "Metadata response": (
+        Metadata(None),
+        MetadataResponse(
+            (BrokerAddress(1, "localhost", 6667),),
+            (TopicMetadata("test", 0, UUID, (PartitionMetadata(0, 0, 1, 0, (1,), (1,)),)),),
+        ),
+    ),
+    "ProduceAck response": (ProduceAck(1, 0, ()), ProduceAckResponse((ProducedPart("test", -1, 0, 3, 14, 28),))),
+    "ProduceAck response, refused": (ProduceAck(1, 0, ()), ProduceAckResponse((ProducedPart("test", 0, 2),))),
+    "FetchWait response": (
+        FetchWait(0, 0, 0, ()),
+        FetchWaitResponse((FetchedPart("test", 0, 0, 0, 28, 14, ENTRY),)),
+    ),
+    "CreateTopic response": (CreateTopic("test", 1, {}), CreateTopicResponse(0, UUID)),
+    "DeleteTopic response": (DeleteTopic("test"), DeleteTopicResponse(0)),
+    "DescribeLog response": (
+        DescribeLog("test", 0),
+        DescribeLogResponse(0, 0, 28, 28, (SegmentInfo(0, 28, TIME),), (14,), 0, UUID),
+    ),
+    "any response, unknown topic": (FetchWait(0, 0, 0, ()), ErrorResponse(101, "no topic test")),
+}
+
+
+def vectors() -> dict[str, str]:
+    """Return the hex of each vector on the page: lines ``name   hex`` in blocks fenced as ``vectors``."""
+    found: dict[str, str] = {}
+    for block in re.findall(r"```vectors\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        name = ""
+        for line in block.splitlines():
+            start, _, digits = line.partition("  ")
+            name = start or name
+            found[name] = found.get(name, "") + re.sub(r"[\s|]", "", digits)
+    return found
+
+
+class DocumentationTests(SynchronousTestCase):
+    """docs/protocol.md."""
+
+    def setUp(self) -> None:
+        """Read the page."""
+        self.vectors = vectors()
+
+    def test_every_vector_is_held(self) -> None:
+        """The page has exactly the vectors that these tests know."""
+        others = {"magic 1, hello", "gap, N = 5", "gap of 4096 bytes"}
+        known = {*MESSAGES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *others}
+        self.assertEqual(set(self.vectors), known)
+
+    def test_messages(self) -> None:
+        """Entries are encoded and decoded as the page says."""
+        for name, message in MESSAGES.items():
+            self.assertEqual((name, encode_set([message]).hex()), (name, self.vectors[name]))
+            self.assertEqual(decode_set(bytes.fromhex(self.vectors[name])).messages, [message])
+        self.assertEqual(decode_set(bytes.fromhex(self.vectors["magic 1, hello"])).messages, [Message(b"hello")])
+
+    def test_gaps(self) -> None:
+        """Gaps are as the page says."""
+        self.assertEqual(encode_gap(9).hex(), self.vectors["gap, N = 5"])
+        self.assertEqual(encode_gap(4096).hex(), self.vectors["gap of 4096 bytes"])
+
+    def test_requests(self) -> None:
+        """Requests are encoded and decoded as the page says."""
+        for name, request in REQUESTS.items():
+            self.assertEqual((name, b"".join(encode_request(request)).hex()), (name, self.vectors[name]))
+            frame = bytes.fromhex(self.vectors[name])
+            self.assertEqual(decode_request(frame, 4, len(frame)), request)
+
+    def test_legacy_responses(self) -> None:
+        """Responses of 0.7 are encoded as the page says."""
+        for name, response in LEGACY_RESPONSES.items():
+            self.assertEqual((name, b"".join(encode_legacy_response(response)).hex()), (name, self.vectors[name]))
+
+    def test_responses(self) -> None:
+        """Responses of ours are encoded and decoded as the page says."""
+        for name, (request, response) in RESPONSES.items():
+            self.assertEqual((name, b"".join(encode_response(response, ID)).hex()), (name, self.vectors[name]))
+            frame = bytes.fromhex(self.vectors[name])
+            self.assertEqual(read_response(request, Reader(frame, 8, len(frame))), response)
+
+    def test_error_codes(self) -> None:
+        """The table of error codes names every class under its code, with whether it may be tried again."""
+        rows = re.findall(r"^\| (-?\d+) \| (\w+) \| (yes|no) \|", PAGE.read_text(), re.MULTILINE)
+        expected = [(code, cls.__name__, "yes" if cls.retriable else "no") for code, cls in ERRORS_BY_CODE.items()]
+        self.assertEqual([(int(code), name, again) for code, name, again in rows], expected)
