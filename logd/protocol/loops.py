@@ -11,6 +11,7 @@ Magic 0 and 2 have their checksum in the same place and over the same range, all
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable
 from itertools import repeat
@@ -36,6 +37,8 @@ _MINIMUM = {0: 5, 1: 6, 2: 19, GAP_MAGIC: 5}
 _KEYED_MAGIC = 2
 _KEYED_MINIMUM = _MINIMUM[_KEYED_MAGIC]
 _NO_VALUE = 0x08
+
+_PAUSE_COLLECTOR_BYTES = 8192  # below, the pause costs more than it saves
 
 #: The most that one wrapper may become, unless a caller says otherwise: four frames of the default size.
 DEFAULT_MAX_DECOMPRESSED = 64 << 20
@@ -110,6 +113,7 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
     count = 0
     newest = -1
     unpack = _HEAD.unpack_from
+    keyed = _KEYED_HEAD.unpack_from
     crc = crc32
     while at <= last:
         length, magic, checksum = unpack(data, at)
@@ -122,7 +126,11 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
         elif magic == _KEYED_MAGIC:
             if not _KEYED_MINIMUM <= length <= limit or stop > end or crc(data[at + 9 : stop]) != checksum:
                 _refuse(data, at, max_message_bytes)
-            timestamp = _check_keyed(data, at, stop)
+            attributes, timestamp, key_length = keyed(data, at + 9)
+            value_at = at + (_KEY_AT + key_length if key_length > 0 else _KEY_AT)
+            # What most entries are is judged here; all else, sound or not, there.
+            if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
+                _check_keyed(data, at, stop)
             if timestamp > newest:
                 newest = timestamp
         elif (
@@ -139,16 +147,16 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
     return count, newest
 
 
-def _check_keyed(data: bytes | memoryview, at: int, stop: int) -> int:
-    """Check the fields of a magic-2 entry whose checksum holds; return its timestamp (ms, -1 for none)."""
+def _check_keyed(data: bytes | memoryview, at: int, stop: int) -> None:
+    """Check the fields of a magic-2 entry whose checksum holds; raise InvalidMessage."""
     try:
-        return _keyed_fields(data, at, stop)[1]
+        _keyed_fields(data, at, stop)
     except ValueError as error:
         raise InvalidMessage(f"entry at byte {at} of the set: {error}") from None
 
 
-def _keyed_fields(data: bytes | memoryview, at: int, stop: int) -> tuple[int, int, int, Headers, int]:
-    """Return (attributes, timestamp, key length, headers, index of the value) of a magic-2 entry; raise ValueError."""
+def _keyed_fields(data: bytes | memoryview, at: int, stop: int) -> tuple[Headers, int]:
+    """Return the headers of a magic-2 entry and the index of its value; raise ValueError for a field that is wrong."""
     attributes, timestamp, key_length = _KEYED_HEAD.unpack_from(data, at + _HEAD_BYTES)
     if attributes not in (0, _NO_VALUE) or timestamp < -1:
         raise ValueError(f"attributes {attributes:#04x} or timestamp {timestamp} is out of range")
@@ -166,7 +174,7 @@ def _keyed_fields(data: bytes | memoryview, at: int, stop: int) -> tuple[int, in
         value_at += 1
     if attributes and value_at != stop:
         raise ValueError("a tombstone has a value")
-    return attributes, timestamp, key_length, headers, value_at
+    return headers, value_at
 
 
 def _refuse(data: bytes | memoryview, at: int, max_message_bytes: int) -> NoReturn:
@@ -216,7 +224,16 @@ def decode_set(
     """
     if type(data) is not bytes:
         data = bytes(data)  # payloads are slices, and have to be bytes
-    decoded = _decode(data, position, begin, topic, partition, limit, max_decompressed, nested=False)
+    # A collection in the midst of a loop that does nothing but create looks again and again at objects that all live:
+    # with it a message took 0.85 to 0.96 us, without 0.55. Nothing here makes a cycle, so none is needed.
+    collecting = len(data) - begin > _PAUSE_COLLECTOR_BYTES and gc.isenabled()
+    if collecting:
+        gc.disable()
+    try:
+        decoded = _decode(data, position, begin, topic, partition, limit, max_decompressed, nested=False)
+    finally:
+        if collecting:
+            gc.enable()
     if start_at > position:
         decoded = decoded._replace(
             messages=[each for each in decoded.messages if each.next_position > start_at or each.id >= start_at]
@@ -247,6 +264,7 @@ def _decode(
     new = tuple.__new__
     cls = Message
     unpack = _HEAD.unpack_from
+    keyed = _KEYED_HEAD.unpack_from
     crc = crc32
     for _ in repeat(None, limit):
         if at > last:
@@ -274,26 +292,22 @@ def _decode(
             if length < _KEYED_MINIMUM or crc(data[at + 9 : stop]) != checksum:
                 reason, error_end = "the length or the checksum does not hold", following
                 break
-            try:
-                attributes, timestamp, key_length, headers, value_at = _keyed_fields(data, at, stop)
-            except ValueError as wrong:
-                reason, error_end = str(wrong), following
-                break
-            append(
-                new(
-                    cls,
-                    (
-                        None if attributes else data[value_at:stop],
-                        None if key_length < 0 else data[at + _KEY_AT : at + _KEY_AT + key_length],
-                        None if timestamp < 0 else timestamp,
-                        headers,
-                        here,
-                        following,
-                        topic,
-                        partition,
-                    ),
-                )
-            )
+            attributes, timestamp, key_length = keyed(data, at + 9)
+            key_at = at + _KEY_AT
+            value_at = key_at + key_length if key_length > 0 else key_at
+            if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
+                try:
+                    headers, value_at = _keyed_fields(data, at, stop)
+                except ValueError as wrong:
+                    reason, error_end = str(wrong), following
+                    break
+            else:
+                headers = ()
+                value_at += 1
+            value = None if attributes else data[value_at:stop]
+            key = None if key_length < 0 else data[key_at : key_at + key_length]
+            time = None if timestamp < 0 else timestamp
+            append(new(cls, (value, key, time, headers, here, following, topic, partition)))
         elif magic == WRAPPER_MAGIC:
             payload = data[at + 10 : stop]
             attributes = data[at + 5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -102,6 +103,14 @@ class RoundTripTests(SynchronousTestCase):
             position, begin = decoded.position, decoded.consumed
         self.assertEqual(list(map(tuple, got)), list(map(tuple, decode_set(data, 7).messages)))
         self.assertEqual(gaps, max(len(lists) - 1, 0))
+
+    def test_collector_is_left_as_it_was(self) -> None:
+        """Decoding much pauses the garbage collector, and gives it back on or off as it was."""
+        self.addCleanup(gc.enable)
+        for switch, on in ((gc.disable, False), (gc.enable, True)):
+            switch()
+            decode_set(HELLO_0 * 1000)
+            self.assertIs(gc.isenabled(), on)
 
     def test_other_buffers(self) -> None:
         """A bytearray or memoryview is decoded to bytes all the same."""
