@@ -15,6 +15,7 @@ from twisted.internet.task import react
 from demo.ledger import Ledger
 from demo.sources import ENOUGH_BYTES, find_logs, lines_of, web_log
 from logd import Message, MessageSet, Producer
+from logd.client.admin import Admin
 
 #: Messages in one set, and partitions of a topic.
 SET_MESSAGES = 200
@@ -23,6 +24,10 @@ PARTITIONS = 4
 
 async def publish(reactor: Any, address: str) -> dict[str, Any]:
     """Publish to the broker at ``address``; wait until each message is on its disk."""
+    admin = Admin(address, reactor=reactor)
+    for topic in ("logs", "weblog"):
+        await admin.create(topic, PARTITIONS)
+    await admin.close()
     producer = Producer(address, acks=-1, reactor=reactor)
     ledger = Ledger()
     failures: list[Any] = []

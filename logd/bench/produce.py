@@ -23,6 +23,7 @@ async def produce(reactor: Any, address: str, topic: str, workload: Workload) ->
         batch_messages=workload.batch,
         batch_bytes=max(workload.batch * workload.entry_bytes, 1),
         linger=0.0,
+        max_in_flight=64,
         reactor=reactor,
     )
     message_set = MessageSet([Message(bytes(workload.size))] * workload.batch)

@@ -1,0 +1,72 @@
+"""How long a message takes from ``send`` until a consumer has it, one message at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from attrs import asdict, frozen
+
+from logd.bench.workload import Workload
+from logd.client.consumer import Consumer
+from logd.client.producer import Producer
+from logd.protocol.message import Message
+
+
+@frozen
+class Latency:
+    """Milliseconds: to the acknowledgement (acks as given), and to the consumer, which sees flushed messages only."""
+
+    bench: str
+    messages: int
+    size: int
+    acks: int
+    messages_per_second: float
+    acknowledged_ms_median: float
+    acknowledged_ms_99: float
+    delivered_ms_median: float
+    delivered_ms_99: float
+
+    def to_json(self) -> dict[str, object]:
+        """Every field by its name."""
+        return asdict(self)
+
+
+async def latency(reactor: Any, address: str, topic: str, workload: Workload) -> Latency:
+    """Send the workload's messages one by one, each when the one before has arrived."""
+    producer = Producer(address, acks=workload.acks, linger=0.0, reactor=reactor)
+    consumer = Consumer(address, start="latest", reactor=reactor)
+    (stream,) = consumer.create_message_streams(topic, 1, partitions=[0])
+    start = (await stream.end_positions())[0]
+    stream.seek(0, start)
+    acknowledged: list[float] = []
+    delivered: list[float] = []
+    message = Message(bytes(workload.size))
+    first = time.perf_counter()
+    for _ in range(workload.messages):
+        arriving = stream.get()
+        begin = time.perf_counter()
+        sent = producer.send(topic, message, partition=0)
+        sent.addCallback(lambda _, begin=begin: acknowledged.append(time.perf_counter() - begin))
+        await arriving
+        delivered.append(time.perf_counter() - begin)
+        await sent
+    seconds = time.perf_counter() - first
+    await producer.close()
+    await consumer.close()
+    return Latency(
+        "latency",
+        workload.messages,
+        workload.size,
+        workload.acks,
+        round(workload.messages / seconds),
+        _milliseconds(acknowledged, 0.5),
+        _milliseconds(acknowledged, 0.99),
+        _milliseconds(delivered, 0.5),
+        _milliseconds(delivered, 0.99),
+    )
+
+
+def _milliseconds(seconds: list[float], share: float) -> float:
+    ordered = sorted(seconds)
+    return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000, 3)
