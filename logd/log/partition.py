@@ -205,13 +205,15 @@ class PartitionLog:
 
     def begin_sync(self) -> Sync:
         """See Flushable."""
-        files = list(self._unsynced)
+        # Both lists are handed over: a file that is rolled, or a name that is made, while this sync is under way has
+        # to be in the next one, even if it is in this one too.
+        files, self._unsynced = self._unsynced, []
+        folders, self._new_names = self._new_names, []
         writer = self._writer
         if writer.shared is not None and self.end > max(writer.segment.start, self.visible_end):
+            writer.shared.hold()
             files.append(writer.shared)
-        for shared in files:
-            shared.hold()
-        return Sync(self._around.files, files, list(self._new_names), self.end)
+        return Sync(self._around.files, files, folders, self.end)
 
     def end_sync(self, sync: Sync, error: BaseException | None) -> None:
         """See Flushable. After an error the kernel may have thrown the bytes away: never sync that file again."""
@@ -221,13 +223,8 @@ class PartitionLog:
             return
         if error is not None:
             self.go_offline(error)
-            return
-        for shared in self._unsynced[:]:
-            if shared in sync.files:
-                self._unsynced.remove(shared)
-                shared.release()
-        self._new_names = [folder for folder in self._new_names if folder not in sync.folders]
-        self.visible_end = sync.end
+        else:
+            self.visible_end = sync.end
 
     def announce(self) -> None:
         """See Flushable."""

@@ -71,11 +71,14 @@ class _Recovery:
         self._read_checkpoint()
         self._drop_expired()
         if self.starts and self.starts[0] > self.start:
+            # A crash can do that to a partition of which nothing was flushed yet: the name of its first segment was
+            # not synced, that of the second was. If anything was flushed, somebody has removed files.
             self.report(
-                "{folder} begins at {found} and not at {start}: bytes are lost",
+                "{folder} begins at {found} and not at {start}: {what}",
                 folder=self.folder,
                 found=self.starts[0],
                 start=self.start,
+                what="bytes are lost" if self.sound > self.start else "what was there had not been flushed",
             )
             self.start, self.sound = self.starts[0], max(self.sound, self.starts[0])
         writer = None
@@ -136,14 +139,18 @@ class _Recovery:
 
     def _drop_expired(self) -> None:
         """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
-        ends = [*self.starts[1:], None]
-        for start, end in list(zip(self.starts, ends, strict=True)):
-            if start >= self.start:
+        while self.starts and self.starts[0] < self.start:
+            start = self.starts[0]
+            end = self.starts[1] if len(self.starts) > 1 else start + self.files.size(self._path(start))
+            if end > self.start:
                 break
-            if (start + self.files.size(self._path(start)) if end is None else end) > self.start:
-                break
+            if not self.unclean:
+                # The checkpoint's own name has to last before the files that it explains are gone: a broker that was
+                # killed may have renamed it and not synced.
+                self.files.sync_directory(self.folder)
+                self.unclean = True
             self._remove(start)
-            self.starts.remove(start)
+            del self.starts[0]
 
     def _is_vouched_for(self, start: int, following: int) -> bool:
         """Whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""

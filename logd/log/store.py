@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from attrs import define, field
 
 from logd.config import LogSettings
-from logd.errors import DataDirectoryError, StorageFull, UnknownError
+from logd.errors import DataDirectoryError, StorageFull, UnknownError, UnknownTopic
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.flusher import Flusher
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
@@ -54,7 +54,8 @@ class LogStore:
     _logs: dict[tuple[str, int], PartitionLog] = field(init=False, factory=dict)
     _lock: IFile | None = field(init=False, default=None)
     _meta: Meta | None = field(init=False, default=None)
-    _deleted: int = field(init=False, default=0)
+    #: Partitions that are being deleted.
+    _leaving: set[tuple[str, int]] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
         self.flusher = Flusher(
@@ -120,6 +121,8 @@ class LogStore:
         log = self._logs.get((topic, partition))
         if log is not None:
             return log
+        if (topic, partition) in self._leaving:
+            raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
         settings = settings or self._settings
         folder = join(self.path, folder_name(topic, partition))
         try:
@@ -145,26 +148,22 @@ class LogStore:
     def delete(self, topic: str, done: Callable[[BaseException | None], None]) -> None:
         """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
 
-        They are gone at once for everybody who asks; those who wait on them fail. The topic may be made again at once.
+        They are gone at once for everybody who asks; those who wait on them fail. ``create`` refuses until ``done``.
         """
-        folders = []
-        for log in [log for log in self._logs.values() if log.topic == topic]:
+        logs = [log for log in self._logs.values() if log.topic == topic]
+        for log in logs:
             del self._logs[log.topic, log.partition]
-            self.upkeep.forget(log)
-            log.go_offline(UnknownError("the topic was deleted"))
+            self._leaving.add((log.topic, log.partition))
+            log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
             log.close()
-            self._deleted += 1
-            target = f"{log.folder}.{self._deleted}{DELETED_SUFFIX}"
-            while self._files.exists(target):
-                self._deleted += 1
-                target = f"{log.folder}.{self._deleted}{DELETED_SUFFIX}"
-            try:
-                self._files.rename(log.folder, target)
-            except OSError as error:
-                self._report("{folder} cannot be deleted: {error}", folder=log.folder, error=error)
-            else:
-                folders.append(target)
-        self._threads.run(lambda: self._remove_deleted(folders), lambda _, error: done(error))
+
+        def removed(_: None, error: BaseException | None) -> None:
+            self._leaving.difference_update((log.topic, log.partition) for log in logs)
+            done(error)
+
+        # Not before the upkeep has let go of them: it works by path, and would find the folder made anew.
+        folders = [log.folder for log in logs]
+        self.upkeep.forget(logs, lambda: self._threads.run(lambda: self._remove_partitions(folders), removed))
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
@@ -259,12 +258,20 @@ class LogStore:
                 end,
                 checkpoint=found.checkpoint,
             )
+            # An empty last segment may be what a killed broker made and did not sync: its name has to last before
+            # anything in it is seen.
+            log.names_are_new([folder])
         self._logs[topic, partition] = log
         return log
 
-    def _remove_deleted(self, folders: Iterable[str]) -> None:
-        self._files.sync_directory(self.path)
+    def _remove_partitions(self, folders: Iterable[str]) -> None:
+        """Remove folders; a crash leaves each whole under its old name, or some of it under a name that says so."""
+        leaving = []
         for folder in folders:
+            leaving.append(join(self.path, f"{self._new_instance()}{DELETED_SUFFIX}"))
+            self._files.rename(folder, leaving[-1])
+        self._files.sync_directory(self.path)
+        for folder in leaving:
             self._remove_folder(folder)
 
     def _remove_folder(self, path: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from attrs import define, field
 
@@ -36,6 +36,7 @@ class Upkeep:
     _queue: OrderedDict[PartitionLog, None] = field(factory=OrderedDict)
     _busy: PartitionLog | None = None
     _idle_callbacks: list[Callable[[], None]] = field(factory=list)
+    _turn_callbacks: list[Callable[[], None]] = field(factory=list)
 
     def look_after(self, logs: Iterable[PartitionLog]) -> None:
         """Write the checkpoints of ``logs`` that have changed, and remove their expired files, soon."""
@@ -43,9 +44,14 @@ class Upkeep:
             self._queue[log] = None
         self._next()
 
-    def forget(self, log: PartitionLog) -> None:
-        """Begin nothing more on ``log``."""
-        self._queue.pop(log, None)
+    def forget(self, logs: Collection[PartitionLog], done: Callable[[], None]) -> None:
+        """Begin nothing more on ``logs``; call ``done`` when nothing is under way on them, perhaps at once."""
+        for log in logs:
+            self._queue.pop(log, None)
+        if self._busy in logs:
+            self._turn_callbacks.append(done)
+        else:
+            done()
 
     def when_idle(self, done: Callable[[], None]) -> None:
         """Call ``done`` once when nothing is left to do; at once when that is so now."""
@@ -73,6 +79,9 @@ class Upkeep:
             else:
                 # The next pass tries again: only a start after a crash is slower until then.
                 self._report("upkeep of {folder} failed: {error}", folder=log.folder, error=error)
+            callbacks, self._turn_callbacks = self._turn_callbacks, []
+            for callback in callbacks:
+                callback()
             self._next()
 
         self._threads.run(lambda: do_upkeep(self._files, log.folder, checkpoint, expired), done)

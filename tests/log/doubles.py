@@ -1,0 +1,488 @@
+"""A disk in memory that loses and tears what was not synced, and threads whose work a test orders by hand."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from attrs import define, field
+from zope.interface import implementer
+
+from logd.interfaces import IFile, IFileOperations, IThreads
+
+#: What a crash tears a write into; small, as the logs in these tests are.
+PIECE = 16
+
+
+class PowerLoss(BaseException):
+    """The process is gone in the middle of what it did. No ``except Exception`` may stop it."""
+
+
+@define(eq=False)
+class Inode:
+    """A file: what the page cache has, what the disk has, and the changes in between."""
+
+    data: bytearray = field(factory=bytearray)
+    disk: bytes = b""
+    #: ("write", position, bytes) or ("truncate", size, b"") since the last sync, in order.
+    pending: list[tuple[str, int, bytes]] = field(factory=list)
+    modified: float = 0.0
+    #: A sync failed: the cache has clean pages that the disk never got.
+    betrayed: bool = False
+    locked: bool = False
+
+    def write(self, position: int, data: bytes) -> None:
+        """Change the cache, and remember it."""
+        self.pending.append(("write", position, bytes(data)))
+        _apply(self.data, self.pending[-1])
+
+    def truncate(self, size: int) -> None:
+        """Cut, or lengthen by zeros."""
+        self.pending.append(("truncate", size, b""))
+        _apply(self.data, self.pending[-1])
+
+    def sync(self) -> None:
+        """The disk has it all."""
+        if self.betrayed:  # only what is dirty is written
+            disk = bytearray(self.disk)
+            for change in self.pending:
+                _apply(disk, change)
+            self.disk = bytes(disk)
+        else:
+            self.disk = bytes(self.data)
+        self.pending.clear()
+
+    def lose(self, random: Random) -> None:
+        """Make of the disk's content what a loss of power may leave of it."""
+        self.disk = bytes(_survivors(self.disk, self.pending, random))
+        self.pending.clear()
+
+
+def _apply(data: bytearray, change: tuple[str, int, bytes]) -> None:
+    kind, position, new = change
+    if kind == "truncate":
+        del data[position:]
+        data.extend(bytes(position - len(data)))
+    else:
+        data.extend(bytes(max(0, position - len(data))))
+        data[position : position + len(new)] = new
+
+
+def _survivors(disk: bytes, pending: Sequence[tuple[str, int, bytes]], random: Random) -> bytearray:
+    data = bytearray(disk)
+    style = random.choice(["all", "none", "prefix", "scattered", "scattered"])
+    if style == "all":
+        kept = list(pending)
+    elif style == "none":
+        kept = []
+    elif style == "prefix":
+        kept = list(pending[: random.randint(0, len(pending))])
+        if kept and kept[-1][0] == "write":
+            kind, position, new = kept.pop()
+            kept.append((kind, position, new[: random.randint(0, len(new))]))
+    else:
+        kept = []
+        for kind, position, new in pending:
+            if kind == "truncate":
+                if random.random() < 0.5:
+                    kept.append((kind, position, new))
+                continue
+            for at in range(0, len(new), PIECE):
+                if random.random() < 0.6:
+                    kept.append((kind, position + at, new[at : at + PIECE]))
+    for change in kept:
+        _apply(data, change)
+    return data
+
+
+@define(eq=False)
+class Directory:
+    """A directory: names in the cache, names on the disk, and the changes in between."""
+
+    names: dict[str, Inode | Directory] = field(factory=dict)
+    disk: dict[str, Inode | Directory] = field(factory=dict)
+    #: Each change removes names and sets names, as one.
+    pending: list[tuple[tuple[str, ...], dict[str, Inode | Directory]]] = field(factory=list)
+
+    def change(self, removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
+        """Change the names, and remember it."""
+        self.pending.append((removed, added))
+        _rename(self.names, removed, added)
+
+    def sync(self) -> None:
+        """The disk has all names."""
+        self.disk = dict(self.names)
+        self.pending.clear()
+
+    def lose(self, random: Random) -> None:
+        """Keep any part of the changes, and what that leaves of everything below."""
+        for removed, added in self.pending:
+            if random.random() < 0.5:
+                _rename(self.disk, removed, added)
+        self.pending.clear()
+        self.names = dict(self.disk)
+        for node in self.names.values():
+            node.lose(random)
+            if isinstance(node, Inode):
+                node.data = bytearray(node.disk)
+                node.betrayed = False
+
+
+def _rename(names: dict[str, Inode | Directory], removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
+    for name in removed:
+        names.pop(name, None)
+    names.update(added)
+
+
+@implementer(IFile)
+class MemoryFile:
+    """An open file of a MemoryFiles."""
+
+    def __init__(self, files: MemoryFiles, path: str, inode: Inode, writable: bool = True) -> None:
+        self.path = path
+        self.inode = inode
+        self._files = files
+        self._life = files.life
+        self._writable = writable
+        self.closed = False
+        files.open_handles += 1
+
+    def append(self, buffers: Sequence[bytes]) -> int:
+        """See IFile. A full disk takes a part."""
+        self._change()
+        data = b"".join(buffers)
+        room = self._files.room
+        if room is not None and len(data) > room:
+            self.inode.write(len(self.inode.data), data[:room])
+            self._files.room = 0
+            raise OSError(errno.ENOSPC, "no space left on device")
+        if room is not None:
+            self._files.room = room - len(data)
+        self.inode.write(len(self.inode.data), data)
+        return len(data)
+
+    def write_at(self, position: int, data: bytes) -> None:
+        """See IFile."""
+        self._change()
+        self.inode.write(position, data)
+
+    def read_at(self, position: int, count: int) -> bytes:
+        """See IFile."""
+        self._check()
+        self._files.bytes_read += count
+        return bytes(self.inode.data[position : position + count])
+
+    def read_cached(self, position: int, count: int) -> bytes | None:
+        """See IFile."""
+        return self.read_at(position, count)
+
+    def is_cached(self, position: int, count: int) -> bool:
+        """See IFile."""
+        return True
+
+    def size(self) -> int:
+        """See IFile."""
+        self._check()
+        return len(self.inode.data)
+
+    def truncate(self, size: int) -> None:
+        """See IFile."""
+        self._change()
+        self.inode.truncate(size)
+
+    def sync_data(self) -> None:
+        """See IFile."""
+        self._check()
+        if self._files.sync_site("data", self.path):
+            if self._files.fail_syncs and ".log" in self.path:
+                self._files.fail_syncs -= 1
+                self.inode.disk = bytes(_survivors(self.inode.disk, self.inode.pending, self._files.random))
+                self.inode.pending.clear()
+                self.inode.betrayed = True
+                raise OSError(errno.EIO, "input/output error")
+            self.inode.sync()
+
+    def drop_cache(self) -> None:
+        """See IFile: clean pages go, dirty ones stay."""
+        self._check()
+        if self._files.sync_site("drop", self.path) and self.inode.betrayed:
+            self.inode.data = bytearray(self.inode.disk)
+            for change in self.inode.pending:
+                _apply(self.inode.data, change)
+            self.inode.betrayed = False
+
+    def punch_hole(self, position: int, count: int) -> None:
+        """See IFile."""
+        self._change()
+        self.inode.write(position, bytes(count))
+
+    def fileno(self) -> int:
+        """See IFile."""
+        return -1
+
+    def close(self) -> None:
+        """See IFile."""
+        if not self.closed:
+            self.closed = True
+            if self._life == self._files.life:
+                self._files.open_handles -= 1
+                if self._files.locks.pop(self, None):
+                    self.inode.locked = False
+
+    def _check(self) -> None:
+        if self._life != self._files.life:
+            raise PowerLoss
+        if self.closed:
+            raise ValueError(f"{self.path} is closed")
+
+    def _change(self) -> None:
+        self._check()
+        if not self._writable:
+            raise OSError(errno.EBADF, "open for reading only")
+        self._files.step()
+        self.inode.modified = self._files.now()
+
+
+@implementer(IFileOperations)
+@define(eq=False)
+class MemoryFiles:
+    """A whole file system. Its root directory always lasts."""
+
+    random: Random = field(factory=lambda: Random(0))
+    now: Callable[[], float] = lambda: 0.0
+    root: Directory = field(factory=Directory)
+    #: Handles made before the last crash are dead.
+    life: int = 0
+    #: The power goes before this many changes more.
+    power: int | None = None
+    #: Bytes that appends may still take; None: any number.
+    room: int | None = None
+    #: This many of the next syncs of segments fail.
+    fail_syncs: int = 0
+    #: Syncs that are left out, by where the code asks for them; and all that were asked for.
+    skipped: set[str] = field(factory=set)
+    sites: set[str] = field(factory=set)
+    #: What a call of that name raises, once for each in the list.
+    errors: dict[str, list[OSError]] = field(factory=dict)
+    locks: dict[MemoryFile, bool] = field(factory=dict)
+    open_handles: int = 0
+    bytes_read: int = 0
+
+    def restart(self, power_lost: bool) -> None:
+        """Begin a new life after a crash: of the process alone, or of the machine with all that was not synced."""
+        self.life += 1
+        self.power = None
+        self.room = None
+        self.fail_syncs = 0
+        self.open_handles = 0
+        for file in self.locks:
+            file.inode.locked = False
+        self.locks.clear()
+        if power_lost:
+            self.root.lose(self.random)
+
+    def step(self) -> None:
+        """Count a change."""
+        if self.power is not None:
+            self.power -= 1
+            if self.power <= 0:
+                self.power = 0
+                raise PowerLoss
+
+    def sync_site(self, kind: str, path: str) -> bool:
+        """Note who asks for a sync; whether it is to be done."""
+        self.step()
+        frame: Any = sys._getframe(2)
+        site = f"{kind} in {frame.f_globals['__name__'].removeprefix('logd.log.')}.{frame.f_code.co_name}"
+        if site == "data in flusher.run":
+            folder, _, name = path.rpartition("/")
+            site += " of the " + ("last" if name == max(n for n in self.list(folder) if n[-4:] == ".log") else "rolled")
+        elif site == "directory in flusher.run":
+            site += " of the " + ("partition" if path.count("/") > 1 else "data directory")
+        elif site.endswith("atomic.replace_file"):
+            site += " of topics.json" if kind == "data" and "topics" in path else ""
+        self.sites.add(site)
+        return site not in self.skipped
+
+    def durable(self, path: str) -> bytes | None:
+        """What a loss of power now would certainly leave of a file; None if perhaps not even its name."""
+        node: Inode | Directory | None = self.root
+        for name in path.strip("/").split("/"):
+            assert isinstance(node, Directory)
+            node = node.disk.get(name) if node is not self.root else node.names.get(name)
+            if node is None:
+                return None
+        assert isinstance(node, Inode)
+        return node.disk
+
+    def open(self, path: str, create: bool = False) -> IFile:
+        """See IFileOperations."""
+        self._maybe_fail("open")
+        directory, name = self._parent(path)
+        if create:
+            if name in directory.names:
+                raise FileExistsError(errno.EEXIST, "exists", path)
+            self.step()
+            directory.change((), {name: Inode(modified=self.now())})
+        return MemoryFile(self, path, self._inode(path))
+
+    def open_for_reading(self, path: str) -> IFile:
+        """See IFileOperations."""
+        self._maybe_fail("open_for_reading")
+        return MemoryFile(self, path, self._inode(path), writable=False)
+
+    def list(self, path: str) -> list[str]:
+        """See IFileOperations."""
+        self._maybe_fail("list")
+        return sorted(self._directory(path).names)
+
+    def exists(self, path: str) -> bool:
+        """See IFileOperations."""
+        try:
+            self._node(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_directory(self, path: str) -> bool:
+        """See IFileOperations."""
+        return self.exists(path) and isinstance(self._node(path), Directory)
+
+    def size(self, path: str) -> int:
+        """See IFileOperations."""
+        return len(self._inode(path).data)
+
+    def modified(self, path: str) -> float:
+        """See IFileOperations."""
+        return self._inode(path).modified
+
+    def set_modified(self, path: str, seconds: float) -> None:
+        """See IFileOperations."""
+        self._inode(path).modified = seconds
+
+    def make_directory(self, path: str) -> None:
+        """See IFileOperations."""
+        self._maybe_fail("make_directory")
+        directory, name = self._parent(path)
+        if name in directory.names:
+            raise FileExistsError(errno.EEXIST, "exists", path)
+        self.step()
+        directory.change((), {name: Directory()})
+
+    def rename(self, source: str, target: str) -> None:
+        """See IFileOperations; within one directory."""
+        self._maybe_fail("rename")
+        directory, name = self._parent(source)
+        other, new_name = self._parent(target)
+        assert directory is other
+        node = self._node(source)
+        self.step()
+        directory.change((name,), {new_name: node})
+
+    def remove(self, path: str) -> None:
+        """See IFileOperations."""
+        self._maybe_fail("remove")
+        self._inode(path)
+        directory, name = self._parent(path)
+        self.step()
+        directory.change((name,), {})
+
+    def remove_directory(self, path: str) -> None:
+        """See IFileOperations."""
+        if self._directory(path).names:
+            raise OSError(errno.ENOTEMPTY, "not empty", path)
+        directory, name = self._parent(path)
+        self.step()
+        directory.change((name,), {})
+
+    def sync_directory(self, path: str) -> None:
+        """See IFileOperations."""
+        self._maybe_fail("sync_directory")
+        directory = self._directory(path)
+        if self.sync_site("directory", path):
+            directory.sync()
+
+    def lock(self, path: str) -> IFile:
+        """See IFileOperations."""
+        self._maybe_fail("lock")
+        file = self.open(path, create=not self.exists(path))
+        assert isinstance(file, MemoryFile)
+        if file.inode.locked:
+            file.close()
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+        file.inode.locked = self.locks[file] = True
+        return file
+
+    def free_bytes(self, path: str) -> int:
+        """See IFileOperations."""
+        return 1 << 40 if self.room is None else self.room
+
+    def _maybe_fail(self, call: str) -> None:
+        if self.errors.get(call):
+            raise self.errors[call].pop(0)
+
+    def _node(self, path: str) -> Inode | Directory:
+        node: Inode | Directory = self.root
+        for name in path.strip("/").split("/"):
+            if not name:
+                continue
+            if not isinstance(node, Directory) or name not in node.names:
+                raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+            node = node.names[name]
+        return node
+
+    def _inode(self, path: str) -> Inode:
+        node = self._node(path)
+        if isinstance(node, Directory):
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+        return node
+
+    def _directory(self, path: str) -> Directory:
+        node = self._node(path)
+        if isinstance(node, Inode):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
+        return node
+
+    def _parent(self, path: str) -> tuple[Directory, str]:
+        folder, _, name = path.rpartition("/")
+        return self._directory(folder), name
+
+
+@implementer(IThreads)
+@define(eq=False)
+class Threads:
+    """Work waits until the test runs it; its outcome waits until the test delivers it."""
+
+    works: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = field(factory=list)
+    outcomes: list[tuple[Callable[[Any, BaseException | None], None], Any, BaseException | None]] = field(factory=list)
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """See IThreads."""
+        self.works.append((work, done))
+
+    def work(self, number: int = 0) -> None:
+        """Do one of the works that wait."""
+        work, done = self.works.pop(number)
+        try:
+            result = work()
+        except Exception as error:
+            self.outcomes.append((done, None, error))
+        else:
+            self.outcomes.append((done, result, None))
+
+    def deliver(self, number: int = 0) -> None:
+        """Deliver one outcome."""
+        done, result, error = self.outcomes.pop(number)
+        done(result, error)
+
+    def settle(self) -> None:
+        """Work and deliver until nothing is left."""
+        while self.works or self.outcomes:
+            if self.works:
+                self.work()
+            else:
+                self.deliver()
