@@ -12,7 +12,7 @@ from logd.errors import LogdError
 
 STANDARD_INPUT = "-"
 #: Bytes read at a time: large enough that a call to another thread for each does not count.
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
 
 
 class LineTooLong(LogdError):

@@ -41,6 +41,8 @@ class Tally:
     bytes: int = 0
     acknowledged: int = 0
     failure: Exception | None = None
+    _open: int = 0
+    _settled: Deferred[None] | None = None
 
     def watch(self, sending: Deferred[Any], count: int) -> None:
         """Count the lines of one set when their Deferred fires; keep the first failure."""
@@ -50,9 +52,23 @@ class Tally:
                 self.acknowledged += count
             elif self.failure is None:
                 self.failure = result.value if isinstance(result.value, Exception) else None
+            self._open -= 1
+            if not self._open and self._settled is not None:
+                settled, self._settled = self._settled, None
+                settled.callback(None)
 
         self.sent += count
+        self._open += 1
         sending.addBoth(ended)
+
+    def settled(self) -> Deferred[None]:
+        """Fires once every set that is watched has been counted."""
+        waiting: Deferred[None] = Deferred()
+        if self._open:
+            self._settled = waiting
+        else:
+            waiting.callback(None)
+        return waiting
 
 
 class SendFailed(LogdError):
@@ -162,7 +178,7 @@ async def _produce(
                     progress.advance(len(batch.lines), batch.bytes_read)
                     if tally.failure is not None:
                         break
-            await producer.flush()
+            await tally.settled()
     except (LogdError, CancelledError) as problem:
         error = problem
     await producer.close(timeout=INTERRUPTED_SECONDS if isinstance(error, CancelledError) else timeout)
@@ -170,10 +186,10 @@ async def _produce(
 
 
 async def _reach(reactor: Any, broker: str, topic: str) -> None:
-    """Create the topic or find it: that no broker answers is known at once, not after the first line's timeout."""
+    """Ask for the topic: that no broker answers is known at once, and not after the first line's timeout."""
     admin = Admin(broker, reactor=reactor)
     try:
-        await admin.topic(topic, create=True)
+        await admin.metadata((topic,))
     finally:
         await admin.close()
 

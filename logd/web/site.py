@@ -47,7 +47,7 @@ class QuietSite(Site):
     noisy = False
     displayTracebacks = False  # noqa: N815  # Twisted reads it
 
-    def log(self, request: Request) -> None:
+    def log(self, request: Any) -> None:
         """Keep silent."""
 
 

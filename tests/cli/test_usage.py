@@ -1,0 +1,64 @@
+"""Tests of what the command line refuses before anything is begun, and of its help."""
+
+from __future__ import annotations
+
+import click
+from click.testing import CliRunner
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd import __version__
+from logd.cli.main import main
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    """Exit status and output of a command line."""
+    result = CliRunner(env={"LOGD_BROKER": ""}).invoke(main, arguments)
+    return result.exit_code, result.output
+
+
+class UsageTests(SynchronousTestCase):
+    """Wrong use is status 2, with what is allowed."""
+
+    def test_refused(self) -> None:
+        """Each mistake is named."""
+        for arguments, words in (
+            (["produce"], "Missing argument 'TOPIC'"),
+            (["produce", "a/b"], "'a/b' is not allowed"),
+            (["produce", "t", "--acks", "-2"], "-2 is not in the range -1<=x"),
+            (["produce", "t", "--broker", "host"], "allowed is HOST:PORT"),
+            (["produce", "t", "--compression", "lzma"], "'zstd'"),
+            (["consume", "t", "--from", "newest"], "'newest' is not allowed; allowed is earliest, latest"),
+            (["consume", "t", "--from", "12"], "needs --partition"),
+            (["consume", "t", "--max", "-1"], "-1 is not in the range x>=0"),
+            (["topics", "create", "t", "--partitions", "0"], "0 is not in the range x>=1"),
+            (["topics", "create", "t", "--set", "retention.msec=1"], "did you mean retention.ms"),
+            (["topics", "create", "t", "--set", "topics.create=false"], "no setting 'topics.create'"),
+            (["topics", "create", "t", "--set", "retention.ms=soon"], "retention.ms = 'soon' is not allowed"),
+            (["frobnicate"], "No such command"),
+        ):
+            status, output = invoke(*arguments)
+            self.assertEqual(status, 2, (arguments, output))
+            self.assertIn(words, " ".join(output.split()), arguments)
+
+    def test_help(self) -> None:
+        """Every command explains itself and each of its options."""
+        commands: list[tuple[list[str], click.Command]] = [([], main)]
+        for path, command in commands:
+            status, output = invoke(*path, "--help")
+            self.assertEqual(status, 0)
+            self.assertTrue(command.help, path)
+            if isinstance(command, click.Group):
+                commands.extend(([*path, name], each) for name, each in command.commands.items())
+            for parameter in command.params:
+                if isinstance(parameter, click.Option):
+                    self.assertIn(parameter.opts[0], output)
+        self.assertIn(["topics", "delete"], [path for path, _ in commands])
+
+    def test_examples(self) -> None:
+        """The two commands that everybody begins with show how."""
+        for name in ("produce", "consume"):
+            self.assertIn(f"Examples: logd {name}", " ".join(invoke(name, "--help")[1].split()))
+
+    def test_version(self) -> None:
+        """The version is the project's."""
+        self.assertEqual(invoke("--version"), (0, f"logd {__version__}\n"))

@@ -1,0 +1,1 @@
+"""Tests with real processes: brokers started by twistd, and the command line."""
