@@ -36,6 +36,8 @@ class Lane:
     ) -> None:
         self.topic = topic
         self.partition = partition
+        #: What a send that is all in this lane has as its holders.
+        self.alone = (self,)
         #: Puts this lane among those that its broker's sender looks at; None while no broker is known for it.
         self.wake: Callable[[Lane], None] | None = None
         self._settings = settings

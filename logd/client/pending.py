@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -27,12 +27,28 @@ class Sent(NamedTuple):
     parts: tuple[Sent, ...] = ()
 
 
+class Holder(Protocol):
+    """Where a send waits."""
+
+    def withdraw(self, send: PendingSend) -> None:
+        """It was cancelled: take it out, as far as that is still possible, and end it."""
+        ...
+
+
+class Owner(Protocol):
+    """Who made a send."""
+
+    def finished(self, send: PendingSend) -> None:
+        """It has ended."""
+        ...
+
+
 class PendingSend:
     """A set between ``send`` and its end. Finished exactly once: fired, failed or cancelled."""
 
     __slots__ = (
-        "_failure", "_missing", "_parts", "cancelled", "codec", "deadline", "deferred", "finished", "held", "key",
-        "messages", "partition", "topic", "withdraw",
+        "_failure", "_missing", "_parts", "codec", "deadline", "deferred", "held", "holders", "key", "messages",
+        "owner", "partition", "sequence", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -55,13 +71,15 @@ class PendingSend:
         self.deadline = deadline
         #: Bytes of the producer's room that it holds before it is in batches.
         self.held = 0
-        self.cancelled = False
-        #: Takes it out of wherever it waits, as far as that is still possible.
-        self.withdraw: Callable[[], None] | None = None
-        #: Called once when it is finished.
-        self.finished: Callable[[PendingSend], None] | None = None
+        #: What holds it at the moment, in full or in part. No closures: hundreds of thousands may wait at a time, and
+        #: each object that lives costs the garbage collector.
+        self.holders: Sequence[Holder] = ()
+        #: Told once when it is finished.
+        self.owner: Owner | None = None
+        #: Its number in the order of all sends.
+        self.sequence = 0
         self._missing = 1
-        self._parts: list[Sent] = []
+        self._parts: list[Sent] | None = None
         self._failure: Exception | None = None
         self.deferred: Deferred[Sent] | None = Deferred(self._cancel)
 
@@ -71,6 +89,11 @@ class PendingSend:
 
     def part_sent(self, sent: Sent) -> None:
         """One part is where it should be."""
+        if self._missing == 1 and self._parts is None and self._failure is None:
+            self._end(sent)
+            return
+        if self._parts is None:
+            self._parts = []
         self._parts.append(sent)
         self._count()
 
@@ -88,23 +111,23 @@ class PendingSend:
         self._missing -= 1
         if self._missing:
             return
-        finished, self.finished = self.finished, None
-        if finished is not None:
-            finished(self)
-        deferred, self.deferred = self.deferred, None
-        if deferred is None:
-            return
+        parts = self._parts or []
         if self._failure is not None:
-            deferred.errback(Failure(self._failure))
-        elif len(self._parts) == 1:
-            deferred.callback(self._parts[0])
+            self._end(Failure(self._failure))
         else:
-            parts = tuple(self._parts)
-            deferred.callback(parts[0]._replace(parts=parts))
+            self._end(parts[0]._replace(parts=tuple(parts)))
+
+    def _end(self, result: Sent | Failure) -> None:
+        self._missing = 0
+        owner, self.owner = self.owner, None
+        if owner is not None:
+            owner.finished(self)
+        deferred, self.deferred = self.deferred, None
+        if deferred is not None:
+            deferred.callback(result)
 
     def _cancel(self, _deferred: Deferred[Sent]) -> None:
-        self.cancelled = True
         self.deferred = None
-        withdraw, self.withdraw = self.withdraw, None
-        if withdraw is not None:
-            withdraw()
+        holders, self.holders = self.holders, ()
+        for holder in holders:
+            holder.withdraw(self)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from attrs import define
 from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, fail
 
 from logd.client.cluster import Cluster
+from logd.client.express import Express
 from logd.client.interfaces import IPartitioner
 from logd.client.link import Connect
 from logd.client.partitioner import ChoosePartition, as_partitioner
 from logd.client.pending import PendingSend, Sent
-from logd.client.room import Room
+from logd.client.room import Place, Room
 from logd.client.router import Router
 from logd.client.settings import LinkSettings, ProducerSettings
 from logd.client.split import read_settings
@@ -62,12 +64,19 @@ class Producer:
         self._clock = reactor
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
         self._room = Room(mine.buffer_bytes, mine.max_waiting)
-        self._router = Router(self._cluster, mine, as_partitioner(partitioner), self._room)
+        chooser = as_partitioner(partitioner)
+        self._router = Router(self._cluster, mine, chooser, self._room)
+        self._express: Express | None = None
+        if Express.fits(mine):
+            self._express = Express(self._cluster, mine, chooser, self._router.lanes)
         #: Every send that is not finished, in order.
         self._unfinished: dict[PendingSend, None] = {}
         self._checked: set[str] = set()
         self._tick: Timer | None = None
         self._closed = False
+        self._ended = False
+        self._sequence = 0
+        self._flushes: list[_Flush] = []
 
     @property
     def reactor(self) -> Any:
@@ -77,7 +86,7 @@ class Producer:
     @property
     def has_room(self) -> bool:
         """Whether a send would not have to wait for room now."""
-        return self._room.free and not self._closed
+        return self._room.free and not self._closed and (self._express is None or self._express.full() is None)
 
     @property
     def buffered_bytes(self) -> int:
@@ -128,57 +137,52 @@ class Producer:
         clock = self._clock
         if self._tick is None:
             self._tick = clock.callLater(TICK_SECONDS, self._look)
+        if self._express is not None and codec == "none":
+            short = self._express.send(topic, listed, partition, key)
+            if short is not None:
+                return short
         send = PendingSend(topic, listed, partition, key, codec, clock.seconds() + self.settings.delivery_timeout)
         deferred: Deferred[Sent] = send.deferred  # type: ignore[assignment]  # it is there until it fires
         if not listed:
             send.part_sent(Sent(topic, -1 if partition is None else partition))
             return deferred
+        self._sequence += 1
+        send.sequence = self._sequence
+        send.owner = self
+        self._unfinished[send] = None
         room = self._room
-        if room.used < room.limit and room.free:
-            self._unfinished[send] = None
-            send.finished = self._finished
+        if room.free:
             self._router.submit(send)
             return deferred
         try:
-            place = room.wait(lambda: self._admit(send))
+            waiting = _Waiting(self, send)
+            waiting.place = room.wait(waiting.admit)
+            send.holders = (waiting,)
         except ProducerBufferFull as error:
             send.fail(error)
-            return deferred
-        self._unfinished[send] = None
-        send.finished = self._finished
-
-        def withdraw() -> None:
-            send.fail(CancelledError())
-            room.leave(place)
-
-        send.withdraw = withdraw
         return deferred
 
     def ready(self) -> Deferred[None]:
         """Fires once there is room for a send, behind all that wait already. Cancellable; fails with ClientClosed."""
         if self._closed:
             return fail(ClientClosed("the producer is closed"))
-        return self._room.ready()
+        full = None if self._express is None else self._express.full()
+        if full is None:
+            return self._room.ready()
+        return full.addBoth(lambda _: self._room.ready())
 
     def flush(self) -> Deferred[None]:
         """Send what lingers; fires once everything sent before has ended, well or not. Cancellable.
 
         Each send's own Deferred says how it ended.
         """
+        if self._express is not None:
+            self._express.write()
         waiting: Deferred[None] = Deferred(lambda d: None)
         if not self._unfinished:
             waiting.callback(None)
             return waiting
-        left = len(self._unfinished)
-
-        def one_ended(_: PendingSend) -> None:
-            nonlocal left
-            left -= 1
-            if not left and not waiting.called:
-                waiting.callback(None)
-
-        for send in self._unfinished:
-            send.finished = _both(send.finished, one_ended)
+        self._flushes.append(_Flush(self._sequence, len(self._unfinished), waiting))
         for lane in self._router.all_lanes():
             lane.flush()
         return waiting
@@ -196,6 +200,7 @@ class Producer:
         flushing = self.flush()
         with suppress(CancelledError, defer.TimeoutError):
             await flushing.addTimeout(timeout, self._clock)
+        self._ended = True
         self._router.close()
         self._room.open()
         for send in list(self._unfinished):
@@ -205,28 +210,59 @@ class Producer:
             self._tick = None
         await self._cluster.close()
 
-    def _admit(self, send: PendingSend) -> None:
-        if self._closed and self._room.limit != self.settings.buffer_bytes:
-            return  # close() fails it
-        send.withdraw = None
-        self._router.submit(send)
-
-    def _finished(self, send: PendingSend) -> None:
+    def finished(self, send: PendingSend) -> None:
+        """A send has ended."""
         del self._unfinished[send]
+        if self._flushes:
+            for flush in self._flushes:
+                if send.sequence <= flush.sequence:
+                    flush.left -= 1
+            done = [flush for flush in self._flushes if not flush.left]
+            self._flushes = [flush for flush in self._flushes if flush.left]
+            for flush in done:
+                if not flush.waiting.called:
+                    flush.waiting.callback(None)
+
+    def admitted(self, send: PendingSend) -> None:
+        """There is room for a send that waited."""
+        if not self._ended:
+            self._router.submit(send)
+
+    def leave(self, place: Place) -> None:
+        """A send that waited for room was cancelled."""
+        self._room.leave(place)
 
     def _look(self) -> None:
         self._tick = None
         self._router.expire()
+        if self._express is not None:
+            self._express.moved()
         if self._unfinished:
             self._tick = self._clock.callLater(TICK_SECONDS, self._look)
 
 
-def _both(
-    first: Callable[[PendingSend], None] | None, second: Callable[[PendingSend], None]
-) -> Callable[[PendingSend], None]:
-    def call(send: PendingSend) -> None:
-        if first is not None:
-            first(send)
-        second(send)
+@define(eq=False)
+class _Flush:
+    """A call of ``flush``: how many sends up to which number are not finished."""
 
-    return call
+    sequence: int
+    left: int
+    waiting: Deferred[None]
+
+
+class _Waiting:
+    """A send in the line for room."""
+
+    def __init__(self, producer: Producer, send: PendingSend) -> None:
+        self._producer = producer
+        self._send = send
+        self.place: Place | None = None
+
+    def admit(self) -> None:
+        self._send.holders = ()
+        self._producer.admitted(self._send)
+
+    def withdraw(self, send: PendingSend) -> None:
+        send.fail(CancelledError())
+        if self.place is not None:
+            self._producer.leave(self.place)

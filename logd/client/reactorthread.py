@@ -17,10 +17,10 @@ _started = False
 
 
 def running_reactor() -> Any:
-    """Return the reactor, started in a daemon thread if nothing runs it yet; once for the process.
+    """Return the reactor; start it in a daemon thread if nothing runs it yet, once for the process.
 
-    A daemon, so that a script ends when its last line is done; ``close`` what you opened, or what is still buffered goes
-    with it. Raises RuntimeError on the reactor's own thread, which must not block.
+    A daemon, so that a script ends when its last line is done; ``close`` what you opened, or what is still buffered
+    goes with it. Raises RuntimeError on the reactor's own thread, which must not block.
     """
     global _started
     from twisted.internet import reactor  # installed by the import, so not before it is needed

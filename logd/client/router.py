@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
@@ -84,59 +83,71 @@ class Router:
     def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
         """Encode a send for its destinations and put it into their lanes."""
         settings = self._settings
+        room = self._room
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
+        codec = send.codec
         try:
-            if view is None:
-                chosen: list[tuple[int, Sequence[Message]]] = [
-                    (BROKER_CHOOSES if send.partition is None else send.partition, messages)
-                ]
+            if send.partition is not None or view is None:
+                partition = self._given(send.partition, view)
+            elif send.key is not None:
+                partition = self._partitioner.choose(send.topic, send.key, view.partitions)
             else:
-                chosen = self._choose(send, messages, view)
-            encoded = [
-                (partition, encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes))
-                for partition, part in chosen
-            ]
+                keys = {message.key for message in messages}
+                if len(keys) > 1:
+                    self._dispatch_by_key(send, messages, keys, held, view)
+                    return
+                (key,) = keys
+                among = view.partitions if key is not None else view.available or view.partitions
+                partition = self._partitioner.choose(send.topic, key, among)
+            pieces = encode_pieces(messages, codec, settings.batch_bytes, settings.message_bytes)
         except Exception as error:  # a partitioner may raise anything; it is the sender's to see
             send.fail(error)
-            self._room.give(held)
+            room.give(held)
             return
-        count = total = 0
-        for _, pieces in encoded:
-            count += len(pieces)
-            for piece, _ in pieces:
-                total += len(piece)
-        self._room.take(total - held)
-        if count != 1:
-            send.expect(count)
-        lanes = [self._lane(send.topic, partition) for partition, _ in encoded]
-        send.withdraw = partial(_withdraw, send, lanes)
-        codec = settings.compression if send.codec == "none" else "none"
-        for lane, (_, pieces) in zip(lanes, encoded, strict=True):
-            lane.add(pieces, codec, send)
+        total = 0
+        for piece, _ in pieces:
+            total += len(piece)
+        room.take(total - held)
+        if len(pieces) != 1:
+            send.expect(len(pieces))
+        lanes = self.lanes.get(send.topic)
+        lane = None if lanes is None else lanes.get(partition)
+        if lane is None:
+            lane = self._lane(send.topic, partition)
+        send.holders = lane.alone
+        lane.add(pieces, settings.compression if codec == "none" else "none", send)
 
-    def _choose(
-        self, send: PendingSend, messages: Sequence[Message], view: TopicView
-    ) -> list[tuple[int, Sequence[Message]]]:
-        """Split messages by their partitions, in order of first appearance; order within each is kept."""
+    def _given(self, partition: int | None, view: TopicView | None) -> int:
+        """The partition that a send names, or that the broker is to choose."""
+        if partition is None:
+            return BROKER_CHOOSES
+        if view is not None and partition not in view.partitions:
+            raise WrongPartition(f"topic {view.name!r} has no partition {partition}; it has {list(view.partitions)}")
+        return partition
+
+    def _dispatch_by_key(
+        self, send: PendingSend, messages: Sequence[Message], keys: set[bytes | None], held: int, view: TopicView
+    ) -> None:
+        """Messages with keys of their own: each goes where its key says; those for one partition stay in order."""
+        settings = self._settings
         choose = self._partitioner.choose
-        topic = send.topic
-        partitions = view.partitions
-        if send.partition is not None:
-            if send.partition not in partitions:
-                raise WrongPartition(f"topic {topic!r} has no partition {send.partition}; it has {list(partitions)}")
-            return [(send.partition, messages)]
-        if send.key is not None:
-            return [(choose(topic, send.key, partitions), messages)]
-        available = view.available or partitions
-        keys = {message.key for message in messages}
-        if keys == {None}:
-            return [(choose(topic, None, available), messages)]
-        by_key = {key: choose(topic, key, available if key is None else partitions) for key in keys}
+        available = view.available or view.partitions
+        by_key = {key: choose(send.topic, key, available if key is None else view.partitions) for key in keys}
         parts: dict[int, list[Message]] = {}
         for message in messages:
             parts.setdefault(by_key[message.key], []).append(message)
-        return list(parts.items())
+        encoded = {
+            partition: encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes)
+            for partition, part in parts.items()
+        }
+        self._room.take(sum(len(piece) for pieces in encoded.values() for piece, _ in pieces) - held)
+        send.expect(sum(map(len, encoded.values())))
+        lanes = {partition: self._lane(send.topic, partition) for partition in encoded}
+        send.holders = tuple(lanes.values())
+        codec = settings.compression if send.codec == "none" else "none"
+        for partition, pieces in encoded.items():
+            lanes[partition].add(pieces, codec, send)
 
     def _lane(self, topic: str, partition: int) -> Lane:
         lanes = self.lanes.setdefault(topic, {})
@@ -189,7 +200,7 @@ class Router:
         """Keep a send until its topic is known."""
         send.held = sum(len(message.payload or b"") + 64 for message in send.messages)
         self._room.take(send.held)
-        send.withdraw = lambda: self._fail_held(send, CancelledError())
+        send.holders = (self,)
         sends = self._unknown.get(send.topic)
         if sends is not None:
             sends[send] = None
@@ -225,6 +236,10 @@ class Router:
                 break
         self._unknown.pop(topic, None)
 
+    def withdraw(self, send: PendingSend) -> None:
+        """End a send that was cancelled while its topic is not known."""
+        self._fail_held(send, CancelledError())
+
     def _fail_held(self, send: PendingSend, error: Exception) -> None:
         """End a send that is not encoded yet."""
         self._unknown[send.topic].pop(send, None)
@@ -236,8 +251,3 @@ class Router:
     @staticmethod
     def _bug(failure: Failure) -> None:
         Lane.log.failure("a bug: the search for a topic ended", failure)
-
-
-def _withdraw(send: PendingSend, lanes: Sequence[Lane]) -> None:
-    for lane in lanes:
-        lane.withdraw(send)

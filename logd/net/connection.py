@@ -106,6 +106,15 @@ class BrokerConnection(Protocol):
             raise self._unavailable()
         self._write(self._conversation.send(request))
 
+    def send_frames(self, frames: Sequence[bytes]) -> None:
+        """Write encoded requests that have no answer, in pieces as they are: many of them for the price of one write.
+
+        Raises BrokerUnavailable when the connection is lost already.
+        """
+        if self._lost is not None:
+            raise self._unavailable()
+        self._write(frames)
+
     def when_lost(self) -> Deferred[BaseException]:
         """A Deferred that fires (not fails) with the reason when the connection is lost, or at once if it is."""
         watcher: Deferred[BaseException] = Deferred()
