@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from logd import __version__
+from logd.cli.bench import bench
 from logd.cli.consume import consume
 from logd.cli.produce import produce
 from logd.cli.topics import topics
@@ -21,5 +22,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, topics):
+for command in (produce, consume, topics, bench):
     main.add_command(command)
