@@ -110,10 +110,11 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     broker = BrokerService(reactor, settings, foreground=options.foreground)
     if settings.http is None:
         return broker
-    from logd.web.site import pages_service
+    from logd.web.service import PagesService
 
     # The pages first: a port in use is found before a data directory is touched.
     services = MultiService()
-    for each in (pages_service(reactor, settings.http, broker.health, broker.registry), broker):
+    pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground)
+    for each in (pages, broker):
         each.setServiceParent(services)  # type: ignore[no-untyped-call]  # as above
     return services

@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from twisted.application.service import IService
-from twisted.application.strports import service
-from twisted.internet.interfaces import IReactorCore
 from twisted.logger import Logger
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import Request, Site
@@ -66,9 +63,3 @@ def pages(health: Health, registry: CollectorRegistry) -> Resource:
     root.putChild(b"health", HealthResource(health))
     root.putChild(b"metrics", metrics_resource(registry))
     return root
-
-
-def pages_service(reactor: IReactorCore, endpoint: str, health: Health, registry: CollectorRegistry) -> IService:
-    """A service that listens on ``endpoint``; a port in use raises CannotListenError when it is started, at once."""
-    served: IService = service(endpoint, QuietSite(pages(health, registry)), reactor=reactor)
-    return served

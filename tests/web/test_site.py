@@ -8,12 +8,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 from twisted.internet import reactor
-from twisted.internet.error import CannotListenError
 from twisted.trial.unittest import TestCase
 from twisted.web.client import Agent, HTTPConnectionPool, readBody
 from twisted.web.server import Site
 
-from logd.web.site import pages, pages_service
+from logd.web.site import pages
 
 
 class PagesTests(TestCase):
@@ -75,18 +74,3 @@ class PagesTests(TestCase):
         for path in ("/", "/other", "/health/x"):
             code, _, _ = await self.get(path)
             self.assertEqual(code, 200 if path == "/health/x" else 404, path)
-
-
-class ServiceTests(TestCase):
-    """The service around the pages."""
-
-    async def test_port_in_use(self) -> None:
-        """A port in use is an error at the start itself, which twistd turns into a status."""
-        net: Any = reactor
-        first = pages_service(net, "tcp:0:interface=127.0.0.1", dict, CollectorRegistry())
-        first.startService()
-        self.addCleanup(first.stopService)
-        port = (await first._waitingForPort).getHost().port  # type: ignore[attr-defined]  # Twisted has no public way
-        second = pages_service(net, f"tcp:{port}:interface=127.0.0.1", dict, CollectorRegistry())
-        with self.assertRaises(CannotListenError):
-            second.startService()

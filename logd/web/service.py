@@ -1,0 +1,64 @@
+"""The pages as a Twisted service: listens before anything else of the broker is started."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.interfaces import IListeningPort
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.errors import ConfigurationError
+from logd.web.site import Health, QuietSite, pages
+
+
+class PagesService(Service):
+    """Serves /health and /metrics at ``endpoint``."""
+
+    _log = Logger()
+
+    def __init__(
+        self, reactor: Any, endpoint: str, health: Health, registry: CollectorRegistry, foreground: bool = False
+    ) -> None:
+        """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback."""
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._site = QuietSite(pages(health, registry))
+        self._foreground = foreground
+        self.port: IListeningPort | None = None
+
+    def privilegedStartService(self) -> None:  # noqa: N802  # Twisted calls it
+        """Listen, before any service is started and a data directory is touched.
+
+        Raises ConfigurationError when that cannot be: at once, since a failure that comes later in the background is
+        seen by nobody.
+        """
+        outcome: list[Any] = []
+        serverFromString(self._reactor, self._endpoint).listen(self._site).addBoth(outcome.append)
+        if outcome and isinstance(outcome[0], Failure):
+            text = (
+                f"cannot listen on http = {self._endpoint!r}: {outcome[0].getErrorMessage()}; "
+                "is something else running there? Give another --http"
+            )
+            if self._foreground:
+                sys.tracebacklimit = 0
+            self._log.critical("cannot start: {error}", error=text)
+            raise ConfigurationError(text)
+        self.port = outcome[0] if outcome else None
+
+    def startService(self) -> None:  # noqa: N802  # Twisted calls it
+        """Listen, if that was not done with privileges."""
+        super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+        if self.port is None:
+            self.privilegedStartService()
+
+    def stopService(self) -> Deferred[Any]:  # noqa: N802  # Twisted calls it
+        """Stop listening; fires when that is done."""
+        super().stopService()  # type: ignore[no-untyped-call]  # as above
+        port, self.port = self.port, None
+        return maybeDeferred(port.stopListening if port is not None else lambda: None)
