@@ -36,7 +36,8 @@ class RawChunk(NamedTuple):
     topic: str
     partition: int
     position: int
-    data: bytes
+    #: A buffer; ``bytes(data)`` makes a copy of one's own.
+    data: bytes | memoryview
     visible_end: int
 
     @property

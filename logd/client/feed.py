@@ -52,7 +52,7 @@ class Feed:
         self.buffered = 0
         self.generation = 0
         self._settings = settings
-        self._chunks: deque[bytes] = deque()
+        self._chunks: deque[bytes | memoryview] = deque()
         self._fetch_at = 0
         self._exact = False
         self._begin_at = -1
@@ -95,7 +95,7 @@ class Feed:
             return None
         return Wanted(self._fetch_at, min(most, room), self._exact, self.generation)
 
-    def received(self, wanted: Wanted, first_position: int, data: bytes, visible_end: int) -> bool:
+    def received(self, wanted: Wanted, first_position: int, data: bytes | memoryview, visible_end: int) -> bool:
         """The answer to ``wanted``; say whether there is something new to take."""
         if wanted.generation != self.generation:
             return False
@@ -167,7 +167,7 @@ class Feed:
     def next_raw(self) -> RawChunk | None:
         """The next bytes held, as they came."""
         if self._at < len(self._data):
-            data = self._data[self._at :]
+            data: bytes | memoryview = self._data[self._at :]
             self._consume()
         elif self._chunks:
             data = self._chunks.popleft()
@@ -198,7 +198,7 @@ class Feed:
             return False
         rest = len(self._data) - self._at
         if rest == 0:
-            self._data = chunks.popleft()
+            self._data = bytes(chunks.popleft())
         else:
             pieces: list[bytes | memoryview] = [memoryview(self._data)[self._at :], chunks.popleft()]
             length = rest + len(pieces[1])

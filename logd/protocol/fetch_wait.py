@@ -60,7 +60,8 @@ class FetchedPart(NamedTuple):
     log_start: int = -1
     visible_end: int = -1
     first_position: int = -1
-    message_set: bytes = b""
+    #: A large one that was received is a view of the answer, not a copy.
+    message_set: bytes | memoryview = b""
 
 
 class FetchedHead(NamedTuple):
@@ -127,7 +128,7 @@ def encode_fetch_wait_response(response: FetchWaitResponse) -> list[bytes]:
     pieces = [INT32.pack(len(response.parts))]
     for topic, partition, error, log_start, visible_end, first_position, message_set in response.parts:
         fixed = _FETCHED.pack(partition, error, log_start, visible_end, first_position, len(message_set))
-        pieces += (encode_text(topic) + fixed, message_set)
+        pieces += (encode_text(topic) + fixed, bytes(message_set))
     return pieces
 
 
@@ -137,6 +138,6 @@ def read_fetch_wait_response(reader: Reader) -> FetchWaitResponse:
     for _ in range(reader.count(2 + _FETCHED.size)):
         topic = reader.text()
         partition, error, log_start, visible_end, first_position, length = reader.unpack(_FETCHED)
-        message_set = reader.take(length)
+        message_set = reader.view(length)
         parts.append(FetchedPart(topic, partition, error, log_start, visible_end, first_position, message_set))
     return FetchWaitResponse(tuple(parts))

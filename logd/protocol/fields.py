@@ -51,7 +51,7 @@ def encode_int64s(values: Iterable[int]) -> bytes:
 class Reader:
     """Reads fields in order from ``data[at:stop]``; raises ProtocolViolation where lengths do not add up.
 
-    ``data`` may be a memoryview: everything that is handed out is copied from it, once. ``max_items`` bounds each list.
+    ``data`` may be a memoryview: everything that is handed out, but by ``view``, is copied from it, once. ``max_items`` bounds each list.
     """
 
     __slots__ = ("at", "data", "max_items", "stop")
@@ -77,12 +77,16 @@ class Reader:
 
     def take(self, length: int) -> bytes:
         """Return the next ``length`` bytes."""
+        return bytes(self.view(length))
+
+    def view(self, length: int) -> bytes | memoryview:
+        """Return the next ``length`` bytes, not copied where the data is a memoryview: they keep all of it alive."""
         at = self.at
         after = at + length
         if length < 0 or after > self.stop:
             raise ProtocolViolation(f"a field of {length} bytes, {self.stop - at} are left")
         self.at = after
-        return bytes(self.data[at:after])
+        return self.data[at:after]
 
     def text(self) -> str:
         """Return a ``str`` field."""

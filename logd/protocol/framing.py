@@ -10,6 +10,9 @@ from logd.errors import ProtocolViolation
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
 
+#: Pieces of this size and more are kept as they are; they cost one copy instead of two.
+_LARGE_PIECE_BYTES = 16 << 10
+
 #: The frame limit unless it is set otherwise: 16 MiB.
 DEFAULT_MAX_FRAME_BYTES = 16 << 20
 
@@ -24,17 +27,20 @@ class FrameBuffer:
     received of one frame: a size that lies allocates nothing.
     """
 
-    __slots__ = ("_kept", "_missing", "max_frame_bytes")
+    __slots__ = ("_kept", "_kept_bytes", "_missing", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self._kept = bytearray()  # the beginning of a frame, its size included
+        #: The beginning of a frame, its size included. Large pieces stay as they came and are joined once; small ones
+        #: are gathered in a bytearray, or a peer that sends byte by byte would make us keep an object for each.
+        self._kept: list[bytes | bytearray] = []
+        self._kept_bytes = 0
         self._missing = _SIZE_BYTES  # bytes to come until the next decision about it: its size's, then the frame's
 
     @property
     def kept_bytes(self) -> int:
         """How many bytes of an incomplete frame are kept."""
-        return len(self._kept)
+        return self._kept_bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes, in order. Run it to its end before feeding more.
@@ -45,22 +51,21 @@ class FrameBuffer:
         at = 0
         end = len(data)
         limit = self.max_frame_bytes
-        while self._kept:
-            missing = self._missing
-            taken = data[at : at + missing]
-            self._kept += taken
+        while self._kept_bytes:
+            taken = data[at : at + self._missing]
             at += len(taken)
-            self._missing = missing - len(taken)
+            self._keep(taken, self._missing - len(taken))
             if self._missing:
                 return
-            if len(self._kept) == _SIZE_BYTES:
-                (size,) = _SIZE.unpack(self._kept)
+            if self._kept_bytes == _SIZE_BYTES:
+                (size,) = _SIZE.unpack(b"".join(self._kept))
                 if not 0 < size <= limit:
                     raise self._violation(size)
                 self._missing = size
             else:
-                whole = memoryview(self._kept).toreadonly()
-                self._kept = bytearray()
+                kept, self._kept = self._kept, []
+                self._kept_bytes = 0
+                whole = memoryview(b"".join(kept))
                 yield whole, _SIZE_BYTES, len(whole)
         unpack = _SIZE.unpack_from
         while end - at >= _SIZE_BYTES:
@@ -70,14 +75,23 @@ class FrameBuffer:
             start = at + _SIZE_BYTES
             stop = start + size
             if stop > end:
-                self._kept += data[at:]
-                self._missing = stop - end
+                self._keep(data[at:], stop - end)
                 return
             at = stop
             yield data, start, stop
         if at < end:
-            self._kept += data[at:]
-            self._missing = _SIZE_BYTES - (end - at)
+            self._keep(data[at:], _SIZE_BYTES - (end - at))
+
+    def _keep(self, piece: bytes, missing: int) -> None:
+        self._missing = missing
+        self._kept_bytes += len(piece)
+        kept = self._kept
+        if len(piece) >= _LARGE_PIECE_BYTES:
+            kept.append(piece)
+        elif kept and isinstance(kept[-1], bytearray):
+            kept[-1] += piece
+        else:
+            kept.append(bytearray(piece))
 
     def _violation(self, size: int) -> ProtocolViolation:
         return ProtocolViolation(f"a frame of {size} bytes, 1 to {self.max_frame_bytes} are allowed")
