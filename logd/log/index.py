@@ -71,11 +71,9 @@ class ActiveIndex:
         Without the sync a chunk that was cut here could come back after another crash, when the checkpoint has passed
         its positions and other entries lie there.
         """
-        if self.chunks < 0:
-            return
         file = self.files.open(self.path)
         try:
-            file.truncate(chunk_position(self.chunks))
+            file.truncate(chunk_position(self.chunks) if self.chunks >= 0 else 0)
             file.sync_data()
         finally:
             file.close()

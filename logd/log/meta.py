@@ -58,7 +58,7 @@ def lock_directory(files: IFileOperations, path: str) -> IFile:
 def read_or_make_meta(
     files: IFileOperations, path: str, lock: IFile, broker_id: int | None, new_instance: Callable[[], str]
 ) -> Meta:
-    """Return the directory's identity; give it one when it has none yet. Blocks.
+    """Return the directory's identity; give it one when it has none yet: the caller syncs the directory. Blocks.
 
     ``broker_id`` None: the one it has, else 0. Raises DataDirectoryError when it belongs to another broker.
     """
@@ -84,5 +84,4 @@ def read_or_make_meta(
         )
     # Also when it was there: who wrote it may have been killed before this.
     lock.sync_data()
-    files.sync_directory(path)
     return meta

@@ -47,6 +47,11 @@ def segment_start(name: str) -> int | None:
     return start if start < 1 << 63 else None
 
 
+def index_start(name: str) -> int | None:
+    """Return the start offset that an index's file name says, or None when it is no index's name."""
+    return segment_start(name.removesuffix(INDEX_SUFFIX) + SEGMENT_SUFFIX) if name.endswith(INDEX_SUFFIX) else None
+
+
 def folder_name(topic: str, partition: int) -> str:
     """Return the name of a partition's folder."""
     return f"{topic}-{partition}"

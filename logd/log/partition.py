@@ -92,7 +92,8 @@ class PartitionLog:
         """Append message sets as one gathered write; return the id of the first message.
 
         ``messages`` counts those of all sets; ``newest_timestamp`` is their highest in ms, -1 if none has one. The sets
-        must have been checked. On StorageFull, PartitionOffline and UnknownError (it may pass) nothing of them stays.
+        must have been checked. On StorageFull, PartitionOffline and UnknownError (it may pass) nothing of them stays;
+        only a loss of power before the next flush may bring it back, as one more copy of what the producer sends again.
         """
         if self.offline is not None:
             raise self._offline_error()

@@ -21,9 +21,9 @@ from logd.log.indexfile import WrongIndex
 from logd.log.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
-    INDEX_SUFFIX,
     TEMPORARY_SUFFIX,
     index_name,
+    index_start,
     join,
     segment_name,
     segment_start,
@@ -120,9 +120,16 @@ class _Recovery:
                 self.starts.append(start)
             elif name.endswith(TEMPORARY_SUFFIX):
                 self.files.remove(join(self.folder, name))  # what a crash left of a replacement
-            elif name != CHECKPOINT and not name.endswith((INDEX_SUFFIX, DROPPED_SUFFIX)):
+            elif name != CHECKPOINT and index_start(name) is None and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
         self.starts.sort()
+        known = set(self.starts)
+        for name in names:
+            start = index_start(name)
+            if start is not None and start not in known:
+                # Of a segment that a crash took. It must not come back beside another one that begins there.
+                self.files.remove(join(self.folder, name))
+                self.unclean = True
 
     def _read_checkpoint(self) -> None:
         try:
@@ -285,5 +292,6 @@ class _Recovery:
             if sound > start:
                 self.report("{path} is missing: it is made again", path=path)
         except WrongIndex as error:
-            self.report("{path} is wrong ({error}): it is made again", path=path, error=error)
+            self.report("{path} is of no use ({error}): it is made again", path=path, error=error)
+            return ActiveIndex(self.files, path, start), False
         return ActiveIndex(self.files, path, start), True

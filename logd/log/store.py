@@ -94,9 +94,15 @@ class LogStore:
         self._lock = lock_directory(self._files, self.path)
         try:
             self._meta = read_or_make_meta(self._files, self.path, self._lock, self._broker_id, self._new_instance)
-            for name in self._files.list(self.path):
+            names = self._files.list(self.path)
+            if any(name.endswith(DELETED_SUFFIX) for name in names):
+                # A broker that was killed may not have synced that name: a part of the folder must not come back under
+                # its old one.
+                self._files.sync_directory(self.path)
+            for name in names:
                 self._open_name(name, settings_for)
-            # A broker that was killed may have left partitions whose names it had not synced.
+            # The name of a new meta has to last before anything is made beside it; and a broker that was killed may
+            # have left partitions whose names it had not synced.
             self._files.sync_directory(self.path)
         except OSError as error:
             self.close()
