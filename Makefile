@@ -23,6 +23,7 @@ demo: $(STAMP)  ## Start a broker, collect real logs, read them back in another 
 test: lint  ## Lint, types, layering and the whole suite by trial under coverage
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m twisted.trial tests
+	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 
 lint: $(STAMP)  ## ruff (rules and format) and mypy --strict
@@ -39,6 +40,6 @@ docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
 
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage _trial_temp* build dist *.egg-info .demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info .demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

@@ -27,7 +27,7 @@ class CliTestCase(SynchronousTestCase):
         """Start a broker over an empty data directory."""
         self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
         self.broker.start()
-        self.addCleanup(self.broker.kill)
+        self.addCleanup(lambda: self.assertEqual(self.broker.stop(), 0))
         self.env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address}
 
     def logd(self, *arguments: str, given: bytes = b"", status: int = 0) -> bytes:
