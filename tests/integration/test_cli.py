@@ -251,3 +251,22 @@ class TopicsTests(CliTestCase):
         self.assertEqual(len(lines), 2 + 4)
         self.assertEqual(self.logd("topics", "delete", "b"), b"deleted b\n")
         self.assertEqual(self.logd("topics", "list"), b"a\t1\n")
+
+    def test_delete_asks(self) -> None:
+        """A person at a terminal is asked before a topic is deleted; a no leaves it, --yes asks nothing."""
+        self.logd("topics", "create", "t")
+        for arguments, answer, status in ((["t"], b"n\n", 1), (["t"], b"y\n", 0), (["t", "--yes"], b"", 1)):
+            person, terminal = os.openpty()
+            self.addCleanup(os.close, person)
+            os.write(person, answer)
+            done = subprocess.run(
+                [*LOGD, "topics", "delete", *arguments],
+                stdin=terminal,
+                capture_output=True,
+                env=self.env,
+                timeout=PATIENCE,
+                check=False,
+            )
+            os.close(terminal)
+            self.assertEqual((done.returncode, b"and every message" in done.stderr), (status, answer != b""))
+        self.assertEqual(self.logd("topics", "list"), b"")

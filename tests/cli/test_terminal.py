@@ -1,0 +1,74 @@
+"""Tests of what a person at a terminal sees, and what a script does not."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from unittest import mock
+
+from click import unstyle
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.cli.progress import ProgressLine
+from logd.cli.tables import show
+
+
+#: Whatever the tests themselves run in.
+ORDINARY = {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
+
+
+class Terminal(io.StringIO):
+    """A stream that a person looks at."""
+
+    def isatty(self) -> bool:
+        """It is."""
+        return True
+
+
+class TablesTests(SynchronousTestCase):
+    """show()."""
+
+    def shown(self, stream: io.StringIO, rows: list[tuple[object, ...]]) -> str:
+        """What is printed of rows on a stream."""
+        self.patch(sys, "stdout", stream)
+        with mock.patch.dict(os.environ, ORDINARY):
+            show(["topic", "bytes"], rows)
+        return unstyle(stream.getvalue())
+
+    def test_script(self) -> None:
+        """A script gets values with tabs between them, and no heading."""
+        self.assertEqual(self.shown(io.StringIO(), [("t", 12345), ("u", None)]), "t\t12345\nu\t\n")
+
+    def test_person(self) -> None:
+        """A person gets a heading and numbers that can be read."""
+        lines = [line.split() for line in self.shown(Terminal(), [("t", 12345), ("u", 1)]).splitlines()]
+        self.assertEqual(lines, [["topic", "bytes"], ["t", "12,345"], ["u", "1"]])
+
+    def test_nothing(self) -> None:
+        """No rows are no lines, but for a person's heading."""
+        self.assertEqual(self.shown(io.StringIO(), []), "")
+        self.assertEqual(self.shown(Terminal(), []).split(), ["topic", "bytes"])
+
+
+class ProgressTests(SynchronousTestCase):
+    """ProgressLine."""
+
+    def shown(self, stream: io.StringIO, quiet: bool = False, total: int | None = 100) -> str:
+        """What appears on stderr while something goes on."""
+        self.patch(sys, "stderr", stream)
+        with mock.patch.dict(os.environ, ORDINARY), ProgressLine("to clicks", total, quiet) as progress:
+            progress.advance(1234, 50)
+        return unstyle(stream.getvalue())
+
+    def test_person(self) -> None:
+        """A person sees what is going on and how far it is, whether the end is known or not."""
+        for total in (100, None):
+            text = self.shown(Terminal(), total=total)
+            self.assertIn("to clicks", text)
+            self.assertIn("1,234 messages", text)
+
+    def test_script(self) -> None:
+        """Nothing is written where nobody looks, or when quiet was asked for."""
+        self.assertEqual(self.shown(io.StringIO()), "")
+        self.assertEqual(self.shown(Terminal(), quiet=True), "")
