@@ -13,7 +13,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.cli.progress import ProgressLine
 from logd.cli.tables import show
 
-
 #: Whatever the tests themselves run in.
 ORDINARY = {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
 
