@@ -104,7 +104,7 @@ def encode_pieces(
     encode: Callable[[Sequence[Message]], bytes] = encode_set if codec == "none" else lambda part: wrap(part, codec)
     data = encode(messages)
     limit = min(batch_bytes, message_bytes) if codec != "none" else batch_bytes
-    if len(data) <= limit:
+    if len(data) <= limit and len(data) - ENTRY_HEAD_BYTES <= message_bytes:
         return [(data, len(messages))]
     if len(messages) == 1:
         if len(data) - ENTRY_HEAD_BYTES > message_bytes:

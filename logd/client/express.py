@@ -1,7 +1,7 @@
 """The short way of acks=0 with one set a request: encoded frames to the connection, many of them in one write.
 
-Nothing is kept for a set that went this way, so it is open only while nothing else waits: the topic is known, its broker
-is connected and takes bytes, and the lane is empty. Otherwise the set goes the ordinary way, behind what waits there.
+Nothing is kept for a set that went this way, so it is open only while nothing else waits: the topic is known, its
+broker is connected and takes bytes, and the lane is empty. Otherwise the set goes the ordinary way, behind what waits.
 """
 
 from __future__ import annotations

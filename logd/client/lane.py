@@ -52,6 +52,8 @@ class Lane:
         self._linger: Timer | None = None
         self._pause: Timer | None = None
         self._trouble: Exception | None = None
+        #: The last trouble, until something goes well: what a set that is given up is told.
+        self._cause: Exception | None = None
         #: Whether the lane waits for a delay, or for metadata.
         self.held_up = False
         self._closed = False
@@ -107,6 +109,7 @@ class Lane:
     def acknowledged(self, batch: Batch, partition: int, first_id: int, next_id: int) -> None:
         """The broker has the batch."""
         self._backoff.reset()
+        self._cause = None
         self._delivery.acknowledged(batch)
         batch.succeeded(partition, first_id, next_id)
         self._room.give(batch.bytes)
@@ -128,7 +131,8 @@ class Lane:
         """There is no way to the broker now: wait a while, then look for the way again."""
         if self._pause is None and not self._closed:
             self.held_up = True
-            self._expire(error)
+            self._cause = error
+            self.expire()
             self._pause = self._clock.callLater(self._backoff.next(), self._search, error)
 
     def found(self, wake: Callable[[Lane], None]) -> None:
@@ -153,7 +157,19 @@ class Lane:
 
     def expire(self) -> None:
         """Give up what is past its deadline and not in flight."""
-        self._expire(self._trouble)
+        now = self._clock.seconds()
+        if self._open is not None and self._open.deadline <= now:
+            self._seal()
+        cause = self._cause
+        for batch in self._delivery.waiting:
+            if batch.deadline <= now:
+                self._delivery.drop(batch)
+                failure = DeliveryFailed(
+                    f"not delivered to topic {self.topic!r}, partition {self.partition}, within delivery_timeout = "
+                    f"{self._settings.delivery_timeout:g} seconds" + (f"; the last error: {cause}" if cause else "")
+                )
+                failure.__cause__ = cause
+                self._give_up(batch, failure)
 
     def close(self) -> None:
         """Stop all timers and give up what is not in flight."""
@@ -184,20 +200,6 @@ class Lane:
     def _search(self, error: Exception) -> None:
         self._pause = None
         self._reroute(self, error)
-
-    def _expire(self, cause: Exception | None) -> None:
-        now = self._clock.seconds()
-        if self._open is not None and self._open.deadline <= now:
-            self._seal()
-        for batch in self._delivery.waiting:
-            if batch.deadline <= now:
-                self._delivery.drop(batch)
-                failure = DeliveryFailed(
-                    f"not delivered to topic {self.topic!r}, partition {self.partition}, within delivery_timeout = "
-                    f"{self._settings.delivery_timeout:g} seconds" + (f"; the last error: {cause}" if cause else "")
-                )
-                failure.__cause__ = cause
-                self._give_up(batch, failure)
 
     def _give_up(self, batch: Batch, error: Exception) -> None:
         batch.failed(error)

@@ -106,7 +106,7 @@ class BrokerConnection(Protocol):
             raise self._unavailable()
         self._write(self._conversation.send(request))
 
-    def send_frames(self, frames: Sequence[bytes]) -> None:
+    def send_frames(self, frames: list[bytes]) -> None:
         """Write encoded requests that have no answer, in pieces as they are: many of them for the price of one write.
 
         Raises BrokerUnavailable when the connection is lost already.

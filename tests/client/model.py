@@ -32,6 +32,7 @@ from logd.protocol.metadata import (
     TopicMetadata,
 )
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.requests import decode_request
 
 
 @define
@@ -43,6 +44,7 @@ class ModelLog:
 
     @property
     def end(self) -> int:
+        """The position after the last byte."""
         return self.start + len(self.data)
 
     def boundaries(self) -> list[int]:
@@ -55,6 +57,7 @@ class ModelLog:
         return found
 
     def payloads(self) -> list[bytes | None]:
+        """What the messages hold."""
         return [message.payload for message in decode_set(bytes(self.data), self.start).messages]
 
 
@@ -208,6 +211,7 @@ class ModelConnection:
         self._writers: list[Deferred[None]] = []
 
     def request(self, request: Any) -> Deferred[Any]:
+        """As BrokerConnection."""
         if self.lost:
             return fail(BrokerUnavailable("lost"))
         answer: Deferred[Any] = Deferred(lambda d: self.waiting.pop(d, None))
@@ -232,7 +236,17 @@ class ModelConnection:
         if self.waiting.pop(answer, None) is not None:
             answer.callback(response)
 
+    def send_frames(self, frames: list[bytes]) -> None:
+        """As BrokerConnection: Produce requests only."""
+        data = b"".join(frames)
+        at = 0
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], "big")
+            self.send_only(decode_request(data, at + 4, at + 4 + size))
+            at += 4 + size
+
     def send_only(self, request: Any) -> None:
+        """As BrokerConnection."""
         if self.lost:
             raise BrokerUnavailable("lost")
         self.broker.requests.append(request)
@@ -242,11 +256,16 @@ class ModelConnection:
             log.data += request.message_set
 
     def when_lost(self) -> Deferred[BaseException]:
+        """As BrokerConnection."""
         watcher: Deferred[BaseException] = Deferred()
-        self._watchers.append(watcher)
+        if self.lost:
+            watcher.callback(BrokerUnavailable("lost"))
+        else:
+            self._watchers.append(watcher)
         return watcher
 
     def when_writable(self) -> Deferred[None]:
+        """As BrokerConnection."""
         waiter: Deferred[None] = Deferred()
         if self.writable:
             waiter.callback(None)
@@ -262,6 +281,7 @@ class ModelConnection:
             writer.callback(None)
 
     def close(self) -> Deferred[None]:
+        """As BrokerConnection."""
         self.closed = True
         self.lose()
         done: Deferred[None] = Deferred()
@@ -269,6 +289,7 @@ class ModelConnection:
         return done
 
     def abort(self) -> None:
+        """As BrokerConnection."""
         self.broker.clock.callLater(0, self.lose)
 
     def lose(self) -> None:
