@@ -68,8 +68,6 @@ class BrokerSession:
                     producing.append()
                     self._answers.get(kind, self._describing.unsupported)(request)
                 taken += 1
-                if self.connection.full:
-                    break
         except CreationNeeded as needed:
             self._create(needed.topic)
         producing.append()

@@ -12,9 +12,10 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.interfaces import Clock, IFileRange
+from logd.interfaces import Clock, IFileRange, Timer
 from logd.net.output import OutputQueue
 from logd.net.transfer import SendfileSender
+from logd.protocol.requests import expects_response
 from logd.protocol.server_conversation import ServerConversation
 
 #: Bytes asked of the kernel in one read. Twisted's 64 KiB would mean four times the calls for a busy producer.
@@ -29,7 +30,7 @@ class Session(Protocol):
     def take(self, requests: Sequence[Any]) -> int:
         """Take requests in order and return how many were taken.
 
-        Fewer than all means: hold the rest until ``Connection.proceed`` is called or an answer has left.
+        Fewer than all means: the next one has to wait, and ``Connection.hold`` was called (it may be over by now).
         """
         ...
 
@@ -46,7 +47,7 @@ class SessionOpener(Protocol):
 
 @frozen
 class ConnectionLimits:
-    """``frame_bytes``: the largest request; ``pending_answers``: requests of one connection answered but not yet sent."""
+    """``frame_bytes``: the largest request; ``pending_answers``: how many of a connection's requests are under way."""
 
     frame_bytes: int = 16 << 20
     pending_answers: int = 100
@@ -64,6 +65,9 @@ class Connection(TwistedProtocol):
         self._limits = limits
         self._conversation: ServerConversation[bytes | IFileRange] = ServerConversation(limits.frame_bytes)
         self._backlog: Sequence[Any] = ()
+        #: How many requests of the backlog expect an answer.
+        self._untaken = 0
+        self._cutting_off: Timer | None = None
         self._holds: set[str] = set()
         self._taking = False
         self._reading = True
@@ -89,7 +93,9 @@ class Connection(TwistedProtocol):
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
         if self._lost or self._closing:
             return
+        before = self._conversation.unanswered
         requests = self._conversation.receive_data(data)
+        self._untaken += self._conversation.unanswered - before
         # Reading is paused while there is a backlog, but a TLS transport may still hand over what it had decrypted.
         self._backlog = [*self._backlog, *requests] if self._backlog else requests
         self._drain()
@@ -97,6 +103,8 @@ class Connection(TwistedProtocol):
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
         self._lost = True
         self._backlog = ()
+        if self._cutting_off is not None and self._cutting_off.active():
+            self._cutting_off.cancel()
         self._output.close()
         for piece in self._conversation.held_pieces():
             if not isinstance(piece, bytes):
@@ -122,7 +130,7 @@ class Connection(TwistedProtocol):
 
     @property
     def full(self) -> bool:
-        """Whether so many answers are under way that no further request should be taken."""
+        """Whether so many requests are here that no more should be read."""
         return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
 
     def hold(self, reason: str) -> None:
@@ -143,7 +151,7 @@ class Connection(TwistedProtocol):
         self._closing = True
         self._backlog = ()
         self._close_when_empty()
-        self._clock.callLater(LINGER_SECONDS, self._cut_off)
+        self._cutting_off = self._clock.callLater(LINGER_SECONDS, self._cut_off)
 
     @property
     def idle(self) -> bool:
@@ -167,10 +175,15 @@ class Connection(TwistedProtocol):
         self._taking = True
         try:
             while self._backlog and not self._holds:
-                taken = session.take(self._backlog)
-                self._backlog = self._backlog[taken:]
-                if not taken or self.full:
+                requests = self._takeable()
+                if not requests:
                     break
+                taken = session.take(requests)
+                if taken == len(self._backlog):
+                    self._backlog, self._untaken = (), 0
+                else:
+                    self._untaken -= sum(map(expects_response, self._backlog[:taken]))
+                    self._backlog = self._backlog[taken:]
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
             self.abort()
@@ -182,6 +195,19 @@ class Connection(TwistedProtocol):
             self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=str(violation))
             self.close()
         self._set_reading()
+
+    def _takeable(self) -> Sequence[Any]:
+        """The beginning of the backlog whose answers there is room for; one read may bring thousands of requests."""
+        under_way = self._conversation.unanswered - self._untaken + len(self._output)
+        room = self._limits.pending_answers - under_way
+        if self._untaken <= room:
+            return self._backlog
+        for index, request in enumerate(self._backlog):
+            if expects_response(request):
+                room -= 1
+                if room < 0:
+                    return self._backlog[:index]
+        return self._backlog
 
     def _set_reading(self) -> None:
         wanted = not (self._backlog or self._holds or self.full)
@@ -200,7 +226,9 @@ class Connection(TwistedProtocol):
             self._drain()
 
     def _close_when_empty(self) -> None:
-        if not (self._output.congested or len(self._output) or self._conversation.unanswered):
+        # Requests that were not taken get no answer any more.
+        under_way = self._conversation.unanswered - self._untaken
+        if not (self._output.congested or len(self._output) or under_way):
             transport: Any = self.transport
             transport.loseConnection()
 
