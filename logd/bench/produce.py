@@ -5,17 +5,24 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from twisted.internet.task import deferLater
+
 from logd.bench.workload import Workload
+from logd.client.admin import Admin
 from logd.client.producer import Producer
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
+
+
+#: Small, so that the loop that sends gives the reactor a turn in time: encoding and writing then overlap.
+BUFFER_BYTES = 2 << 20
 
 
 async def produce(reactor: Any, address: str, topic: str, workload: Workload) -> float:
     """Publish the workload to partition 0 of a topic that exists; return the seconds until the broker had it all.
 
     Message objects are made beforehand: what is measured is logd, from ``send`` on. With acks 0 nothing says when the
-    broker has taken a message, so the clock stops when a last set with acks 1 on the same connection is answered.
+    broker has taken a message, so the clock stops when its log is as long as it should be.
     """
     producer = Producer(
         address,
@@ -24,6 +31,7 @@ async def produce(reactor: Any, address: str, topic: str, workload: Workload) ->
         batch_bytes=max(workload.batch * workload.entry_bytes, 1),
         linger=0.0,
         max_in_flight=64,
+        buffer_bytes=BUFFER_BYTES,
         reactor=reactor,
     )
     message_set = MessageSet([Message(bytes(workload.size))] * workload.batch)
@@ -36,8 +44,18 @@ async def produce(reactor: Any, address: str, topic: str, workload: Workload) ->
             await ready
         producer.send(topic, message_set, partition=0).addErrback(failures.append)
     await producer.flush()
+    if workload.acks == 0:
+        await _taken(reactor, address, topic, (workload.messages // workload.batch + 1) * len(message_set.encode()))
     seconds = time.perf_counter() - begin
     await producer.close()
     if failures:
         raise failures[0].value
     return seconds
+
+
+async def _taken(reactor: Any, address: str, topic: str, end: int) -> None:
+    """Wait until the log ends at ``end``."""
+    admin = Admin(address, reactor=reactor)
+    while (await admin.describe_log(topic, 0)).log_end < end:
+        await deferLater(reactor, 0.001)
+    await admin.close()
