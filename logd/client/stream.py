@@ -18,7 +18,7 @@ from logd.errors import ClientClosed, WrongPartition
 from logd.interfaces import Clock
 from logd.protocol.message import Message
 
-T = TypeVar("T", MessageBatch, RawChunk)
+T = TypeVar("T")
 
 #: Raw bytes that are handed over before the reactor gets a turn, so that it reads from the network meanwhile.
 TURN_BYTES = 1 << 20
@@ -61,10 +61,8 @@ class MessageStream:
         while True:
             for message in self._messages:
                 yield message
-            batch = await self._next(self._take_batch)
-            if batch is None:
+            if await self._next(self._take_messages) is None:
                 return
-            self._begin(batch)
 
     async def batches(self, until: Mapping[int, int] | None = None) -> AsyncIterator[MessageBatch]:
         """Batches of messages of one partition each, at most ``decode_messages`` (a compressed wrapper counts as one).
@@ -225,9 +223,9 @@ class MessageStream:
             held = feed.buffered
             batch = feed.next_batch(self._settings.decode_messages)
             if feed.buffered != held or batch is None:
-                self._since_turn += max(0, held - feed.buffered)
                 self._fetcher.wake()
             if batch is not None:
+                self._since_turn += batch.next_position - batch.position
                 if len(ready) > 1:
                     ready.rotate(-1)
                 return batch
@@ -247,9 +245,15 @@ class MessageStream:
                 return chunk
         return None
 
-    def _begin(self, batch: MessageBatch) -> None:
-        self._batch = batch
-        self._messages = iter(batch.messages)
+    def _take_messages(self) -> Iterator[Message] | None:
+        """The iterator over messages that are to be handed over one by one, if there are any."""
+        while not length_hint(self._messages):
+            batch = self._take_batch()
+            if batch is None:
+                return None
+            self._batch = batch
+            self._messages = iter(batch.messages)
+        return self._messages
 
     def _rest(self, batch: MessageBatch) -> MessageBatch:
         """What is left of a batch that was begun message by message."""
@@ -259,15 +263,10 @@ class MessageStream:
         return rest
 
     async def _get(self) -> Message:
-        while True:
-            for message in self._messages:
-                return message
-            batch = await self._next(self._take_batch)
-            if batch is None:
-                raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
-            if length_hint(self._messages):  # another reader began a batch meanwhile; both must be read
-                batch.messages[:0] = self._messages
-            self._begin(batch)
+        messages = await self._next(self._take_messages)
+        if messages is None:
+            raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
+        return next(messages)
 
     def _reached(self, until: Mapping[int, int] | None) -> bool:
         if until is None:
