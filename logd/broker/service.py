@@ -64,9 +64,10 @@ class BrokerService(Service):
         try:
             self._start()
         except LogdError as error:
+            self.log.critical("cannot start: {error}", error=str(error))
             if self._foreground:
                 sys.tracebacklimit = 0
-            self.log.critical("cannot start: {error}", error=str(error))
+                raise error from None
             raise
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         # Twisted ends a process that was told to terminate with the signal's status; a clean stop deserves a 0.
