@@ -10,20 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from logd.client.admin import Admin
     from logd.client.consumer import Consumer
     from logd.client.producer import Producer
+    from logd.client.starts import Position, Time
     from logd.protocol.message import Message
     from logd.protocol.messageset import MessageSet
 
 __version__ = "0.1.0"
 
-__all__ = ["Consumer", "Message", "MessageSet", "Producer", "__version__"]
+__all__ = ["Admin", "Consumer", "Message", "MessageSet", "Position", "Producer", "Time", "__version__"]
 
 _HOMES = {
+    "Admin": "logd.client.admin",
     "Consumer": "logd.client.consumer",
     "Message": "logd.protocol.message",
     "MessageSet": "logd.protocol.messageset",
+    "Position": "logd.client.starts",
     "Producer": "logd.client.producer",
+    "Time": "logd.client.starts",
 }
 
 
