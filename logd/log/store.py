@@ -94,12 +94,8 @@ class LogStore:
         self._lock = lock_directory(self._files, self.path)
         try:
             self._meta = read_or_make_meta(self._files, self.path, self._lock, self._broker_id, self._new_instance)
-            names = self._files.list(self.path)
-            if any(name.endswith(DELETED_SUFFIX) for name in names):
-                # A broker that was killed may not have synced that name: a part of the folder must not come back under
-                # its old one.
-                self._files.sync_directory(self.path)
-            for name in names:
+            self._remove_leftovers()
+            for name in self._files.list(self.path):
                 self._open_name(name, settings_for)
             # The name of a new meta has to last before anything is made beside it; and a broker that was killed may
             # have left partitions whose names it had not synced.
@@ -133,7 +129,9 @@ class LogStore:
         folder = join(self.path, folder_name(topic, partition))
         try:
             if self._files.exists(folder):  # an attempt that failed half-way, or somebody's own
-                return self._recover(topic, partition, folder, settings)
+                log = self._recover(topic, partition, folder, settings)
+                log.names_are_new([self.path])
+                return log
             self._files.make_directory(folder)
             writer = create_segment(self._files, folder, 0, self._clock.seconds())
         except OSError as error:
@@ -222,21 +220,28 @@ class LogStore:
         except OSError as error:
             raise DataDirectoryError(f"data directory {self.path} cannot be made: {error}") from error
 
+    def _remove_leftovers(self) -> None:
+        """Remove what a crash left of deletions and of a replacement of topics.json."""
+        names = self._files.list(self.path)
+        if TOPICS + TEMPORARY_SUFFIX in names:
+            self._files.remove(join(self.path, TOPICS + TEMPORARY_SUFFIX))
+        deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
+        if deleted:
+            # A broker that was killed may not have synced these names: what is left of such a folder must not come
+            # back under its old one.
+            self._files.sync_directory(self.path)
+        for name in deleted:
+            self._remove_folder(join(self.path, name))
+
     def _open_name(self, name: str, settings_for: Callable[[str], LogSettings | None]) -> None:
         path = join(self.path, name)
         if name in (META, TOPICS) or name in self._other_names:
             return
         if self._files.is_directory(path):
-            if name.endswith(DELETED_SUFFIX):
-                self._remove_folder(path)
-                return
             found = folder_partition(name)
             if found is not None:
                 self._recover(*found, path, settings_for(found[0]) or self._settings)
                 return
-        elif name == TOPICS + TEMPORARY_SUFFIX:
-            self._files.remove(path)
-            return
         self._report("{path} is not logd's; it is left alone", path=path)
 
     def _recover(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:

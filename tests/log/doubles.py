@@ -1,4 +1,4 @@
-"""A disk in memory that loses and tears what was not synced, and threads whose work a test orders by hand."""
+"""File operations in memory that lose and tear what was not synced, fail on demand, and note who asks for syncs."""
 
 from __future__ import annotations
 
@@ -12,130 +12,12 @@ from typing import Any
 from attrs import define, field
 from zope.interface import implementer
 
-from logd.interfaces import IFile, IFileOperations, IThreads
-
-#: What a crash tears a write into; small, as the logs in these tests are.
-PIECE = 16
+from logd.interfaces import IFile, IFileOperations
+from tests.log.disk import Directory, Inode, apply_change, survivors
 
 
 class PowerLoss(BaseException):
     """The process is gone in the middle of what it did. No ``except Exception`` may stop it."""
-
-
-@define(eq=False)
-class Inode:
-    """A file: what the page cache has, what the disk has, and the changes in between."""
-
-    data: bytearray = field(factory=bytearray)
-    disk: bytes = b""
-    #: ("write", position, bytes) or ("truncate", size, b"") since the last sync, in order.
-    pending: list[tuple[str, int, bytes]] = field(factory=list)
-    modified: float = 0.0
-    #: A sync failed: the cache has clean pages that the disk never got.
-    betrayed: bool = False
-    locked: bool = False
-
-    def write(self, position: int, data: bytes) -> None:
-        """Change the cache, and remember it."""
-        self.pending.append(("write", position, bytes(data)))
-        _apply(self.data, self.pending[-1])
-
-    def truncate(self, size: int) -> None:
-        """Cut, or lengthen by zeros."""
-        self.pending.append(("truncate", size, b""))
-        _apply(self.data, self.pending[-1])
-
-    def sync(self) -> None:
-        """The disk has it all."""
-        if self.betrayed:  # only what is dirty is written
-            disk = bytearray(self.disk)
-            for change in self.pending:
-                _apply(disk, change)
-            self.disk = bytes(disk)
-        else:
-            self.disk = bytes(self.data)
-        self.pending.clear()
-
-    def lose(self, random: Random) -> None:
-        """Make of the disk's content what a loss of power may leave of it."""
-        self.disk = bytes(_survivors(self.disk, self.pending, random))
-        self.pending.clear()
-
-
-def _apply(data: bytearray, change: tuple[str, int, bytes]) -> None:
-    kind, position, new = change
-    if kind == "truncate":
-        del data[position:]
-        data.extend(bytes(position - len(data)))
-    else:
-        data.extend(bytes(max(0, position - len(data))))
-        data[position : position + len(new)] = new
-
-
-def _survivors(disk: bytes, pending: Sequence[tuple[str, int, bytes]], random: Random) -> bytearray:
-    data = bytearray(disk)
-    style = random.choice(["all", "none", "prefix", "scattered", "scattered"])
-    if style == "all":
-        kept = list(pending)
-    elif style == "none":
-        kept = []
-    elif style == "prefix":
-        kept = list(pending[: random.randint(0, len(pending))])
-        if kept and kept[-1][0] == "write":
-            kind, position, new = kept.pop()
-            kept.append((kind, position, new[: random.randint(0, len(new))]))
-    else:
-        kept = []
-        for kind, position, new in pending:
-            if kind == "truncate":
-                if random.random() < 0.5:
-                    kept.append((kind, position, new))
-                continue
-            for at in range(0, len(new), PIECE):
-                if random.random() < 0.6:
-                    kept.append((kind, position + at, new[at : at + PIECE]))
-    for change in kept:
-        _apply(data, change)
-    return data
-
-
-@define(eq=False)
-class Directory:
-    """A directory: names in the cache, names on the disk, and the changes in between."""
-
-    names: dict[str, Inode | Directory] = field(factory=dict)
-    disk: dict[str, Inode | Directory] = field(factory=dict)
-    #: Each change removes names and sets names, as one.
-    pending: list[tuple[tuple[str, ...], dict[str, Inode | Directory]]] = field(factory=list)
-
-    def change(self, removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
-        """Change the names, and remember it."""
-        self.pending.append((removed, added))
-        _rename(self.names, removed, added)
-
-    def sync(self) -> None:
-        """The disk has all names."""
-        self.disk = dict(self.names)
-        self.pending.clear()
-
-    def lose(self, random: Random) -> None:
-        """Keep any part of the changes, and what that leaves of everything below."""
-        for removed, added in self.pending:
-            if random.random() < 0.5:
-                _rename(self.disk, removed, added)
-        self.pending.clear()
-        self.names = dict(self.disk)
-        for node in self.names.values():
-            node.lose(random)
-            if isinstance(node, Inode):
-                node.data = bytearray(node.disk)
-                node.betrayed = False
-
-
-def _rename(names: dict[str, Inode | Directory], removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
-    for name in removed:
-        names.pop(name, None)
-    names.update(added)
 
 
 @implementer(IFile)
@@ -200,7 +82,7 @@ class MemoryFile:
         if self._files.sync_site("data", self.path):
             if self._files.fail_syncs and ".log" in self.path:
                 self._files.fail_syncs -= 1
-                self.inode.disk = bytes(_survivors(self.inode.disk, self.inode.pending, self._files.random))
+                self.inode.disk = bytes(survivors(self.inode.disk, self.inode.pending, self._files.random))
                 self.inode.pending.clear()
                 self.inode.betrayed = True
                 raise OSError(errno.EIO, "input/output error")
@@ -212,7 +94,7 @@ class MemoryFile:
         if self._files.sync_site("drop", self.path) and self.inode.betrayed:
             self.inode.data = bytearray(self.inode.disk)
             for change in self.inode.pending:
-                _apply(self.inode.data, change)
+                apply_change(self.inode.data, change)
             self.inode.betrayed = False
 
     def punch_hole(self, position: int, count: int) -> None:
@@ -266,7 +148,7 @@ class MemoryFiles:
     #: Syncs that are left out, by where the code asks for them; and all that were asked for.
     skipped: set[str] = field(factory=set)
     sites: set[str] = field(factory=set)
-    #: What a call of that name raises, once for each in the list.
+    #: What a call ("open", or "open PATH") raises, once for each in the list.
     errors: dict[str, list[OSError]] = field(factory=dict)
     locks: dict[MemoryFile, bool] = field(factory=dict)
     open_handles: int = 0
@@ -321,7 +203,7 @@ class MemoryFiles:
 
     def open(self, path: str, create: bool = False) -> IFile:
         """See IFileOperations."""
-        self._maybe_fail("open")
+        self._maybe_fail("open", path)
         directory, name = self._parent(path)
         if create:
             if name in directory.names:
@@ -332,12 +214,12 @@ class MemoryFiles:
 
     def open_for_reading(self, path: str) -> IFile:
         """See IFileOperations."""
-        self._maybe_fail("open_for_reading")
+        self._maybe_fail("open_for_reading", path)
         return MemoryFile(self, path, self._inode(path), writable=False)
 
     def list(self, path: str) -> list[str]:
         """See IFileOperations."""
-        self._maybe_fail("list")
+        self._maybe_fail("list", path)
         return sorted(self._directory(path).names)
 
     def exists(self, path: str) -> bool:
@@ -366,7 +248,7 @@ class MemoryFiles:
 
     def make_directory(self, path: str) -> None:
         """See IFileOperations."""
-        self._maybe_fail("make_directory")
+        self._maybe_fail("make_directory", path)
         directory, name = self._parent(path)
         if name in directory.names:
             raise FileExistsError(errno.EEXIST, "exists", path)
@@ -375,7 +257,7 @@ class MemoryFiles:
 
     def rename(self, source: str, target: str) -> None:
         """See IFileOperations; within one directory."""
-        self._maybe_fail("rename")
+        self._maybe_fail("rename", source)
         directory, name = self._parent(source)
         other, new_name = self._parent(target)
         assert directory is other
@@ -385,7 +267,7 @@ class MemoryFiles:
 
     def remove(self, path: str) -> None:
         """See IFileOperations."""
-        self._maybe_fail("remove")
+        self._maybe_fail("remove", path)
         self._inode(path)
         directory, name = self._parent(path)
         self.step()
@@ -401,14 +283,14 @@ class MemoryFiles:
 
     def sync_directory(self, path: str) -> None:
         """See IFileOperations."""
-        self._maybe_fail("sync_directory")
+        self._maybe_fail("sync_directory", path)
         directory = self._directory(path)
         if self.sync_site("directory", path):
             directory.sync()
 
     def lock(self, path: str) -> IFile:
         """See IFileOperations."""
-        self._maybe_fail("lock")
+        self._maybe_fail("lock", path)
         file = self.open(path, create=not self.exists(path))
         assert isinstance(file, MemoryFile)
         if file.inode.locked:
@@ -421,9 +303,10 @@ class MemoryFiles:
         """See IFileOperations."""
         return 1 << 40 if self.room is None else self.room
 
-    def _maybe_fail(self, call: str) -> None:
-        if self.errors.get(call):
-            raise self.errors[call].pop(0)
+    def _maybe_fail(self, call: str, path: str) -> None:
+        for key in (call, f"{call} {path}"):
+            if self.errors.get(key):
+                raise self.errors[key].pop(0)
 
     def _node(self, path: str) -> Inode | Directory:
         node: Inode | Directory = self.root
@@ -450,39 +333,3 @@ class MemoryFiles:
     def _parent(self, path: str) -> tuple[Directory, str]:
         folder, _, name = path.rpartition("/")
         return self._directory(folder), name
-
-
-@implementer(IThreads)
-@define(eq=False)
-class Threads:
-    """Work waits until the test runs it; its outcome waits until the test delivers it."""
-
-    works: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = field(factory=list)
-    outcomes: list[tuple[Callable[[Any, BaseException | None], None], Any, BaseException | None]] = field(factory=list)
-
-    def run(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
-        """See IThreads."""
-        self.works.append((work, done))
-
-    def work(self, number: int = 0) -> None:
-        """Do one of the works that wait."""
-        work, done = self.works.pop(number)
-        try:
-            result = work()
-        except Exception as error:
-            self.outcomes.append((done, None, error))
-        else:
-            self.outcomes.append((done, result, None))
-
-    def deliver(self, number: int = 0) -> None:
-        """Deliver one outcome."""
-        done, result, error = self.outcomes.pop(number)
-        done(result, error)
-
-    def settle(self) -> None:
-        """Work and deliver until nothing is left."""
-        while self.works or self.outcomes:
-            if self.works:
-                self.work()
-            else:
-                self.deliver()

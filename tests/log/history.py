@@ -15,8 +15,9 @@ from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.topic import TopicEntry
-from tests.log.doubles import MemoryFiles, PowerLoss, Threads
+from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.entries import plain, timed, wrapped
+from tests.log.threads import Threads
 
 ROOT = "/data"
 

@@ -1,0 +1,335 @@
+"""Tests of logd.log.partition: appending, reading, visibility, rolling, and what fails."""
+
+from __future__ import annotations
+
+import errno
+
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from logd.config import LogSettings
+from logd.errors import OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
+from logd.interfaces import IFileRange
+from tests.log.entries import plain, timed
+from tests.log.rig import BEGIN, Listener, Rig
+
+#: 20 bytes as an entry.
+ENTRY = plain(b"eleven more")
+
+
+class AppendTests(SynchronousTestCase):
+    """Appends."""
+
+    def test_ids_are_offsets(self) -> None:
+        """An append returns the offset of its first byte, and the sets lie there one after the other."""
+        rig = Rig()
+        log = rig.log()
+        self.assertEqual(log.append([ENTRY], 1, -1), 0)
+        self.assertEqual(log.append([ENTRY, plain(b"x"), ENTRY], 3, -1), 20)
+        self.assertEqual(log.end, 70)
+        self.assertEqual(rig.data(), ENTRY + ENTRY + plain(b"x") + ENTRY)
+
+    def test_nothing_is_visible_before_the_flush(self) -> None:
+        """What is appended can be read only when the sync that covers it is done."""
+        rig = Rig()
+        log = rig.log()
+        log.append([ENTRY], 1, -1)
+        self.assertEqual((log.visible_end, log.unflushed_bytes), (0, 20))
+        self.assertIsNone(log.read(0, 100))
+        rig.threads.work()
+        self.assertIsNone(log.read(0, 100))
+        rig.threads.deliver()
+        self.assertEqual((log.visible_end, log.unflushed_bytes), (20, 0))
+        self.assertEqual(rig.content(log), ENTRY)
+
+    def test_a_sync_covers_only_what_was_there_when_it_began(self) -> None:
+        """An append during a sync is not visible when that sync ends, and shares the next one with its neighbours."""
+        rig = Rig()
+        log = rig.log()
+        log.append([ENTRY], 1, -1)
+        log.append([ENTRY], 1, -1)
+        log.append([ENTRY], 1, -1)
+        rig.threads.work()
+        rig.threads.deliver()
+        self.assertEqual(log.visible_end, 20)
+        self.assertEqual(len(rig.threads.works), 1)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 60)
+
+    def test_a_full_disk_keeps_nothing(self) -> None:
+        """An append that does not fit raises StorageFull, leaves no byte, and works again when there is room."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        rig.files.room = 30
+        with self.assertRaises(StorageFull):
+            log.append([ENTRY, ENTRY], 2, -1)
+        self.assertEqual((log.end, rig.data()), (20, ENTRY))
+        self.assertEqual(rig.content(log), ENTRY)
+        rig.files.room = None
+        self.assertEqual(log.append([ENTRY], 1, -1), 20)
+
+    def test_a_full_disk_at_a_roll(self) -> None:
+        """Where a new segment cannot be made the append is refused, and the next one makes it."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY)
+        rig.files.errors["open"] = [OSError(errno.ENOSPC, "full")]
+        with self.assertRaises(StorageFull):
+            log.append([ENTRY], 1, -1)
+        self.assertEqual(log.append([ENTRY], 1, -1), 20)
+        self.assertEqual([start for start, _, _ in log.segments()], [0, 20])
+
+    def test_too_many_open_files_pass(self) -> None:
+        """An error that may pass is answered as one that may be tried again, and the partition stays."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY)
+        rig.files.errors["open"] = [OSError(errno.EMFILE, "too many")]
+        with self.assertRaises(UnknownError):
+            log.append([ENTRY], 1, -1)
+        self.assertIsNone(log.offline)
+
+    def test_an_input_output_error_takes_it_offline(self) -> None:
+        """A disk that fails at a roll takes the partition, and only it, out of service with the reason."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY)
+        rig.files.errors["open"] = [OSError(errno.EIO, "broken disk")]
+        with self.assertRaisesRegex(PartitionOffline, "broken disk"):
+            log.append([ENTRY], 1, -1)
+        with self.assertRaises(PartitionOffline):
+            log.append([ENTRY], 1, -1)
+        self.assertEqual(rig.log("other").append([ENTRY], 1, -1), 0)
+
+
+class RollTests(SynchronousTestCase):
+    """New segments."""
+
+    def test_by_size(self) -> None:
+        """A segment is closed before an append when it is already larger than the limit, and not when it equals it."""
+        rig = Rig(LogSettings(segment_bytes=40))
+        log = rig.filled(*[ENTRY] * 6)
+        self.assertEqual([(start, count) for start, count, _ in log.segments()], [(0, 60), (60, 60)])
+
+    def test_by_age(self) -> None:
+        """A segment is closed before an append when its first one is as old as the limit."""
+        rig = Rig(LogSettings(segment_ms=10_000))
+        log = rig.filled(ENTRY)
+        rig.clock.advance(9.5)
+        log.append([ENTRY], 1, -1)
+        rig.clock.advance(0.5)
+        log.append([ENTRY], 1, -1)
+        self.assertEqual([start for start, _, _ in log.segments()], [0, 40])
+
+    def test_age_survives_a_restart(self) -> None:
+        """After a clean stop the age still counts from the first append."""
+        rig = Rig(LogSettings(segment_ms=10_000))
+        rig.filled(ENTRY)
+        rig.clock.advance(6)
+        rig.filled(ENTRY)
+        rig.stop()
+        rig.open()
+        rig.clock.advance(5)
+        log = rig.filled(ENTRY)
+        self.assertEqual([start for start, _, _ in log.segments()], [0, 40])
+
+    def test_rolled_segments_are_synced_first(self) -> None:
+        """One flush covers the segment that was rolled away meanwhile, the new one and its name."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.log()
+        log.append([ENTRY], 1, -1)
+        log.append([ENTRY], 1, -1)  # rolls while the first sync is under way
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 40)
+        self.assertEqual((rig.files.durable(rig.path(0)), rig.files.durable(rig.path(20))), (ENTRY, ENTRY))
+
+
+class ReadTests(SynchronousTestCase):
+    """Ranges for sendfile."""
+
+    def test_a_range(self) -> None:
+        """A range tells where in the file its bytes are, and keeps the file open until it is closed."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY, plain(b"second"))
+        before = rig.files.open_handles
+        found = log.read(3, 7)
+        assert found is not None
+        verifyObject(IFileRange, found)
+        self.assertEqual((found.position, found.count), (3, 7))
+        self.assertEqual(found.file.read_at(3, 7), ENTRY[3:10])
+        found.close()
+        self.assertEqual(rig.files.open_handles, before + 1)  # idle, for the next reader
+
+    def test_never_across_segments(self) -> None:
+        """A range ends where its segment does."""
+        log = Rig(LogSettings(segment_bytes=10)).filled(ENTRY, ENTRY)
+        for offset, count in ((0, 20), (19, 1), (20, 20), (39, 1)):
+            found = log.read(offset, 1000)
+            assert found is not None
+            self.assertEqual(found.count, count)
+
+    def test_edges(self) -> None:
+        """From the visible end to the log's end there is nothing; before the start and past the end is an error."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        log.append([ENTRY], 1, -1)
+        for offset in (20, 30, 40):
+            self.assertIsNone(log.read(offset, 10))
+        for offset in (-1, 41, 1 << 62):
+            with self.assertRaises(OffsetOutOfRange):
+                log.read(offset, 10)
+        self.assertIsNone(log.read(0, 0))
+
+    def test_a_file_that_cannot_be_opened(self) -> None:
+        """A closed segment that cannot be opened is an error that may pass."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY, ENTRY)
+        rig.files.errors["open_for_reading"] = [OSError(errno.EMFILE, "too many open files")]
+        with self.assertRaisesRegex(UnknownError, "too many"):
+            log.read(0, 10)
+        self.assertEqual(rig.content(log), ENTRY + ENTRY)
+
+
+class WaitTests(SynchronousTestCase):
+    """Waiting for the visible end."""
+
+    def test_called_once_when_reached(self) -> None:
+        """A listener hears of the visible end when its position is reached, once."""
+        rig = Rig()
+        log = rig.log()
+        near, far = Listener(), Listener()
+        log.wait_visible(20, near)
+        log.wait_visible(40, far)
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual((near.calls, far.calls), ([20], []))
+        log.append([ENTRY, ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual((near.calls, far.calls), ([20], [60]))
+
+    def test_at_once(self) -> None:
+        """What is visible already is told before the call returns."""
+        listener = Listener()
+        self.assertIsNone(Rig().filled(ENTRY).wait_visible(20, listener))
+        self.assertEqual(listener.calls, [20])
+
+    def test_cancel(self) -> None:
+        """A wait that is cancelled is not called."""
+        rig = Rig()
+        log = rig.log()
+        listener = Listener()
+        wait = log.wait_visible(20, listener)
+        assert wait is not None
+        wait.cancel()
+        wait.cancel()
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual(listener.calls, [])
+
+    def test_a_failed_sync(self) -> None:
+        """After a failed sync the partition is offline, waiters fail, nothing is visible or synced again."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        listener = Listener()
+        log.append([ENTRY], 1, -1)
+        log.append([ENTRY], 1, -1)
+        log.wait_visible(60, listener)
+        rig.files.fail_syncs = 1
+        rig.threads.settle()
+        self.assertIsInstance(listener.calls[0], PartitionOffline)
+        self.assertEqual((log.visible_end, rig.threads.works, rig.store.unflushed_bytes), (20, [], 0))
+        for call in (lambda: log.append([ENTRY], 1, -1), lambda: log.read(0, 1), lambda: log.offsets_before(-1, 1)):
+            with self.assertRaises(PartitionOffline):
+                call()
+        late = Listener()
+        log.wait_visible(60, late)
+        self.assertIsInstance(late.calls[0], PartitionOffline)
+
+    def test_bytes_that_the_disk_never_got(self) -> None:
+        """After a failed sync and a restart, what only the page cache has is not taken for sound."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        rig.files.random.seed(0)
+        log.append([plain(bytes(100))], 1, -1)
+        rig.files.fail_syncs = 1
+        rig.threads.settle()
+        on_disk = rig.files.durable(rig.path())
+        self.assertEqual(len(rig.data()), 129)  # the cache still has it all
+        rig.kill()
+        rig.open()
+        self.assertEqual(log.folder, rig.log().folder)
+        self.assertEqual(rig.content(rig.log()), ENTRY)
+        self.assertNotEqual(on_disk, ENTRY + plain(bytes(100)))
+
+
+class OffsetsTests(SynchronousTestCase):
+    """Offsets by time."""
+
+    def test_golden(self) -> None:
+        """20 appends of 12 bytes at a limit of 100 give the answers that docs/protocol.md prints."""
+        rig = Rig(LogSettings(segment_bytes=100))
+        log = rig.filled(*[plain(b"abc")] * 20)
+        rig.clock.advance(10)
+        now = int(rig.clock.seconds() * 1000)
+        self.assertEqual(log.offsets_before(-1, 10), [240, 216, 108, 0])
+        self.assertEqual(log.offsets_before(now - 1, 10), [216, 108, 0])
+        self.assertEqual(log.offsets_before(-2, 10), [0])
+        self.assertEqual(log.offsets_before(-1, 1), [240])
+        self.assertEqual(log.offsets_before(int(BEGIN * 1000) - 1, 10), [])
+
+    def test_after_a_clean_stop(self) -> None:
+        """The same answers come from the times of the files."""
+        rig = Rig(LogSettings(segment_bytes=100))
+        rig.filled(*[plain(b"abc")] * 20)
+        rig.stop()
+        rig.open()
+        rig.clock.advance(10)
+        self.assertEqual(rig.log().offsets_before(int(rig.clock.seconds() * 1000) - 1, 10), [216, 108, 0])
+
+    def test_what_is_not_visible_does_not_count(self) -> None:
+        """The end that is answered is the visible one."""
+        rig = Rig(LogSettings(segment_bytes=10))
+        log = rig.filled(ENTRY)
+        log.append([ENTRY], 1, -1)
+        self.assertEqual(log.offsets_before(-1, 10), [20, 0])
+
+
+class BoundaryTests(SynchronousTestCase):
+    """Finding entries."""
+
+    def test_known(self) -> None:
+        """Starts of appends and segments, and the ends, are known without the disk; the inside of an entry is not."""
+        rig = Rig(LogSettings(segment_bytes=50, index_bytes=1))
+        log = rig.filled(*[ENTRY] * 5)
+        known = [offset for offset in range(101) if log.is_boundary_known(offset)]
+        self.assertEqual(known, [0, 60, 80, 100])
+
+    def test_inside_an_entry(self) -> None:
+        """Every offset is answered with the start of the entry that it lies in."""
+        for index_bytes in (1, 50, 4096):
+            rig = Rig(LogSettings(segment_bytes=90, index_bytes=index_bytes))
+            sizes = [0, 7, 30, 1, 60, 2, 90, 5, 5, 5]
+            log = rig.filled(*[plain(bytes(size)) for size in sizes])
+            starts = [0]
+            for size in sizes:
+                starts.append(starts[-1] + 9 + size)
+            for offset in range(log.end + 1):
+                self.assertEqual(log.find_boundary(offset), max(s for s in starts if s <= offset), offset)
+            with self.assertRaises(OffsetOutOfRange):
+                log.find_boundary(log.end + 1)
+
+    def test_times(self) -> None:
+        """A position by time goes by the timestamp, and by the time of the append where there is none."""
+        rig = Rig(LogSettings(segment_bytes=25, index_bytes=1))
+        log = rig.log()
+        begin = int(BEGIN * 1000)
+        marks = [(-1, 0), (5, 1), (-1, 2), (50_000, 3), (4_000, 4), (-1, 5), (60_000, 6), (-1, 7)]
+        starts = []
+        for stamp, after in marks:
+            rig.clock.advance(BEGIN + after - rig.clock.seconds())
+            entry = plain(b"x") if stamp < 0 else timed(b"x", begin + stamp)
+            starts.append(log.append([entry], 1, -1 if stamp < 0 else begin + stamp))
+        rig.threads.settle()
+        self.assertGreater(len(log.segments()), 2)
+        effective = [stamp if stamp >= 0 else after * 1000 for stamp, after in marks]
+        for asked in (0, 1, 5, 6, 2000, 2001, 4000, 5000, 5001, 7000, 7001, 50_000, 55_000, 60_000):
+            expected = next(start for start, time in zip(starts, effective, strict=True) if time >= asked)
+            self.assertEqual(log.position_at_time(begin + asked), expected, asked)
+        self.assertEqual(log.position_at_time(begin + 60_001), log.visible_end)

@@ -1,0 +1,162 @@
+"""Tests of logd.log.retention and logd.log.upkeep: what is removed, when, and in which order."""
+
+from __future__ import annotations
+
+import errno
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.config import LogSettings
+from logd.errors import OffsetOutOfRange
+from logd.log.checkpoint import Checkpoint, read_checkpoint
+from tests.log.entries import plain
+from tests.log.rig import ROOT, Rig
+
+ENTRY = plain(b"eleven more")
+
+
+class ExpireTests(SynchronousTestCase):
+    """Which segments go."""
+
+    def test_by_time(self) -> None:
+        """Segments last changed longer ago than retention.ms go; a younger one behind them stays."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
+        log = rig.filled(ENTRY, ENTRY)
+        rig.clock.advance(3)
+        rig.filled(ENTRY, ENTRY)
+        rig.clock.advance(2.5)
+        rig.store.expire()
+        self.assertEqual((log.start, log.end), (40, 80))
+        with self.assertRaises(OffsetOutOfRange):
+            log.read(39, 10)
+        rig.threads.settle()
+        names = rig.files.list(f"{ROOT}/t-0")
+        self.assertEqual([name for name in names if name.endswith(".log")], [f"{start:020}.log" for start in (40, 60)])
+        self.assertEqual(rig.content(log), ENTRY * 2)
+
+    def test_the_last_one_when_all_is_old(self) -> None:
+        """When the last one is too old as well, an empty one takes its place; ids go on."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
+        log = rig.filled(ENTRY, ENTRY)
+        rig.clock.advance(6)
+        rig.store.expire()
+        rig.threads.settle()
+        self.assertEqual((log.start, log.end, log.visible_end, log.segments()[0][:2]), (40, 40, 40, (40, 0)))
+        rig.clock.advance(100)
+        rig.store.expire()
+        self.assertEqual(rig.threads.works, [])
+        rig.stop()
+        rig.open()
+        self.assertEqual(rig.log().append([ENTRY], 1, -1), 40)
+
+    def test_by_size(self) -> None:
+        """The oldest go while what is left is still at least retention.bytes."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=50, retention_ms=-1))
+        log = rig.filled(*[ENTRY] * 5)
+        rig.store.expire()
+        self.assertEqual((log.start, log.end), (40, 100))
+
+    def test_without_limits(self) -> None:
+        """Negative settings keep everything for ever."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=-1, retention_ms=-1))
+        log = rig.filled(*[ENTRY] * 5)
+        rig.clock.advance(1e9)
+        rig.store.expire()
+        self.assertEqual(log.start, 0)
+
+    def test_not_what_is_not_visible(self) -> None:
+        """A segment that is not flushed as a whole stays, however old."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_ms=1))
+        log = rig.log()
+        for _ in range(3):
+            log.append([ENTRY], 1, -1)
+        rig.clock.advance(10)
+        rig.store.expire()
+        self.assertEqual(log.start, 0)
+
+    def test_a_running_send_goes_on(self) -> None:
+        """A range that is being delivered can be read after its segment's name is gone."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_ms=1))
+        log = rig.filled(ENTRY, ENTRY)
+        found = log.read(0, 100)
+        assert found is not None
+        rig.clock.advance(10)
+        rig.store.expire()
+        rig.threads.settle()
+        self.assertFalse(rig.files.exists(rig.path(0)))
+        self.assertEqual(found.file.read_at(found.position, found.count), ENTRY)
+        found.close()
+
+
+class UpkeepTests(SynchronousTestCase):
+    """Checkpoints and removals on the disk."""
+
+    def test_a_checkpoint_says_what_is_visible(self) -> None:
+        """A checkpoint has the visible end of the moment when its turn came, not more."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        log.append([ENTRY], 1, -1)
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-0"), Checkpoint(0, 20))
+
+    def test_nothing_new(self) -> None:
+        """A checkpoint that has not changed is not written again."""
+        rig = Rig()
+        rig.filled(ENTRY)
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        rig.store.write_checkpoints()
+        self.assertEqual(rig.threads.works, [])
+
+    def test_the_start_before_the_removal(self) -> None:
+        """Where the power goes during the removal, any of the files may come back: the log's start does not."""
+        for power in range(1, 14):
+            rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+            rig.filled(*[ENTRY] * 4)
+            rig.store.write_checkpoints()
+            rig.threads.settle()
+            rig.files.random.seed(power)
+            rig.store.expire()
+            self.assertEqual(rig.log().start, 60)
+            rig.files.power = power
+            try:
+                rig.threads.settle()
+            except BaseException:  # the power
+                self.assertEqual(rig.files.power, 0)
+            rig.kill(power_lost=True)
+            rig.open()
+            self.assertIn((rig.log().start, rig.log().end), [(0, 80), (60, 80)])
+            self.assertNotIn("lost", " ".join(rig.reports))
+
+    def test_a_start_that_was_not_synced(self) -> None:
+        """Before a start removes what the checkpoint explains, the checkpoint's own name has to last."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+        rig.filled(*[ENTRY] * 4)
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        rig.store.expire()
+        rig.files.skipped.add("directory in atomic.replace_file")
+        rig.files.errors["remove"] = [OSError(errno.EIO, "killed here")]
+        rig.threads.settle()
+        rig.kill()
+        rig.files.sites.clear()
+        rig.open()
+        self.assertEqual(rig.log().start, 60)
+        names = set(rig.files._directory(f"{ROOT}/t-0").disk)
+        self.assertNotIn("checkpoint.tmp", names)
+        self.assertIn("directory in recovery._drop_expired", rig.files.sites)
+
+    def test_a_failure_is_tried_again(self) -> None:
+        """When the checkpoint cannot be written nothing is removed; the next pass does both."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+        rig.filled(*[ENTRY] * 2)
+        rig.files.room = 0
+        rig.store.expire()
+        rig.threads.settle()
+        self.assertTrue(rig.files.exists(rig.path(0)))
+        self.assertIn("upkeep of /data/t-0 failed", rig.reports[0])
+        rig.files.room = None
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        self.assertFalse(rig.files.exists(rig.path(0)))
