@@ -12,7 +12,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.interfaces import IFileRange
-from logd.net.transfer import SendfileSender
+from logd.net.paced import PacedConsumer
+from logd.net.transfer import SendfileSender, can_sendfile
 
 #: Below this a read and a write cost less than a sendfile of their own (measured: they meet between 20 and 32 KB).
 SMALL_RANGE_BYTES = 16 << 10
@@ -37,6 +38,14 @@ class OutputQueue:
     _unsent: int = field(default=0, init=False)
     congested: bool = field(default=False, init=False)
     _closed: bool = field(default=False, init=False)
+    _working: bool = field(default=False, init=False)
+    #: For a transport whose socket cannot be written to directly, None for one where it can.
+    _paced: PacedConsumer | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not can_sendfile(self._transport):
+            self._paced = PacedConsumer(self._transport, self._paused, self._work)
+            self._paced.begin()
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -57,8 +66,8 @@ class OutputQueue:
                 together.append(piece)
                 self._unsent += len(piece)
                 continue
-            data = piece.file.read_cached(piece.position, piece.count) if piece.count <= SMALL_RANGE_BYTES else None
-            if data is not None and len(data) == piece.count:
+            data = _read_small(piece)
+            if data is not None:
                 piece.close()
                 together.append(data)
                 self._unsent += len(data)
@@ -69,8 +78,13 @@ class OutputQueue:
             self._transport.write(together[0] if len(together) == 1 else b"".join(together))
         if self._queue:
             self._work()
-        elif self._unsent > UNSENT_BYTES:
+        elif self._unsent > UNSENT_BYTES and self._paced is None:
             self._watch()
+
+    def finish(self) -> None:
+        """Nothing more will be sent; call when nothing waits, before the transport is told to close."""
+        if self._paced is not None:
+            self._paced.end()
 
     def close(self) -> None:
         """Drop what is queued: the connection is gone."""
@@ -82,17 +96,22 @@ class OutputQueue:
     def _work(self) -> None:
         """Send what is queued, up to the next range that has to wait for the socket."""
         self.congested = True
-        while self._queue:
+        # A transfer may be over before its call returns: a loop, since one answer may have thousands of ranges.
+        self._working = True
+        paced = self._paced
+        while self._queue and self._sending is None and not (paced is not None and paced.paused):
             piece = self._queue.popleft()
             if isinstance(piece, bytes):
                 self._unsent += len(piece)
                 self._transport.write(piece)
             else:
                 self._sending = piece
-                done = self._sender.begin_file_transfer(piece, self._transport)
+                done = self._sender.begin_file_transfer(piece, self._transport if paced is None else paced)
                 done.addCallbacks(self._sent, self._failed)
-                return
-        if self._unsent > UNSENT_BYTES:
+        self._working = False
+        if self._sending is not None or self._closed or (paced is not None and paced.paused):
+            return
+        if self._unsent > UNSENT_BYTES and paced is None:
             self._watch()
         else:
             self._emptied()
@@ -100,7 +119,7 @@ class OutputQueue:
     def _sent(self, _: None) -> None:
         self._let_go()
         self._unsent = 0
-        if not self._closed:
+        if not self._closed and not self._working:
             self._work()
 
     def _failed(self, failure: Failure) -> None:
@@ -113,6 +132,9 @@ class OutputQueue:
         sending, self._sending = self._sending, None
         if sending is not None:
             sending.close()
+
+    def _paused(self) -> None:
+        self.congested = True
 
     def _watch(self) -> None:
         self.congested = True
@@ -146,6 +168,17 @@ class _Drain:
 
     def stopProducing(self) -> None:  # noqa: N802
         self._calls = 0
+
+
+def _read_small(piece: IFileRange) -> bytes | None:
+    """The bytes of a small range, None when it is large or its bytes are not at hand."""
+    if piece.count > SMALL_RANGE_BYTES:
+        return None
+    try:
+        data: bytes | None = piece.file.read_cached(piece.position, piece.count)
+    except OSError:
+        return None  # the transfer tries again and says what is wrong
+    return data if data is not None and len(data) == piece.count else None
 
 
 def _close(piece: bytes | IFileRange) -> None:

@@ -229,6 +229,7 @@ class Connection(TwistedProtocol):
         # Requests that were not taken get no answer any more.
         under_way = self._conversation.unanswered - self._untaken
         if not (self._output.congested or len(self._output) or under_way):
+            self._output.finish()
             transport: Any = self.transport
             transport.loseConnection()
 

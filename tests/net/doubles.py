@@ -1,4 +1,4 @@
-"""Stand-ins for what the wires are between: threads worked by hand, files of bytes, transports that say what they got."""
+"""Stand-ins for what is around the wires: threads worked by hand, files of bytes, transports that keep all they get."""
 
 from __future__ import annotations
 
@@ -151,18 +151,36 @@ class SocketTransport:
 
 @implementer(IConsumer)
 class MemoryTransport:
-    """A consumer without a descriptor, as a TLS transport: it pauses a push producer at every write when told to."""
+    """A consumer without a descriptor, as a TLS transport: it pauses a push producer while too much is not taken."""
 
-    def __init__(self, pause: bool = False) -> None:
-        self.written = b""
-        self.pause = pause
+    def __init__(self, pause_above: int | None = None) -> None:
+        self._written = bytearray()
+        self.taken = 0
+        self.pause_above = pause_above
         self.producer: Any = None
+
+    @property
+    def written(self) -> bytes:
+        """Everything so far."""
+        return bytes(self._written)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that the peer has not taken."""
+        return len(self._written) - self.taken
 
     def write(self, data: bytes) -> None:
         """See IConsumer."""
-        self.written += data
-        if self.pause and self.producer is not None and IPushProducer.providedBy(self.producer):
+        self._written += data
+        full = self.pause_above is not None and self.buffered > self.pause_above
+        if full and IPushProducer.providedBy(self.producer):
             self.producer.pauseProducing()
+
+    def take(self) -> None:
+        """The peer takes everything."""
+        self.taken = len(self._written)
+        if self.producer is not None:
+            self.producer.resumeProducing()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
         """See IConsumer."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from typing import Any
+
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.log.files import LocalFiles
 from logd.net.output import UNSENT_BYTES, OutputQueue
 from logd.net.transfer import PIECE_BYTES, SendfileSender
-from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range
+from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
 
 LARGE = bytes(range(256)) * (2 * PIECE_BYTES // 256 + 1)
 
@@ -17,12 +22,10 @@ class OutputQueueTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """A queue over a transport that takes everything at its own pace."""
-        self.transport = MemoryTransport(pause=True)
+        self.transport = MemoryTransport(pause_above=UNSENT_BYTES)
         self.empty = 0
         self.failures: list[Failure] = []
-        self.queue = OutputQueue(
-            self.transport, SendfileSender(HandThreads()), self.count_empty, self.failures.append
-        )
+        self.queue = OutputQueue(self.transport, SendfileSender(HandThreads()), self.count_empty, self.failures.append)
 
     def count_empty(self) -> None:
         """Note that the queue said that it is empty."""
@@ -31,9 +34,9 @@ class OutputQueueTests(SynchronousTestCase):
     def drain(self) -> None:
         """The peer takes everything."""
         for _ in range(1000):
-            if self.transport.producer is None:
+            if not self.queue.congested or self.failures:
                 return
-            self.transport.producer.resumeProducing()
+            self.transport.take()
         self.fail("it never ends")
 
     def test_bytes_go_at_once(self) -> None:
@@ -79,6 +82,52 @@ class OutputQueueTests(SynchronousTestCase):
         self.assertEqual(len(self.failures), 1)
         self.assertEqual((short.closed, behind.closed), (1, 1))
 
+    def test_never_more_than_is_taken(self) -> None:
+        """Ranges that each fit one write wait for the peer too, however many there are; none of it recurses."""
+        middling = [Range(BytesFile(LARGE), 0, PIECE_BYTES) for _ in range(20)]
+        tiny = [Range(BytesFile(LARGE), 7, 3) for _ in range(5000)]
+        self.queue.send([*middling, *tiny])
+        most = 0
+        for _ in range(100):
+            most = max(most, self.transport.buffered)
+            if not self.queue.congested:
+                break
+            self.transport.take()
+        self.assertEqual(self.transport.written, LARGE[:PIECE_BYTES] * 20 + LARGE[7:10] * 5000)
+        self.assertLessEqual(most, UNSENT_BYTES + PIECE_BYTES)
+        self.assertEqual({each.closed for each in (*middling, *tiny)}, {1})
+
+    def test_late_pause(self) -> None:
+        """A transport that finds out later how much it has buffered is given nothing until it asks again."""
+        self.queue.send([b"first"])
+        self.transport.producer.pauseProducing()
+        self.queue.send([b"second", Range(BytesFile(b"third"), 0, 5)])
+        self.assertEqual(self.transport.written, b"first")
+        self.assertTrue(self.queue.congested)
+        self.drain()
+        self.assertEqual(self.transport.written, b"firstsecondthird")
+        self.assertEqual(self.empty, 1)
+
+    def test_finish(self) -> None:
+        """Before it is closed a transport is let go, once: over TLS the last bytes are lost otherwise."""
+        self.queue.send([b"last"])
+        self.queue.finish()
+        self.assertIsNone(self.transport.producer)
+        self.queue.finish()
+
+    def test_unreadable(self) -> None:
+        """A small range that cannot be read is reported and closed; the answers before it have left."""
+
+        class Broken(BytesFile):
+            def read_cached(self, position: int, count: int) -> bytes | None:
+                raise OSError(5, "Input/output error")
+
+        broken = Range(Broken(b"0123456789"), 0, 10)
+        self.queue.send([b"before", broken, b"behind"])
+        self.assertEqual((len(self.failures), broken.closed), (1, 1))
+        self.assertIn("Input/output error", str(self.failures[0].value))
+        self.assertEqual(self.transport.written, b"before")
+
     def test_close(self) -> None:
         """A closed queue closes what it holds and what comes later."""
         sending, queued, late = (Range(BytesFile(LARGE), 0, len(LARGE)) for _ in range(3))
@@ -90,3 +139,42 @@ class OutputQueueTests(SynchronousTestCase):
         self.queue.send([late])
         self.assertEqual((sending.closed, queued.closed, late.closed), (1, 1, 1))
         self.assertEqual(self.failures, [])
+
+
+class SocketOutputTests(SynchronousTestCase):
+    """The queue over a real socket, where ranges leave by sendfile."""
+
+    def setUp(self) -> None:
+        """A socket pair, a file, a queue."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "segment")
+        with open(path, "wb") as file:
+            file.write(LARGE)
+        self.file: Any = LocalFiles().open_for_reading(path)
+        self.addCleanup(self.file.close)
+        self.transport = SocketTransport()
+        self.addCleanup(self.transport.close)
+        self.failures: list[Failure] = []
+        sender = SendfileSender(HandThreads())
+        self.queue = OutputQueue(self.transport, sender, lambda: None, self.failures.append)
+
+    def test_mixed(self) -> None:
+        """Bytes and ranges, small and large, arrive in the order in which they were given."""
+        expected = b""
+        for turn in range(30):
+            size = (5, 100_000, 20_000)[turn % 3]
+            self.queue.send([b"<%d" % turn, Range(self.file, turn, size), b">"])
+            expected += b"<%d" % turn + LARGE[turn : turn + size] + b">"
+        self.assertEqual(self.transport.run(len(expected)), expected)
+        self.assertFalse(self.queue.congested)
+        self.assertEqual(self.failures, [])
+
+    def test_plain_bytes_wait(self) -> None:
+        """Beyond UNSENT_BYTES plain bytes wait until those before them are gone."""
+        for _ in range(100):
+            self.queue.send([bytes(UNSENT_BYTES)])
+        self.assertLessEqual(len(self.transport.buffer), 2 * UNSENT_BYTES)
+        self.assertEqual(len(self.transport.run(100 * UNSENT_BYTES)), 100 * UNSENT_BYTES)
+        self.transport.turn()
+        self.assertFalse(self.queue.congested)

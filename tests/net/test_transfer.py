@@ -116,12 +116,12 @@ class WritingTests(SynchronousTestCase):
 
     def test_whole_range(self) -> None:
         """A range arrives whole, at the pace of a consumer that pauses after each piece."""
-        transport = MemoryTransport(pause=True)
+        transport = MemoryTransport(pause_above=0)
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT), 3, len(CONTENT) - 3), transport)
         turns = 1
         while transport.producer is not None:
             self.assertLessEqual(len(transport.written), turns * PIECE_BYTES)
-            transport.producer.resumeProducing()
+            transport.take()
             turns += 1
         self.assertEqual(transport.written, CONTENT[3:])
         self.successResultOf(done)
