@@ -38,7 +38,8 @@ class BrokerMetrics(Collector):
         for name, meaning in _COUNTS.items():
             yield CounterMetricFamily(f"logd_{name.removesuffix('_total')}", meaning, getattr(broker.counters, name))
         refused = CounterMetricFamily("logd_sets_refused", "Message sets that were not appended.", labels=["error"])
-        for name, count in broker.counters.refused_by_error.items():
+        # Collected on another thread than the one that counts: copied in one step.
+        for name, count in list(broker.counters.refused_by_error.items()):
             refused.add_metric([name], count)
         yield refused
         yield GaugeMetricFamily("logd_connections", "Open connections.", len(broker.sessions))

@@ -44,3 +44,5 @@ class ProducerGate:
                 connection.hold("flush")
             else:
                 connection.proceed("flush")
+                if self.shut:  # again, by what this connection had ready: the others stay paused
+                    return

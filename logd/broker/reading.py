@@ -36,6 +36,4 @@ def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | N
         raise InvalidFetchSize(f"cannot fetch {max_bytes} bytes")
     if offset < 0:
         raise OffsetOutOfRange(f"offset {offset} is negative")
-    if max_bytes == 0:
-        return None
     return log.read(offset, max_bytes)

@@ -59,7 +59,6 @@ class WaitingFetch:
 
     def finish(self) -> None:
         """Answer with what there is."""
-        self._timer = None
         if not self._over:
             self._end(self._read())
 
@@ -139,7 +138,7 @@ class WaitingFetch:
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
-        if timer is not None:
+        if timer is not None and timer.active():
             timer.cancel()
         self._stop_waits()
 
