@@ -38,8 +38,9 @@ class Shadow:
     durable: int = 0
     #: An append failed: a part of it may come back behind the visible end when its removal was not synced.
     may_differ: bool = False
-    #: Like it, but past the next start: until another flush of that file, the removal may be lost.
-    refused: bool = False
+    #: Like it, but past the next start: where an append was refused. What was written of it may come back until a
+    #: later append there is flushed.
+    refused_at: int = -1
 
     def cut(self, end: int) -> None:
         """Forget what is at and behind ``end``."""
@@ -161,7 +162,7 @@ class History:
         try:
             first = log.append(sets, len(sets), newest)  # the power may go in the middle of it
         except StorageFull:
-            shadow.refused = True
+            shadow.refused_at = log.end
             return
         except PartitionOffline:
             shadow.may_differ = could_differ
@@ -272,7 +273,7 @@ class History:
             check(log.visible_end == log.end, "a recovered log is not visible", key)
             content = self._read(log)
             known = bytes(shadow.content[log.start : log.end])
-            if not shadow.may_differ and not shadow.refused:
+            if not shadow.may_differ and shadow.refused_at < 0:
                 check(content == known, "the content changed", key, log.start, log.end, len(shadow.content))
             else:
                 sure = max(0, shadow.visible - log.start)
@@ -320,8 +321,8 @@ class History:
             check(log.visible_end >= shadow.visible, "the visible end moved back", log.visible_end, shadow.visible)
             check(log.end == len(shadow.content) or shadow.may_differ, "the end is elsewhere", log.end)
             check(log.start >= shadow.start, "the start moved back", log.start, shadow.start)
-            if log.visible_end > shadow.visible:
-                shadow.refused = False
+            if log.visible_end > shadow.refused_at:
+                shadow.refused_at = -1
             shadow.start, shadow.visible = log.start, log.visible_end
             if log.visible_end > shadow.durable:
                 self._check_durable(log, max(shadow.durable, log.start), log.visible_end, shadow)
