@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from logd.log.files import LocalFiles
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.topic import TopicEntry
-from tests.log.doubles import MemoryFiles
+from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Listener, Rig
 from tests.log.threads import Threads
@@ -174,17 +175,23 @@ class PartitionsTests(SynchronousTestCase):
         self.assertFalse(rig.files.exists(f"{ROOT}/t-0/checkpoint"))
 
     def test_a_deletion_that_was_not_synced(self) -> None:
-        """What a killed broker left of a deleted partition does not come back in part when the power goes."""
-        rig = Rig(LogSettings(segment_bytes=10))
-        rig.filled(*[ENTRY] * 3)
-        rig.files.skipped.add("directory in store._remove_partitions")
-        rig.store.delete("t", lambda error: None)
-        rig.files.errors["remove"] = [OSError(errno.EIO, "killed here")]
-        rig.threads.settle()
-        rig.kill()
-        rig.files.errors[f"list {ROOT}"] = []
-        rig.open()
-        self.assertNotIn("t-0", rig.files.root.names["data"].disk)
+        """What a killed broker left of a deleted partition comes back as a whole or not at all when the power goes."""
+        for power in range(1, 12):
+            rig = Rig(LogSettings(segment_bytes=10))
+            rig.filled(*[ENTRY] * 3)
+            rig.files.skipped.add("directory in store._remove_partitions")
+            rig.store.delete("t", lambda error: None)
+            rig.files.errors["remove"] = [OSError(errno.EIO, "killed here")]
+            rig.threads.settle()
+            rig.kill()
+            rig.files.random.seed(power)
+            rig.files.power = power
+            with contextlib.suppress(PowerLoss):
+                rig.open()
+            rig.kill(power_lost=True)
+            rig.open()
+            self.assertIn(rig.content(rig.log()), (b"", ENTRY * 3))
+            self.assertNotIn("lost", " ".join(rig.reports))
 
     def test_ten_thousand_segments(self) -> None:
         """Few files are open however many segments there are and are read."""
