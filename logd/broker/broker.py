@@ -1,8 +1,7 @@
-"""One broker: its logs, topics and connections, and what all connections share. Sockets and timers are the service's."""
+"""One broker: its logs, topics and connections, and what all connections share. The service has the sockets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -111,7 +110,6 @@ class Broker:
         }
 
     def _created(self, result: Any, topic: str) -> None:
-        each: Callable[[Deferred[None]], None]
         for waiter in self._creating.pop(topic):
             if isinstance(result, TopicEntry) or result is TopicExists:
                 waiter.callback(None)

@@ -1,4 +1,4 @@
-"""Requests about topics and logs, rather than for messages: Offsets, Metadata, DescribeLog, CreateTopic, DeleteTopic."""
+"""Requests about topics and logs, not for messages: Offsets, Metadata, DescribeLog, CreateTopic, DeleteTopic."""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ class Fetching:
 
         logs = [self._broker.store.log(request.parts[index].topic, request.parts[index].partition) for index in to_find]
         finders = [
-            partial(log.find_boundary, starts[index]) for log, index in zip(logs, to_find, strict=True) if log is not None
+            partial(log.find_boundary, starts[index])
+            for log, index in zip(logs, to_find, strict=True)
+            if log is not None
         ]
         self._broker.threads.run(lambda: [find() for find in finders], found)
 

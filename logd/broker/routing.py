@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, field
 
 from logd.broker.counters import Counters
 from logd.broker.reading import Logs, find_log
@@ -31,22 +31,31 @@ class Routing:
     clock: Clock
     create_topics: bool
     due_now: Callable[[PartitionLog], None]
-    _turn: int = 0
+    #: How often a partition was picked, by topic: one count for all would tie topics that are produced to in turns.
+    _turns: dict[str, int] = field(factory=dict, init=False)
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
-        """Return the log to append to; partition -1 takes turns among the topic's partitions.
+        """Return the log to append to; partition -1 takes turns among the topic's partitions that are served.
 
         Raises CreationNeeded, or the WireError to answer.
         """
         if partition == -1:
             entry = self.topics.get(topic)
             if entry is not None:
-                numbers = sorted(entry.partitions)
-                self._turn += 1
-                partition = numbers[self._turn % len(numbers)]
+                partition = self._pick(topic, sorted(entry.partitions))
         try:
             return find_log(self.logs, self.topics, topic, partition)
         except UnknownTopic:
             if self.create_topics and partition >= -1:
                 raise CreationNeeded(topic) from None
             raise
+
+    def _pick(self, topic: str, partitions: list[int]) -> int:
+        turn = self._turns.get(topic, 0)
+        for turn in range(turn, turn + len(partitions)):  # noqa: B020  # from where the last one ended
+            number = partitions[turn % len(partitions)]
+            log = self.logs.log(topic, number)
+            if log is not None and log.offline is None:
+                break
+        self._turns[topic] = turn + 1
+        return number

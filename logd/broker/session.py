@@ -16,10 +16,10 @@ from logd.net.server import Connection
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.describe_log import DescribeLog
 from logd.protocol.fetch_wait import FetchWait
+from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.responses import encode_response
-from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 
 if TYPE_CHECKING:
     from logd.broker.broker import Broker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import define, field
@@ -11,7 +12,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.config import BrokerSettings, LogSettings
-from logd.errors import ConfigurationError, InvalidTopic, LogdError, StorageFull, TopicExists, UnknownTopic
+from logd.errors import ConfigurationError, InvalidTopic, LogdError, StorageFull, TopicExists, UnknownTopic, WireError
 from logd.interfaces import IThreads, ITopics
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
@@ -21,7 +22,7 @@ from logd.topic import TopicEntry, check_topic_name
 @implementer(ITopics)
 @define(eq=False)
 class LocalTopics:
-    """ITopics over topics.json. A change is answered once it would survive a loss of power."""
+    """ITopics over topics.json. A change is seen and answered once it would survive a loss of power, one at a time."""
 
     _log = Logger()
 
@@ -31,7 +32,7 @@ class LocalTopics:
     _settings: BrokerSettings
     _entries: dict[str, TopicEntry] = field(factory=dict, init=False)
     _partitions: int = field(default=0, init=False)
-    _writing: DeferredLock = field(factory=DeferredLock, init=False)
+    _changing: DeferredLock = field(factory=DeferredLock, init=False)
     _loaded: bool = field(default=False, init=False)
 
     def load(self) -> None:
@@ -85,6 +86,14 @@ class LocalTopics:
 
     async def _create(self, topic: str, partitions: int, settings: dict[str, int]) -> TopicEntry:
         check_topic_name(topic)
+        async with self._changing:
+            return await self._make(topic, partitions, settings)
+
+    async def _delete(self, topic: str) -> None:
+        async with self._changing:
+            await self._remove(topic)
+
+    async def _make(self, topic: str, partitions: int, settings: dict[str, int]) -> TopicEntry:
         if topic in self._entries:
             raise TopicExists(f"topic {topic!r} exists already")
         room = self._settings.topics_max - self._partitions
@@ -99,30 +108,42 @@ class LocalTopics:
             raise InvalidTopic(f"topic {topic!r}: {error}") from error
         entry = self._new_entry(partitions, settings)
         try:
+            # The entry first, and only then the logs that take messages: what is in them must never be taken back.
+            await self._write({**self._entries, topic: entry})
             for number in range(partitions):
                 self._store.create(topic, number, log_settings)
-            self._entries[topic] = entry
-            self._partitions += partitions
-            await self._write()
         except (LogdError, OSError) as error:
-            if self._entries.pop(topic, None) is not None:
-                self._partitions -= partitions
-            await self._remove_logs(topic)
+            await self._take_back(topic)
+            if isinstance(error, WireError):
+                raise
             raise StorageFull(f"topic {topic!r} cannot be made: {error}") from error
+        self._entries[topic] = entry
+        self._partitions += partitions
         return entry
 
-    async def _delete(self, topic: str) -> None:
+    async def _take_back(self, topic: str) -> None:
+        await self._remove_logs(topic)
+        try:
+            await self._write(self._entries)
+        except OSError as error:
+            self._log.warn(
+                "topic {topic} could not be made, but is perhaps there after the next start: {error}",
+                topic=topic,
+                error=str(error),
+            )
+
+    async def _remove(self, topic: str) -> None:
         entry = self._entries.pop(topic, None)
         if entry is None:
             raise UnknownTopic(f"there is no topic {topic!r}")
         self._partitions -= len(entry.partitions)
         # The logs first: logs without an entry would come back at the next start.
         await self._remove_logs(topic)
-        await self._write()
+        await self._write(self._entries)
 
     def _new_entry(self, partitions: int, settings: dict[str, int]) -> TopicEntry:
         brokers = (self._store.broker_id,)
-        return TopicEntry(str(uuid.uuid4()), {number: brokers for number in range(partitions)}, settings)
+        return TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers), settings)
 
     async def _remove_logs(self, topic: str) -> None:
         removed: Deferred[None] = Deferred()
@@ -135,20 +156,15 @@ class LocalTopics:
         self._store.delete(topic, done)
         await removed
 
-    async def _write(self) -> None:
-        """Replace topics.json on a thread, one call at a time."""
-        await self._writing.acquire()
-        try:
-            entries = dict(self._entries)
-            written: Deferred[None] = Deferred()
+    async def _write(self, entries: Mapping[str, TopicEntry]) -> None:
+        """Replace topics.json on a thread."""
+        written: Deferred[None] = Deferred()
 
-            def done(_: Any, error: BaseException | None) -> None:
-                if error is None:
-                    written.callback(None)
-                else:
-                    written.errback(error)
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is None:
+                written.callback(None)
+            else:
+                written.errback(error)
 
-            self._threads.run(lambda: self._file.write(entries), done)
-            await written
-        finally:
-            self._writing.release()
+        self._threads.run(lambda: self._file.write(entries), done)
+        await written

@@ -20,7 +20,7 @@ LONGEST_WAIT_MS = 60_000
 
 @frozen
 class ReadPart:
-    """What one part of a fetch came to. ``first_position`` is where the bytes begin: at or before the offset asked for."""
+    """What one part of a fetch came to; its bytes begin at ``first_position``, at or before the offset asked for."""
 
     part: FetchPart
     error: int

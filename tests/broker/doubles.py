@@ -1,0 +1,244 @@
+"""A whole broker in memory: requests go in and answers come out as bytes, but nothing runs on its own."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from attrs import define, field
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from logd.broker.broker import Broker
+from logd.broker.pressure import ProducerGate
+from logd.broker.topics import LocalTopics
+from logd.config import BrokerSettings, LogSettings
+from logd.log.partition import PartitionLog
+from logd.log.store import LogStore
+from logd.log.topicsfile import TopicsFile
+from logd.net.server import Connection, ConnectionFactory, ConnectionLimits
+from logd.net.transfer import SendfileSender
+from logd.protocol.client_conversation import ClientConversation
+from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from tests.log.doubles import MemoryFiles
+from tests.log.threads import Threads
+
+R = TypeVar("R")
+
+#: Buffered by a transport before it tells a producer to pause, as Twisted's.
+TRANSPORT_BYTES = 64 << 10
+
+
+class PeerTransport(StringTransport):
+    """The broker's end of a connection: it pauses a producer while the peer takes nothing, then asks it for more."""
+
+    def __init__(self) -> None:
+        address = IPv4Address("TCP", "10.0.0.7", 40_000)
+        super().__init__(peerAddress=address, lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
+        self.taking = True
+        self.untaken = 0
+
+    def write(self, data: bytes) -> None:
+        """See ITransport."""
+        super().write(data)  # type: ignore[no-untyped-call]  # as above
+        self.untaken += len(data)
+        if not self.taking and self.untaken > TRANSPORT_BYTES and IPushProducer.providedBy(self.producer):
+            self.producer.pauseProducing()
+
+    def take(self) -> None:
+        """The peer takes what is there."""
+        self.untaken = 0
+        if self.producer is not None:
+            self.producer.resumeProducing()
+
+
+@implementer(ILogObserver)
+@define(eq=False)
+class Events:
+    """What was logged."""
+
+    events: list[LogEvent] = field(factory=list)
+
+    def __call__(self, event: LogEvent) -> None:
+        """See ILogObserver."""
+        self.events.append(event)
+
+    def warnings(self, text: str) -> list[str]:
+        """Warnings that contain ``text``."""
+        lines = [formatEvent(event) for event in self.events if event["log_level"] is LogLevel.warn]
+        return [line for line in lines if text in line]
+
+
+@define(eq=False)
+class Peer:
+    """One client: ``send`` puts requests on the wire, ``answers`` takes what has come back."""
+
+    connection: Connection
+    transport: PeerTransport
+    conversation: ClientConversation = field(factory=lambda: ClientConversation(128 << 20))
+    #: Sent, and not yet read by the broker.
+    inbox: bytearray = field(factory=bytearray)
+    lost: bool = False
+
+    def send(self, *requests: Any) -> None:
+        """Send requests in one piece; the broker reads them unless it has paused reading."""
+        self.send_bytes(b"".join(b"".join(self.conversation.send(request)) for request in requests))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send anything."""
+        self.inbox += data
+        self.pump()
+
+    def pump(self) -> None:
+        """Let the broker read what it wants to, and hang up where it wants to."""
+        while self.inbox and not self.lost and self.reading and not self.transport.disconnecting:
+            data = bytes(self.inbox[: 256 << 10])
+            del self.inbox[: 256 << 10]
+            self.connection.dataReceived(data)
+        if self.transport.disconnecting and not self.lost:
+            self.lose()
+
+    @property
+    def reading(self) -> bool:
+        """Whether the broker reads from this connection."""
+        return bool(self.transport.producerState == "producing")
+
+    def received(self) -> bytes:
+        """Take the bytes that have come back."""
+        data = bytes(self.transport.value())
+        self.transport.clear()
+        return data
+
+    def answers(self) -> list[Any]:
+        """Take the responses that have come back."""
+        pairs = self.conversation.receive_data(self.received())
+        if self.conversation.violation is not None:
+            raise self.conversation.violation
+        return [response for _, response in pairs]
+
+    def lose(self) -> None:
+        """The connection is gone, for both sides."""
+        self.lost = True
+        if self.transport.producer is not None:
+            self.transport.producer.stopProducing()
+        self.connection.connectionLost(Failure(ConnectionError("lost")))
+
+
+class BrokerTestCase(SynchronousTestCase):
+    """A broker for each test; ``options`` are its settings."""
+
+    options: dict[str, Any] = {}  # noqa: RUF012  # each class has its own
+    log_options: dict[str, Any] = {}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        """Open a broker over an empty disk."""
+        self.clock = Clock()
+        self.clock.advance(1_600_000_000)
+        self.files = MemoryFiles(now=self.clock.seconds)
+        self.events = Events()
+        globalLogPublisher.addObserver(self.events)
+        self.addCleanup(globalLogPublisher.removeObserver, self.events)
+        self.open()
+        self.addCleanup(self.check_clean)
+
+    def open(self) -> None:
+        """Open a broker over the disk as it is."""
+        settings = BrokerSettings(data="/data", log=LogSettings(**self.log_options), **self.options)
+        self.flushes, self.reads = Threads(), Threads()
+        gate = ProducerGate()
+        self.store = LogStore(
+            "/data",
+            self.files,
+            self.clock,
+            self.flushes,
+            settings.log,
+            unflushed_limit=settings.unflushed_bytes,
+            on_pressure=gate.set,
+        )
+        topics = LocalTopics(self.store, TopicsFile(self.files, "/data"), self.reads, settings)
+        self.store.open(topics.settings_for)
+        topics.reconcile()
+        self.broker = Broker(settings, self.store, topics, self.reads, self.clock, gate)
+        self.broker.advertised = ("broker.example", 6667)
+        limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests)
+        self.factory = ConnectionFactory(self.broker, SendfileSender(self.reads), self.clock, limits)
+        self.peers: list[Peer] = []
+
+    def check_clean(self) -> None:
+        """Whatever happened: when all connections are gone nothing waits any more, and no file range is held."""
+        for peer in self.peers:
+            if not peer.lost:
+                peer.lose()
+        self.settle()
+        self.assertEqual(self.broker.sessions, set())
+        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
+        for log in self.store.logs():
+            self.assertEqual(len(log._waiters), 0, "somebody still waits for messages")
+        self.store.close()
+        self.assertEqual(self.files.open_handles, 0, "a file is still held")
+
+    def connect(self) -> Peer:
+        """A client connects."""
+        connection = self.factory.buildProtocol(None)
+        peer = Peer(connection, PeerTransport())
+        self.peers.append(peer)
+        connection.makeConnection(peer.transport)
+        peer.pump()
+        return peer
+
+    def settle(self) -> None:
+        """Let threads do what waits and peers take what they are sent, until nothing moves."""
+        for _ in range(10_000):
+            busy = False
+            for threads in (self.flushes, self.reads):
+                if threads.works or threads.outcomes:
+                    threads.settle()
+                    busy = True
+            for peer in self.peers:
+                if peer.transport.taking and peer.transport.untaken and not peer.lost:
+                    peer.transport.take()
+                    busy = True
+                peer.pump()
+            if not busy:
+                return
+        self.fail("it never comes to rest")
+
+    def create(self, topic: str, partitions: int = 1, **settings: int) -> None:
+        """Make a topic; ``segment_bytes=1`` is the setting segment.bytes."""
+        creating = self.broker.topics.create(
+            topic, partitions, {name.replace("_", "."): value for name, value in settings.items()}
+        )
+        self.settle()
+        self.successResultOf(creating)
+
+    def log_of(self, topic: str, partition: int = 0) -> PartitionLog:
+        """A partition that is there."""
+        log = self.store.log(topic, partition)
+        assert log is not None
+        return log
+
+    def content(self, topic: str, partition: int = 0) -> bytes:
+        """Everything that is in a partition's segments."""
+        folder = f"/data/{topic}-{partition}"
+        names = [name for name in self.files.list(folder) if name.endswith(".log")]
+        return b"".join(bytes(self.files._inode(f"{folder}/{name}").data) for name in names)
+
+    def ask(self, peer: Peer, request: R) -> Any:
+        """Send one request, let everything happen, and return the one answer."""
+        peer.send(request)
+        self.settle()
+        (answer,) = peer.answers()
+        return answer
+
+    def produce(self, peer: Peer, topic: str, message_set: bytes, partition: int = 0, **more: Any) -> ProducedPart:
+        """Produce one set with acks -1 unless told otherwise, and return what became of it."""
+        acks, restart = more.pop("acks", -1), more.pop("restart", False)
+        request = ProduceAck(acks, 30_000, (ProducePart(topic, partition, 0, restart, message_set),))
+        (part,) = self.ask(peer, request).parts
+        assert isinstance(part, ProducedPart)
+        return part
