@@ -13,7 +13,6 @@ from logd.client.producer import Producer
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 
-
 #: Small, so that the loop that sends gives the reactor a turn in time: encoding and writing then overlap.
 BUFFER_BYTES = 2 << 20
 

@@ -1,4 +1,4 @@
-"""A bench from beginning to end: a broker of its own, rounds of yardstick and run in turn, the middle round as result."""
+"""A bench from beginning to end: a broker of its own, rounds of yardstick and run in turn, the middle one as result."""
 
 from __future__ import annotations
 

@@ -91,7 +91,9 @@ def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str
     async def work(reactor: Any) -> None:
         with console.status("") as status:
             tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
-            results = await measure(Bench(Where(options["folder"], options["broker"]), options["rounds"], tell), reactor)
+            results = await measure(
+                Bench(Where(options["folder"], options["broker"]), options["rounds"], tell), reactor
+            )
         result = middle(results, lambda each: float(getattr(each, key))).to_json()
         result["rounds"] = [each.to_json()[key] for each in results]
         if options["as_json"]:
