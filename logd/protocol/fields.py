@@ -51,7 +51,8 @@ def encode_int64s(values: Iterable[int]) -> bytes:
 class Reader:
     """Reads fields in order from ``data[at:stop]``; raises ProtocolViolation where lengths do not add up.
 
-    ``data`` may be a memoryview: everything that is handed out, but by ``view``, is copied from it, once. ``max_items`` bounds each list.
+    ``data`` may be a memoryview: everything that is handed out, but by ``view``, is copied from it, once.
+    ``max_items`` bounds each list.
     """
 
     __slots__ = ("at", "data", "max_items", "stop")
