@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from attrs import define, field
 
 from logd.broker.counters import Counters
+from logd.config import LogSettings
 from logd.errors import LogdError
 
 
 class AppendableLog(Protocol):
-    """The part of a partition's log that is needed here."""
+    """The part of a partition's log that is needed here; see PartitionLog."""
+
+    @property
+    def end(self) -> int: ...
+
+    @property
+    def roll_above(self) -> int: ...
+
+    @property
+    def settings(self) -> LogSettings: ...
 
     def append(self, sets: list[bytes], messages: int, newest_timestamp: int) -> int: ...
 
@@ -30,6 +40,31 @@ class _Gathered:
     messages: int = 0
     newest_timestamp: int = -1
     told: list[tuple[int, Appended, NotAppended]] = field(factory=list)
+
+
+def _by_segment(log: AppendableLog, gathered: _Gathered) -> Iterator[_Gathered]:
+    """Cut what is gathered where a segment would roll if the sets were appended one by one, as Kafka 0.7.2 has it.
+
+    Which part a message belongs to is known for its set alone, so the counts of messages are only right in all.
+    """
+    sets, told, messages = gathered.sets, gathered.told, gathered.messages
+    at = 0
+    while at < len(sets):
+        position, limit = log.end, log.roll_above
+        if position > limit:
+            limit = position + log.settings.segment_bytes
+        stop = at
+        while stop < len(sets) and position <= limit:
+            position += len(sets[stop])
+            stop += 1
+        if at == 0 and stop == len(sets):
+            yield gathered
+            return
+        count = stop - at if stop < len(sets) else messages
+        here = [(index - at, done, failed) for index, done, failed in told if at <= index < stop]
+        yield _Gathered(sets[at:stop], count, gathered.newest_timestamp, here)
+        messages -= count
+        at = stop
 
 
 @define(eq=False)
@@ -70,18 +105,28 @@ class Appender:
         errors: list[LogdError] = []
         everything, self._gathered = self._gathered, {}
         for log, gathered in everything.items():
-            try:
-                first = log.append(gathered.sets, gathered.messages, gathered.newest_timestamp)
-            except LogdError as error:
-                for _, _, not_appended in gathered.told:
-                    not_appended(error)
-                for _ in range(len(gathered.sets) - len(gathered.told)):
-                    self._counters.refuse(error)
-                    errors.append(error)
-                continue
-            self._counters.messages_in += gathered.messages
-            self._tell(gathered, first)
+            failed: LogdError | None = None
+            for part in _by_segment(log, gathered) if len(gathered.sets) > 1 else (gathered,):
+                # After an error the rest is refused too: nothing may overtake what is sent again.
+                if failed is None:
+                    try:
+                        first = log.append(part.sets, part.messages, part.newest_timestamp)
+                    except LogdError as error:
+                        failed = error
+                if failed is None:
+                    self._counters.messages_in += part.messages
+                    self._tell(part, first)
+                else:
+                    errors += self._refuse(part, failed)
         return errors
+
+    def _refuse(self, gathered: _Gathered, error: LogdError) -> list[LogdError]:
+        for _, _, not_appended in gathered.told:
+            not_appended(error)
+        silent = len(gathered.sets) - len(gathered.told)
+        for _ in range(silent):
+            self._counters.refuse(error)
+        return [error] * silent
 
     def _tell(self, gathered: _Gathered, first: int) -> None:
         sizes = [len(message_set) for message_set in gathered.sets]

@@ -11,13 +11,13 @@ from twisted.python.failure import Failure
 from logd.broker.reading import find_log
 from logd.errors import (
     BrokerStopping,
-    InvalidFetchSize,
     LogdError,
     TopicCreationDisabled,
     UnknownError,
     UnknownTopic,
     UnsupportedVersion,
     WireError,
+    WrongPartition,
 )
 from logd.net.server import Connection
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
@@ -50,7 +50,7 @@ class Describing:
     def _offsets(self, request: Offsets) -> OffsetsResponse:
         broker = self._broker
         if request.max_count < 0:
-            return OffsetsResponse(InvalidFetchSize.code)
+            return OffsetsResponse(WrongPartition.code)  # error 4 is for sizes, 1 for offsets, and this for counts
         try:
             log = find_log(broker.store, broker.topics, request.topic, request.partition)
         except UnknownTopic:

@@ -81,6 +81,11 @@ class PartitionLog:
         """Bytes appended and not yet visible."""
         return self.end - self.visible_end
 
+    @property
+    def roll_above(self) -> int:
+        """An append that begins at an offset above this one begins a new segment."""
+        return self._writer.roll_above
+
     def configure(self, settings: LogSettings) -> None:
         """Use other settings from now on."""
         self.settings = settings
