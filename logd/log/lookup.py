@@ -108,7 +108,7 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
     """Return the position of the first entry at or after a time (ms since the epoch), the visible end if there is none.
 
     An entry's time is its timestamp, or where it has none the time when it was appended, as exactly as the index
-    knows that. Raises OSError.
+    knows that: up to ``index_bytes`` of earlier entries may come too, never fewer than asked for. Raises OSError.
     """
     for number, start in enumerate(log.segments.starts):
         end = min(log.segments.end_of(number, log.visible_end), log.visible_end)
@@ -116,8 +116,7 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
             continue
         # Where both the append times and the timestamps so far are before the time, all entries before are.
         first, _ = log.split(number, lambda b: b.append_ms < time_ms and b.highest_ms < time_ms)
-        _, late = log.split(number, lambda b: b.append_ms < time_ms)
-        late_position = late.position if late else end
+        late_position = _late_position(log, number, time_ms, end)
         position = max(first.position if first else start, log.start)
         try:
             file = log.files.open_for_reading(join(log.folder, segment_name(start)))
@@ -130,6 +129,15 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         finally:
             file.close()
     return log.visible_end
+
+
+def _late_position(log: Snapshot, number: int, time_ms: int, end: int) -> int:
+    """Return the position from which on entries of a segment may have been appended at or after the time."""
+    if log.segments.segments[number].modified * 1000 < time_ms:
+        return end
+    # What lies between two boundaries was appended at some time between theirs, so all but the first of it may be late.
+    before, _ = log.split(number, lambda boundary: boundary.append_ms < time_ms)
+    return before.position + 1 if before else log.segments.starts[number]
 
 
 def _is_before(log: Snapshot, number: int, time_ms: int) -> bool:

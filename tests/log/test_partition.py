@@ -333,3 +333,14 @@ class BoundaryTests(SynchronousTestCase):
             expected = next(start for start, time in zip(starts, effective, strict=True) if time >= asked)
             self.assertEqual(log.position_at_time(begin + asked), expected, asked)
         self.assertEqual(log.position_at_time(begin + 60_001), log.visible_end)
+
+    def test_never_later_than_asked(self) -> None:
+        """Of entries that lie between two boundaries of the index, none appended at or after the time is left out."""
+        rig = Rig()
+        log = rig.filled(plain(b"early"), plain(b"early"))
+        rig.clock.advance(10)
+        asked = int(rig.clock.seconds() * 1000)
+        late = log.append([plain(b"late")], 1, -1)
+        rig.threads.settle()
+        self.assertLessEqual(log.position_at_time(asked), late)
+        self.assertEqual(log.position_at_time(asked + 1), log.visible_end)
