@@ -7,8 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
+from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.feed import Feed
@@ -57,6 +57,7 @@ class Consumer:
         more = {} if random is None else {"random": random}
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
         self._fetcher = Fetcher(self._cluster, mine)
+        self._background = Background(reactor)
         self._streams: list[MessageStream] = []
         self._closed = False
 
@@ -81,7 +82,7 @@ class Consumer:
         if partitions is not None:
             self._share_out(topic, streams, sorted(set(partitions)), starts)
         else:
-            Deferred.fromCoroutine(self._discover(topic, streams, starts)).addErrback(self._bug)
+            self._background.start(self._discover(topic, streams, starts))
         return streams
 
     def close(self) -> Deferred[None]:
@@ -90,6 +91,7 @@ class Consumer:
         for stream in self._streams:
             stream.close()
         self._fetcher.close()
+        self._background.close()
         return self._cluster.close()
 
     def _share_out(self, topic: str, streams: list[MessageStream], partitions: Sequence[int], starts: Starts) -> None:
@@ -118,12 +120,7 @@ class Consumer:
                     return
                 delay = backoff.next()
                 self._log.debug("waiting for topic {topic}: {error!r}", topic=topic, error=error, delay=delay)
-                pause: Deferred[None] = Deferred()
-                self._clock.callLater(delay, pause.callback, None)
-                await pause
+                await self._background.sleep(delay)
             else:
                 self._share_out(topic, streams, view.partitions, starts)
                 return
-
-    def _bug(self, failure: Failure) -> None:
-        self._log.failure("a bug in finding a topic's partitions", failure)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.describe import describe_log
@@ -47,6 +47,7 @@ class Fetcher:
         self._clock = cluster.clock
         self._settings = settings
         self._entries: dict[Feed, _Entry] = {}
+        self._background = Background(cluster.clock)
         self._scheduled = False
         self._connecting: set[Link] = set()
         self._closed = False
@@ -80,6 +81,7 @@ class Fetcher:
     def close(self) -> None:
         """Ask for nothing more."""
         self._closed = True
+        self._background.close()
         self._entries.clear()
 
     def _woken(self) -> None:
@@ -195,13 +197,13 @@ class Fetcher:
         )  # fmt: skip
         self._begin(entry, self._recover(entry))
 
-    def _begin(self, entry: _Entry, work: Any) -> None:
+    def _begin(self, entry: _Entry, work: Coroutine[Any, Any, None]) -> None:
         entry.held_up = True
-        Deferred.fromCoroutine(work).addErrback(self._bug)
+        self._background.start(work)
 
     async def _recover(self, entry: _Entry) -> None:
         while not self._closed and entry.feed in self._entries:
-            await self._pause(entry.backoff.next())
+            await self._background.sleep(entry.backoff.next())
             try:
                 if self._cluster.settings.discover:
                     await self._cluster.read(entry.feed.topic)
@@ -235,11 +237,6 @@ class Fetcher:
         else:
             entry.held_up = False
             self.wake()
-
-    def _pause(self, delay: float) -> Deferred[None]:
-        pause: Deferred[None] = Deferred()
-        self._clock.callLater(delay, pause.callback, None)
-        return pause
 
     def _bug(self, failure: Failure) -> None:
         self._log.failure("a bug in fetching", failure)

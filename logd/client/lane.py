@@ -86,7 +86,9 @@ class Lane:
             batch.add(piece, messages, send)
             if batch.messages >= settings.batch_messages or batch.bytes >= settings.batch_bytes:
                 self._seal()
-        if self.wake is not None and (settings.linger == 0 or self._open is None or len(self._delivery)):
+        if send.hurry:
+            self.flush()
+        elif self.wake is not None and (settings.linger == 0 or self._open is None or len(self._delivery)):
             self.wake(self)
 
     def take(self) -> tuple[Batch, bool] | None:

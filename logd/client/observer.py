@@ -48,12 +48,14 @@ class TopicObserver:
                 return
             data = _as_json(event)
             self._under_way += 1
-            if isInIOThread():
+            if self._on_reactor_thread():
                 self._publish(data)
             else:
                 self._producer.reactor.callFromThread(self._publish, data)
         except Exception:
             self._drop()
+
+    _on_reactor_thread = staticmethod(isInIOThread)
 
     def _publish(self, data: bytes) -> None:
         if not self._producer.has_room:

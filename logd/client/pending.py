@@ -47,9 +47,9 @@ class PendingSend:
     """A set between ``send`` and its end. Finished exactly once: fired, failed or cancelled."""
 
     __slots__ = (
-        "_failure", "_missing", "_parts", "codec", "deadline", "deferred", "held", "holders", "key", "messages",
-        "owner", "partition", "sequence", "topic",
-    )  # fmt: skip
+        *("_failure", "_missing", "_parts", "codec", "deadline", "deferred", "held", "holders", "hurry"),
+        *("key", "messages", "owner", "partition", "sequence", "topic"),
+    )
 
     def __init__(
         self,
@@ -76,6 +76,8 @@ class PendingSend:
         self.holders: Sequence[Holder] = ()
         #: Told once when it is finished.
         self.owner: Owner | None = None
+        #: Whether a flush waits for it, so that it must not linger.
+        self.hurry = False
         #: Its number in the order of all sends.
         self.sequence = 0
         self._missing = 1
@@ -119,12 +121,12 @@ class PendingSend:
 
     def _end(self, result: Sent | Failure) -> None:
         self._missing = 0
-        owner, self.owner = self.owner, None
-        if owner is not None:
-            owner.finished(self)
         deferred, self.deferred = self.deferred, None
         if deferred is not None:
             deferred.callback(result)
+        owner, self.owner = self.owner, None
+        if owner is not None:  # last: when a flush fires, every send before it has been told
+            owner.finished(self)
 
     def _cancel(self, _deferred: Deferred[Sent]) -> None:
         self.deferred = None

@@ -183,8 +183,11 @@ class Producer:
             waiting.callback(None)
             return waiting
         self._flushes.append(_Flush(self._sequence, len(self._unfinished), waiting))
-        for lane in self._router.all_lanes():
-            lane.flush()
+        if self.settings.linger > 0:
+            for send in self._unfinished:  # those that wait for room or metadata are in no lane yet
+                send.hurry = True
+            for lane in self._router.all_lanes():
+                lane.flush()
         return waiting
 
     def close(self, timeout: float | None = None) -> Deferred[None]:

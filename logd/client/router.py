@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.python.failure import Failure
+from twisted.internet.defer import CancelledError
 
+from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.batch import encode_pieces
 from logd.client.cluster import Cluster, TopicView
@@ -39,6 +39,7 @@ class Router:
         self._senders: dict[Link, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
+        self._background = Background(cluster.clock)
         self._closed = False
 
     def submit(self, send: PendingSend) -> None:
@@ -74,6 +75,7 @@ class Router:
     def close(self) -> None:
         """Fail what is left."""
         self._closed = True
+        self._background.close()
         for lane in self.all_lanes():
             lane.close()
         for sends in list(self._unknown.values()):
@@ -206,7 +208,7 @@ class Router:
             sends[send] = None
         else:
             self._unknown[send.topic] = {send: None}
-            Deferred.fromCoroutine(self._search(send.topic)).addErrback(self._bug)
+            self._background.start(self._search(send.topic))
 
     async def _search(self, topic: str) -> None:
         """Read a topic's metadata until it is known, or nobody waits for it any more, or it cannot be had."""
@@ -222,9 +224,7 @@ class Router:
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
                     break
-                pause: Deferred[None] = Deferred()
-                self._clock.callLater(backoff.next(), pause.callback, None)
-                await pause
+                await self._background.sleep(backoff.next())
             else:
                 sends = self._unknown[topic]
                 while sends:  # what is submitted meanwhile joins the line here: order holds
@@ -247,7 +247,3 @@ class Router:
         send.messages = ()
         send.fail(error)
         self._room.give(held)
-
-    @staticmethod
-    def _bug(failure: Failure) -> None:
-        Lane.log.failure("a bug: the search for a topic ended", failure)

@@ -207,6 +207,7 @@ class ModelConnection:
         self.closed = False
         #: Requests whose answers are still to come.
         self.waiting: dict[Deferred[Any], Any] = {}
+        self._calls: list[Any] = []
         self._watchers: list[Deferred[BaseException]] = []
         self._writers: list[Deferred[None]] = []
 
@@ -218,8 +219,12 @@ class ModelConnection:
         self.waiting[answer] = request
         self.broker.requests.append(request)
         if not isinstance(request, self.broker.silent):
-            self.broker.clock.callLater(self.broker.delay, self._answer, request, answer, None)
+            self._later(self.broker.delay, request, answer, None)
         return answer
+
+    def _later(self, delay: float, *arguments: Any) -> None:
+        self._calls = [call for call in self._calls if call.active()]
+        self._calls.append(self.broker.clock.callLater(delay, self._answer, *arguments))
 
     def _answer(self, request: Any, answer: Deferred[Any], deadline: float | None) -> None:
         if self.lost:
@@ -229,7 +234,7 @@ class ModelConnection:
             clock = self.broker.clock
             deadline = clock.seconds() + request.max_wait_ms / 1000 if deadline is None else deadline
             if clock.seconds() < deadline:
-                clock.callLater(0.01, self._answer, request, answer, deadline)
+                self._later(0.01, request, answer, deadline)
                 return
             parts = [self.broker._fetch_part(part, 0) for part in request.parts]
             response = FetchWaitResponse(tuple(parts))
@@ -297,6 +302,9 @@ class ModelConnection:
         if self.lost:
             return
         self.lost = True
+        for call in self._calls:
+            if call.active():
+                call.cancel()
         waiting, self.waiting = self.waiting, {}
         for answer in waiting:
             answer.errback(BrokerUnavailable("lost"))

@@ -1,0 +1,241 @@
+"""The clients against real brokers, over real sockets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from logd.client.admin import Admin
+from logd.client.consumer import Consumer
+from logd.client.pending import Sent
+from logd.client.producer import Producer
+from logd.client.starts import Time
+from logd.errors import MessageTooLarge, TopicExists
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.testing.processes import BrokerProcess
+
+
+class ClientsCase(TestCase):
+    """One broker, stopped at the end."""
+
+    timeout = 60
+
+    def setUp(self) -> None:
+        """Start it."""
+        self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
+        self.broker.start()
+        self.addCleanup(self.broker.stop)
+
+    def producer(self, **settings: Any) -> Producer:
+        """A producer, closed at the end."""
+        producer = Producer(self.broker.address, reactor=reactor, **settings)
+        self.addCleanup(producer.close, 5.0)
+        return producer
+
+    def consumer(self, **settings: Any) -> Consumer:
+        """A consumer, closed at the end."""
+        consumer = Consumer(self.broker.address, reactor=reactor, **settings)
+        self.addCleanup(consumer.close)
+        return consumer
+
+    async def read(self, topic: str, **settings: Any) -> list[Message]:
+        """All messages that are in a topic now."""
+        (stream,) = self.consumer(**settings).create_message_streams(topic, 1)
+        messages: list[Message] = []
+        async for batch in stream.batches(until=await stream.end_positions()):
+            messages += batch.messages
+        return messages
+
+
+class RoundTripTests(ClientsCase):
+    """What is sent comes back."""
+
+    async def test_every_kind_of_message(self) -> None:
+        """Payloads, keys, times, headers, tombstones, each compression: all come back as they were."""
+        messages = [
+            Message(b"plain"),
+            Message(b""),
+            Message(b"v", key=b"k", timestamp=1320969600000, headers=[("server", b"web1"), ("none", None)]),
+            Message(None, key=b"gone"),
+            Message(bytes(range(256)) * 2000),
+        ]
+        producer = self.producer()
+        for codec in ("none", "gzip", "snappy", "zstd"):
+            await producer.send("t", MessageSet(messages, codec))
+        self.assertEqual(await self.read("t", fetch_bytes=1000), messages * 4)
+
+    async def test_each_acks(self) -> None:
+        """With each acks messages of many sends come back in order, partition by partition."""
+        admin = Admin(self.broker.address, reactor=reactor)
+        self.addCleanup(admin.close)
+        for acks in (-1, 0, 1):
+            topic = f"acks{acks}"
+            await admin.create(topic, 3)
+            for batch in (1, 1000):
+                producer = self.producer(acks=acks, batch_messages=batch)
+                for number in range(2000):
+                    await producer.ready()
+                    producer.send(topic, b"%d-%d" % (batch, number), partition=number % 3)
+                await producer.close()
+        for acks in (-1, 0, 1):
+            for _ in range(100):
+                messages = await self.read(f"acks{acks}")
+                if len(messages) == 4000:  # with acks 0 the broker may still be busy with them
+                    break
+            for partition in range(3):
+                got = [m.payload for m in messages if m.partition == partition]
+                want = [b"%d-%d" % (b, n) for b in (1, 1000) for n in range(2000) if n % 3 == partition]
+                self.assertEqual(got, want)
+
+    async def test_ids(self) -> None:
+        """Sent names the ids that the messages have when they are read; a stream may begin at each, and at a time."""
+        producer = self.producer()
+        sent = [
+            await producer.send("t", [b"a", b"b"]),
+            await producer.send("t", MessageSet([Message(b"c")] * 3, "gzip")),
+        ]
+        messages = await self.read("t")
+        self.assertEqual([(s.first_id, s.next_id) for s in sent], [(0, 20), (20, messages[-1].next_position)])
+        for message in messages:
+            again = await self.read("t", start=message.id)
+            self.assertEqual([m.id for m in again], [m.id for m in messages if m.id >= message.id])
+        self.assertEqual(len(await self.read("t", start=Time(0))), 5)
+
+    async def test_load_balancer(self) -> None:
+        """A producer that knows one address only delivers; the broker picks partitions."""
+        producer = self.producer(discover=False)
+        sent = await producer.send("t", b"x")
+        self.assertEqual(sent, Sent("t", 0, 0, 10))
+
+    async def test_refused_sets(self) -> None:
+        """A message above the broker's limit fails alone; those sent behind it at once are delivered."""
+        producer = self.producer(message_bytes=2_000_000)
+        large = producer.send("t", b"x" * 1_500_000)
+        small = producer.send("t", b"y")
+        await self.assertFailure(large, MessageTooLarge)
+        await small
+        self.assertEqual([m.payload for m in await self.read("t")], [b"y"])
+
+    async def test_admin(self) -> None:
+        """Topics are made once, described and deleted."""
+        admin = Admin(self.broker.address, reactor=reactor)
+        self.addCleanup(admin.close)
+        uuid = await admin.create("t", 4)
+        self.assertEqual((await admin.describe("t")).uuid, uuid)
+        self.assertEqual(len((await admin.describe("t")).partitions), 4)
+        await self.assertFailure(admin.create("t"), TopicExists)
+        await self.producer().send("t", b"x", partition=2)
+        described = await admin.describe_log("t", 2, (5,))
+        self.assertEqual((described.visible_end, described.boundaries), (10, (0,)))
+        await admin.delete("t")
+        self.assertEqual(await admin.topics(), [])
+
+
+class RestartTests(ClientsCase):
+    """Brokers that stop, and brokers that are killed."""
+
+    async def test_through_restarts(self) -> None:
+        """Producer and stream go on through stops and kills: first occurrences in order, nothing missing."""
+        total = 20_000
+        clock: Any = reactor
+        producer = self.producer(retry_delay=0.02, retry_delay_limit=0.1, batch_messages=100)
+        (stream,) = self.consumer(retry_delay=0.02, retry_delay_limit=0.1).create_message_streams("t", 1)
+        acknowledged: set[int] = set()
+        got: list[int] = []
+
+        def delivered(_: Sent, number: int) -> None:
+            acknowledged.add(number)
+
+        async def produce() -> None:
+            for number in range(total):
+                await producer.ready()
+                sending = producer.send("t", b"%d" % number)
+                sending.addCallback(delivered, number)
+                if number % 500 == 0:
+                    await sending
+            await producer.flush()
+
+        async def consume() -> None:
+            async for message in stream:
+                got.append(int(message.payload or b""))
+                if got[-1] == total - 1:
+                    break
+
+        producing, consuming = Deferred.fromCoroutine(produce()), Deferred.fromCoroutine(consume())
+        for end in (self.broker.kill, self.broker.stop, self.broker.kill):
+            mark = len(acknowledged)
+            while len(acknowledged) < mark + 1000 and not producing.called:
+                pause: Deferred[None] = Deferred()
+                clock.callLater(0.005, pause.callback, None)
+                await pause
+            await deferToThread(end)
+            await deferToThread(self.broker.start)
+        await producing
+        await consuming
+        firsts = list(dict.fromkeys(got))
+        self.assertEqual(firsts, sorted(firsts))
+        self.assertEqual(acknowledged, set(range(total)))
+        self.assertEqual(set(firsts), acknowledged)
+
+
+class ScriptTests(ClientsCase):
+    """Scripts that block, as processes of their own."""
+
+    def script(self, text: str) -> subprocess.Popen[bytes]:
+        """Start one; ``BROKER`` in it is the broker's address."""
+        code = textwrap.dedent(text).replace("BROKER", repr(self.broker.address))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        )
+
+    async def test_the_papers_sample(self) -> None:
+        """Producer and consumer as in the paper, in a script that ends by itself."""
+        script = self.script(
+            """
+            from logd.client.blocking import Consumer, Producer
+            from logd.protocol.message import Message
+            from logd.protocol.messageset import MessageSet
+
+            producer = Producer(BROKER)
+            message = Message(b"test message str")
+            producer.send("topic1", MessageSet([message]))
+            producer.close()
+            streams = Consumer(BROKER).create_message_streams("topic1", 1)
+            for message in streams[0]:
+                print(message.payload.decode())
+                break
+            """
+        )
+        output, errors = await deferToThread(script.communicate, timeout=30)
+        self.assertEqual((output, errors, script.returncode), (b"test message str\n", b"", 0))
+
+    async def test_interrupt(self) -> None:
+        """Ctrl-C ends a script that waits for a message."""
+        script = self.script(
+            """
+            from logd.client.blocking import Consumer
+            (stream,) = Consumer(BROKER).create_message_streams("topic1", 1)
+            try:
+                print("waiting", flush=True)
+                for message in stream:
+                    pass
+            except KeyboardInterrupt:
+                print("interrupted")
+            """
+        )
+        assert script.stdout is not None
+        await deferToThread(script.stdout.readline)
+        script.send_signal(signal.SIGINT)
+        output, errors = await deferToThread(script.communicate, timeout=30)
+        self.assertEqual((output, errors), (b"interrupted\n", b""))
