@@ -30,6 +30,8 @@ from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 300_000
+#: Partitions, as a connection named them, of which it is remembered that a set was refused.
+MOST_BROKEN = 10_000
 
 
 @define(eq=False)
@@ -41,6 +43,8 @@ class Producing:
     _routing: Routing
     _peer: str
     _reply: Callable[[ProduceAck, tuple[ProducedPart, ...]], None]
+    #: Closes the connection, for a reason.
+    _give_up: Callable[[str], None]
     _appender: Appender = field(init=False)
     #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
     _broken: set[tuple[str, int]] = field(factory=set, init=False)
@@ -66,10 +70,13 @@ class Producing:
 
     def produce_ack(self, request: ProduceAck) -> None:
         """A produce of ours. May raise CreationNeeded, before anything of the request was done."""
-        for part in request.parts:
-            if self._routing.topics.get(part.topic) is None:
-                self.check_creation(part.topic, part.partition)
-        answer = _PendingAnswer(request, self._answered, [None] * len(request.parts), len(request.parts))
+        if not self.stopping:
+            for part in request.parts:
+                if self._routing.topics.get(part.topic) is None:
+                    self.check_creation(part.topic, part.partition)
+        answer = _PendingAnswer(
+            request, self._answered, self._mark_broken, [None] * len(request.parts), len(request.parts)
+        )
         for index, part in enumerate(request.parts):
             try:
                 self._take_part(request, answer, index, part)
@@ -149,9 +156,14 @@ class Producing:
 
         self._appender.add_told(log, part.message_set, count, newest, appended, not_appended)
 
+    def _mark_broken(self, topic: str, partition: int) -> None:
+        self._broken.add((topic, partition))
+        if len(self._broken) > MOST_BROKEN:
+            self._give_up(f"its sets for {len(self._broken)} different partitions were refused")
+
     def _part_failed(self, answer: _PendingAnswer, index: int, part: ProducePart, error: BaseException) -> None:
         if answer.request.acks != 0:
-            self._broken.add((part.topic, part.partition))
+            self._mark_broken(part.topic, part.partition)
         self._refuse(part.topic, part.partition, error)
         code = error.code if isinstance(error, WireError) else UnknownError.code
         answer.settle(index, ProducedPart(part.topic, part.partition, code, -1, -1, -1))
@@ -186,6 +198,7 @@ class _PendingAnswer:
 
     request: ProduceAck
     _answered: Callable[[_PendingAnswer], None]
+    _mark_broken: Callable[[str, int], None]
     results: list[ProducedPart | None]
     left: int
     _waits: dict[int, Wait] = field(factory=dict, init=False)
@@ -216,6 +229,13 @@ class _PendingAnswer:
             wait.cancel()
         self._waits.clear()
 
+    def fail(self, index: int, error: BaseException) -> None:
+        """One part was appended and will never be flushed: those behind it have to wait for it to be sent again."""
+        part = self.request.parts[index]
+        self._mark_broken(part.topic, part.partition)
+        code = error.code if isinstance(error, WireError) else UnknownError.code
+        self.settle(index, ProducedPart(part.topic, part.partition, code, -1, -1, -1))
+
     def _time_out(self) -> None:
         self._timer = None
         for index, wait in list(self._waits.items()):
@@ -242,6 +262,4 @@ class _Flushed:
         self._answer.settle(self._index, self._result)
 
     def failed(self, error: BaseException) -> None:
-        code = error.code if isinstance(error, WireError) else UnknownError.code
-        failed = ProducedPart(self._result.topic, self._result.partition, code, -1, -1, -1)
-        self._answer.settle(self._index, failed)
+        self._answer.fail(self._index, error)

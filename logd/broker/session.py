@@ -31,7 +31,7 @@ class BrokerSession:
     def __init__(self, broker: Broker, connection: Connection) -> None:
         self._broker = broker
         self.connection = connection
-        self._producing = Producing(broker.routing, connection.peer, self._answer_produce)
+        self._producing = Producing(broker.routing, connection.peer, self._answer_produce, connection.give_up)
         self._fetching = Fetching(broker, connection)
         self._describing = Describing(broker, connection)
         self.has_produced = False

@@ -153,6 +153,12 @@ class Connection(TwistedProtocol):
         self._close_when_empty()
         self._cutting_off = self._clock.callLater(LINGER_SECONDS, self._cut_off)
 
+    def give_up(self, reason: str) -> None:
+        """Close because of what the peer has sent."""
+        if not (self._closing or self._lost):
+            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
+            self.close()
+
     @property
     def idle(self) -> bool:
         """Whether nothing is owed to the peer."""
@@ -175,15 +181,12 @@ class Connection(TwistedProtocol):
         self._taking = True
         try:
             while self._backlog and not self._holds:
-                requests = self._takeable()
+                requests = self._from_backlog()
                 if not requests:
                     break
                 taken = session.take(requests)
-                if taken == len(self._backlog):
-                    self._backlog, self._untaken = (), 0
-                else:
-                    self._untaken -= sum(map(expects_response, self._backlog[:taken]))
-                    self._backlog = self._backlog[taken:]
+                if taken < len(requests):
+                    self._put_back(requests[taken:])
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
             self.abort()
@@ -192,22 +195,38 @@ class Connection(TwistedProtocol):
             self._taking = False
         violation = self._conversation.violation
         if violation is not None and not self._backlog and not self._closing:
-            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=str(violation))
-            self.close()
+            self.give_up(str(violation))
+        elif self._closing:
+            self._close_when_empty()
         self._set_reading()
 
-    def _takeable(self) -> Sequence[Any]:
-        """The beginning of the backlog whose answers there is room for; one read may bring thousands of requests."""
-        under_way = self._conversation.unanswered - self._untaken + len(self._output)
-        room = self._limits.pending_answers - under_way
+    def _from_backlog(self) -> Sequence[Any]:
+        """Take out the requests whose answers there is room for; one read may bring thousands of them."""
+        backlog = self._backlog
+        room = self._limits.pending_answers - self._under_way - len(self._output)
         if self._untaken <= room:
-            return self._backlog
-        for index, request in enumerate(self._backlog):
+            self._backlog, self._untaken = (), 0
+            return backlog
+        count = expecting = 0
+        for request in backlog:
             if expects_response(request):
-                room -= 1
-                if room < 0:
-                    return self._backlog[:index]
-        return self._backlog
+                if expecting >= room:
+                    break
+                expecting += 1
+            count += 1
+        self._backlog = backlog[count:]
+        self._untaken -= expecting
+        return backlog[:count]
+
+    def _put_back(self, requests: Sequence[Any]) -> None:
+        self._untaken += sum(map(expects_response, requests))
+        if not self._closing:
+            self._backlog = [*requests, *self._backlog]
+
+    @property
+    def _under_way(self) -> int:
+        """How many requests were taken and wait for their answer. The others get none when the connection closes."""
+        return self._conversation.unanswered - self._untaken
 
     def _set_reading(self) -> None:
         wanted = not (self._backlog or self._holds or self.full)
@@ -226,9 +245,7 @@ class Connection(TwistedProtocol):
             self._drain()
 
     def _close_when_empty(self) -> None:
-        # Requests that were not taken get no answer any more.
-        under_way = self._conversation.unanswered - self._untaken
-        if not (self._output.congested or len(self._output) or under_way):
+        if not (self._output.congested or len(self._output) or self._under_way):
             self._output.finish()
             transport: Any = self.transport
             transport.loseConnection()
