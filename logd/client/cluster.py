@@ -89,12 +89,12 @@ class Cluster:
         view = self._topics.get(topic)
         if view is None:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
-        broker = view.leaders.get(partition)
-        if broker is None:
+        address = self._addresses.get(view.leaders.get(partition, -1))
+        if address is None:
             has_it = partition in view.partitions
             why = "it has no leader now" if has_it else f"the topic has partitions {list(view.partitions)}"
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
-        return self.link(self._addresses[broker])
+        return self.link(address)
 
     def link(self, address: Address) -> Link:
         """The link to an address."""

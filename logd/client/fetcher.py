@@ -22,6 +22,8 @@ from logd.protocol.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
 
 #: Room in an answer's frame for what is around the sets.
 FRAME_MARGIN = 64 << 10
+#: Bytes that are held for a partition at least, however many there are.
+LEAST_SHARE = 256
 
 
 @define(eq=False)
@@ -54,8 +56,8 @@ class Fetcher:
 
     @property
     def share(self) -> int:
-        """Bytes that may be held for one partition."""
-        return max(1, self._settings.prefetch_bytes // max(1, len(self._entries)))
+        """Bytes that may be held for one partition: its part of the whole, but enough to see an entry's length."""
+        return max(LEAST_SHARE, self._settings.prefetch_bytes // max(1, len(self._entries)))
 
     def add(self, feed: Feed, arrived: Callable[[Feed], None]) -> None:
         """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""

@@ -13,13 +13,15 @@ from twisted.python.failure import Failure
 from logd.client.addresses import Address, name_of
 from logd.client.backoff import Backoff
 from logd.client.settings import LinkSettings
-from logd.errors import BrokerUnavailable, ClientClosed, error_for_code
+from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.responses import ErrorResponse
 
 #: A connection that lived shorter than this counts as a failed attempt: a broker that throws us out is not asked in
 #: a loop.
 SHORT_LIFE_SECONDS = 1.0
+#: Seconds that a broker has, while we close, for taking what was written.
+CLOSE_SECONDS = 5.0
 
 
 class Connection(Protocol):
@@ -88,7 +90,10 @@ class Link:
         Fails with BrokerUnavailable or, if the broker refused the request as a whole, with what it answered (a
         WireError).
         """
-        answer = connection.request(request).addCallback(_accepted)
+        try:
+            answer = connection.request(request).addCallbacks(_accepted, self._broken)
+        except LogdError as error:  # a request that cannot be written, as the conversation says
+            return fail(error)
 
         def timed_out(failure: Any, _timeout: float) -> Any:
             if isinstance(failure, Failure) and failure.check(CancelledError, defer.TimeoutError):
@@ -99,6 +104,12 @@ class Link:
             return failure
 
         return answer.addTimeout(timeout, self._clock, timed_out)  # type: ignore[arg-type]  # a Clock has callLater
+
+    def _broken(self, failure: Failure) -> Failure:
+        """A broker that speaks nonsense is as good as none."""
+        if failure.check(ProtocolViolation):
+            return Failure(BrokerUnavailable(f"the broker at {name_of(self.address)}: {failure.getErrorMessage()}"))
+        return failure
 
     def close(self) -> Deferred[None]:
         """Let go of the connection, once what was written has left. Fires when it is gone."""
@@ -112,7 +123,14 @@ class Link:
         if self.current is None:
             return succeed(None)
         connection, self.current = self.current, None
-        return connection.close()
+        closing = connection.close()
+        patience = self._clock.callLater(CLOSE_SECONDS, connection.abort)
+
+        def closed(_: None) -> None:
+            if patience.active():
+                patience.cancel()
+
+        return closing.addCallback(closed)
 
     def _stop_waiting(self, waiter: Deferred[Connection]) -> None:
         if waiter in self._waiters:

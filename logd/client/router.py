@@ -124,6 +124,8 @@ class Router:
         """The partition that a send names, or that the broker is to choose."""
         if partition is None:
             return BROKER_CHOOSES
+        if not 0 <= partition < 1 << 31:
+            raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
         if view is not None and partition not in view.partitions:
             raise WrongPartition(f"topic {view.name!r} has no partition {partition}; it has {list(view.partitions)}")
         return partition

@@ -63,7 +63,8 @@ class ProducerSettings:
 class ConsumerSettings:
     """What a Consumer fetches and how it takes damage. Raises ConfigurationError for a value that is not allowed."""
 
-    #: Raw bytes held ahead of the application, over all partitions of the consumer.
+    #: Raw bytes held ahead of the application, over all partitions of the consumer (at least 256 for each, and the
+    #: entry at hand where that is larger).
     prefetch_bytes: int = attrs.field(default=8 << 20, validator=whole(1024, LARGEST_BYTES, "bytes"))
     #: Raw bytes asked for at a time, of one partition.
     fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, 512 << 20, "bytes"))

@@ -116,7 +116,7 @@ class MessageStream:
             self._batch.messages.clear()  # which ends the iterator over them, wherever it is held
             self._batch = None
         feed.seek(position)
-        self._failure = None
+        self._failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
         self._fetcher.wake()
 
     def end_positions(self) -> Deferred[dict[int, int]]:

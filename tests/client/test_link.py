@@ -13,6 +13,7 @@ from logd.client.settings import LinkSettings
 from logd.errors import (
     BrokerUnavailable,
     ClientClosed,
+    InvalidRequest,
     ProtocolViolation,
     UnknownTopic,
     UnsupportedVersion,
@@ -107,6 +108,34 @@ class LinkTests(SynchronousTestCase):
         run(self.clock, 0.1)
         self.assertIn("version 9", str(self.failureResultOf(asking, UnsupportedVersion).value))
         self.assertIsNotNone(self.link.current)
+
+    def test_nonsense(self) -> None:
+        """A broker that breaks the protocol is as good as none; a request that cannot be written is told so."""
+        self.link.get()
+        run(self.clock, 0.1)
+        connection = self.broker.connections[0]
+        self.patch(connection, "request", lambda request: fail(ProtocolViolation("size -1")))
+        self.assertIn("size -1", str(self.failureResultOf(self.link.ask(connection, 0, 1), BrokerUnavailable).value))
+
+        def refuse(request: object) -> None:
+            raise InvalidRequest("too long")
+
+        self.patch(connection, "request", refuse)
+        self.failureResultOf(self.link.ask(connection, 0, 1), InvalidRequest)
+
+    def test_close_has_an_end(self) -> None:
+        """A broker that takes nothing does not hold close up for ever."""
+        self.link.get()
+        run(self.clock, 0.1)
+        connection = self.broker.connections[0]
+        closing: Deferred[None] = Deferred()
+        self.patch(connection, "close", lambda: closing)
+        self.patch(connection, "abort", lambda: closing.callback(None))
+        closed = self.link.close()
+        run(self.clock, 4.9, step=0.1)
+        self.assertNoResult(closed)
+        run(self.clock, 0.3, step=0.1)
+        self.successResultOf(closed)
 
     def test_close(self) -> None:
         """A closed link fails who waits and who comes later; an attempt under way comes to nothing."""
