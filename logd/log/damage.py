@@ -1,0 +1,50 @@
+"""What can be wrong with the entries of a segment, and what is to be done about each."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from attrs import frozen
+
+
+class DamageKind(IntEnum):
+    """The numbers are those of docs/protocol.md, request type 22."""
+
+    #: An entry whose length is true and whose checksum does not hold: a gap of its size takes its place.
+    PAYLOAD = 1
+    #: A length that is not true, or a head that is none: a gap takes the place of all up to where entries go on.
+    LENGTH = 2
+    #: Bytes that had been flushed are missing at the file's end: the file is lengthened, and a gap fills it.
+    SHORT = 3
+    #: Nothing vouches for any place behind it where entries go on: to be cut, and only by somebody who said so.
+    UNVOUCHED = 4
+    #: Behind all that is known to be flushed: what a crash leaves, or an append under way. The next start cuts it.
+    TAIL = 5
+    #: The file goes on behind the place where the next segment begins. The next start cuts it.
+    EXCESS = 6
+
+    @property
+    def mendable(self) -> bool:
+        """Whether a gap mends it."""
+        return self <= DamageKind.SHORT
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is more than what any crash leaves and any start makes good."""
+        return self is not DamageKind.TAIL
+
+
+@frozen
+class Damage:
+    """Bytes ``[position, position + size)`` of one segment's file."""
+
+    position: int
+    size: int
+    kind: DamageKind
+    #: What was found there.
+    reason: str
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+        return self.position + self.size

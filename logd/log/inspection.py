@@ -1,0 +1,199 @@
+"""What a partition's folder holds, looked at from outside: no lock is taken and nothing is changed.
+
+Up to the checkpoint everything has to be sound. What is behind it a broker may be appending at this moment, or a crash
+may have left: it is looked at, and told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import define, field, frozen
+
+from logd.interfaces import IFile, IFileOperations
+from logd.log.boundaries import Boundaries, read_boundaries
+from logd.log.checkpoint import Checkpoint, read_checkpoint
+from logd.log.damage import Damage
+from logd.log.entries import Checksum
+from logd.log.names import (
+    CHECKPOINT,
+    DROPPED_SUFFIX,
+    TEMPORARY_SUFFIX,
+    index_name,
+    index_start,
+    join,
+    segment_name,
+    segment_start,
+)
+from logd.log.walk import SegmentWalk
+
+
+@frozen
+class Remark:
+    """Something about a file, other than damaged entries; not ``wrong`` when only worth knowing."""
+
+    path: str
+    text: str
+    wrong: bool
+
+
+@frozen
+class SegmentPlace:
+    """One segment's file: the offset of its first byte, and where in it the flushed entries end (None: not known)."""
+
+    folder: str
+    start: int
+    end: int | None
+    #: Another segment follows.
+    closed: bool
+
+    @property
+    def path(self) -> str:
+        """The segment's file."""
+        return join(self.folder, segment_name(self.start))
+
+    @property
+    def index_path(self) -> str:
+        """The file of its index."""
+        return join(self.folder, index_name(self.start))
+
+    @classmethod
+    def of_log(cls, folder: str, start: int, following: int | None, flushed: int | None) -> SegmentPlace:
+        """Describe a segment; ``following`` is where the next begins, ``flushed`` up to where the log is flushed."""
+        end: int | None
+        if flushed is None:
+            end = None if following is None else following - start
+        else:
+            end = max(0, min(flushed, flushed if following is None else following) - start)
+        return cls(folder, start, end, following is not None and (flushed is None or following <= flushed))
+
+
+@define
+class PartitionPlaces:
+    """The segments of a partition, ascending, and what there is to say about the rest of its folder."""
+
+    checkpoint: Checkpoint | None = None
+    segments: list[SegmentPlace] = field(factory=list)
+    remarks: list[Remark] = field(factory=list)
+
+
+def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
+    """Read what ``folder`` holds; raises OSError."""
+    found = PartitionPlaces()
+    remark = found.remarks.append
+    path = join(folder, CHECKPOINT)
+    damaged = False
+    try:
+        # Before the names: a segment that is rolled in between is then behind it.
+        found.checkpoint = read_checkpoint(files, folder)
+    except ValueError as error:
+        damaged = True
+        remark(Remark(path, f"{error}: the next start checks every entry", True))
+    names = files.list(folder)
+    starts = sorted(start for start in map(segment_start, names) if start is not None)
+    for name in names:
+        if segment_start(name) is None:
+            found.remarks += _name_remarks(folder, name, starts)
+    flushed = None
+    if found.checkpoint is not None:
+        flushed = found.checkpoint.flushed
+        # What retention let go, and has not removed yet, is no part of the log.
+        while len(starts) > 1 and starts[1] <= found.checkpoint.start:
+            starts.pop(0)
+        _check_start(files, folder, starts, found)
+    elif starts and not damaged:
+        remark(Remark(path, "is missing: the next start checks every entry", False))
+    found.segments = [
+        SegmentPlace.of_log(folder, start, following, flushed)
+        for start, following in zip(starts, [*starts[1:], None], strict=True)
+    ]
+    return found
+
+
+def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
+    path = join(folder, name)
+    start = index_start(name)
+    if name == CHECKPOINT or start in starts:
+        return []
+    if start is not None:
+        return [Remark(path, "is the index of no segment; the next start removes it", False)]
+    if name.endswith(TEMPORARY_SUFFIX):
+        return [Remark(path, "is left of a write that was not finished, or of one under way", False)]
+    if name.endswith(DROPPED_SUFFIX):
+        return [Remark(path, "is a segment that a start had to give up, kept for a person to look at", True)]
+    return [Remark(path, "is not a file of logd", False)]
+
+
+def _check_start(files: IFileOperations, folder: str, starts: list[int], found: PartitionPlaces) -> None:
+    checkpoint = found.checkpoint
+    assert checkpoint is not None
+    if not starts:
+        if checkpoint.flushed > checkpoint.start:
+            found.remarks.append(Remark(folder, f"all {checkpoint.flushed - checkpoint.start} bytes are gone", True))
+    elif starts[0] > checkpoint.start:
+        try:
+            checkpoint = read_checkpoint(files, folder) or checkpoint  # retention may just have been at work
+        except ValueError:
+            return
+        if starts[0] > checkpoint.start:
+            text = f"begins at {starts[0]}, though the checkpoint says {checkpoint.start}: bytes are lost"
+            found.remarks.append(Remark(folder, text, checkpoint.flushed > checkpoint.start))
+
+
+@define(eq=False)
+class SegmentInspection:
+    """One segment looked at: iterate ``run``, then read the rest. ``close`` it, or use it in a with statement."""
+
+    place: SegmentPlace
+    file: IFile
+    walk: SegmentWalk
+    boundaries: Boundaries
+    damages: list[Damage] = field(factory=list)
+
+    @classmethod
+    def open(
+        cls, files: IFileOperations, place: SegmentPlace, checksum: Checksum, writable: bool = False
+    ) -> SegmentInspection:
+        """Open the segment and read its index. Raises OSError."""
+        file = files.open(place.path) if writable else files.open_for_reading(place.path)
+        try:
+            size = file.size()
+            end = size if place.end is None else min(place.end, size)
+            boundaries = read_boundaries(files, place.index_path, place.start, end if place.end is not None else 0)
+            walk = SegmentWalk(file, size, place.end, place.closed, boundaries, checksum)
+        except BaseException:
+            file.close()
+            raise
+        return cls(place, file, walk, boundaries)
+
+    def run(self) -> Iterator[int]:
+        """Look at every entry; yield positions in the file, ascending, now and then. Raises OSError."""
+        for damage in self.walk.run():
+            if damage is not None:
+                self.damages.append(damage)
+            yield self.walk.position
+
+    def index_remarks(self) -> list[Remark]:
+        """What there is to say of the index, when ``run`` has come to its end."""
+        path = self.place.index_path
+        found = self.boundaries
+        closed = self.place.closed
+        if self.walk.misplaced >= 0:
+            return [Remark(path, f"says that an entry begins at {self.walk.misplaced + self.place.start}", True)]
+        if found.problem:
+            # That of the last segment may be half written at this moment.
+            return [Remark(path, f"is damaged: {found.problem}; it is made again when it is needed", closed)]
+        if closed and (found.missing or found.last != self.place.end):
+            what = "is missing" if found.missing else "does not reach its segment's end"
+            return [Remark(path, f"{what}; it is made again when it is needed", False)]
+        return []
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> SegmentInspection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,98 @@
+"""Makes gaps in the place of damaged entries. Every step can be repeated: a crash is followed by another repair.
+
+The order is what makes that so:
+
+1. a file that is too short is lengthened: the zeros that it then has are no entry, and the same gap is made of them;
+2. the heads of the gaps are written, nine bytes each, and nothing behind them. What tells where a damaged entry ends,
+   its own checksum, its length, or entries that chain up to a vouched place, is in the bytes behind the head; so they
+   must not be touched while a crash may still bring an old head back, whole or in part. Of a head torn between old and
+   new, the new length or the new checksum (that of a gap fits one length only) says the same as before, or the old
+   evidence still holds;
+3. fdatasync: from here on the bytes behind the heads mean nothing;
+4. holes are punched under large gaps. A crash may undo it, and nothing depends on it;
+5. the time of last change is put back, for retention goes by it. A crash before that lets the segment live longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from logd.interfaces import IFile, IFileOperations
+from logd.log.damage import Damage, DamageKind
+from logd.log.inspection import SegmentInspection
+from logd.protocol.gap import GAP_HEAD_BYTES, encode_gap
+
+#: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
+HOLE_BYTES = 1 << 16
+_PAGE = 4096
+#: A gap's length is an int32; what is larger becomes several.
+_LARGEST_GAP = 1 << 30
+
+
+@frozen
+class Mended:
+    """What was done to one segment."""
+
+    gaps: int = 0
+    gap_bytes: int = 0
+    cut_bytes: int = 0
+
+
+def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bool = False) -> Mended:
+    """Make gaps of those damages that a gap mends; with ``cut``, cut the file where nothing vouches for what follows.
+
+    ``file`` is open for writing. On return it lasts. Blocks; raises OSError.
+    """
+    gaps = [gap for damage in damages if damage.kind.mendable for gap in _gaps(damage)]
+    cuts = [damage for damage in damages if cut and may_cut(damage, file.size())]
+    if not gaps and not cuts:
+        return Mended()
+    modified = files.modified(file.path)
+    end = max((position + size for position, size in gaps), default=0)
+    if end > file.size():
+        file.truncate(end)
+    for position, size in gaps:
+        file.write_at(position, encode_gap(size))
+    if cuts:
+        file.truncate(cuts[0].position)
+    file.sync_data()
+    for position, size in gaps:
+        if size >= HOLE_BYTES:
+            first = -(-(position + GAP_HEAD_BYTES) // _PAGE) * _PAGE
+            file.punch_hole(first, (position + size) // _PAGE * _PAGE - first)
+    files.set_modified(file.path, modified)
+    return Mended(len(gaps), sum(size for _, size in gaps), sum(damage.size for damage in cuts))
+
+
+def may_cut(damage: Damage, size: int) -> bool:
+    """Whether a damage can be cut away: nothing vouches for what follows, up to the file's end at ``size``."""
+    return damage.kind is DamageKind.UNVOUCHED and damage.end == size
+
+
+def remove_wrong_index(files: IFileOperations, inspection: SegmentInspection) -> bool:
+    """Remove the index of a segment if it is wrong, so that it is made again; say whether it was. Raises OSError."""
+    if not any(remark.wrong for remark in inspection.index_remarks()):
+        return False
+    path = inspection.place.index_path
+    if not files.exists(path):
+        return False
+    files.remove(path)
+    files.sync_directory(inspection.place.folder)
+    return True
+
+
+def _gaps(damage: Damage) -> list[tuple[int, int]]:
+    """Return position and size of the gaps that fill a damage: one, unless it is too large for one."""
+    gaps = []
+    position = damage.position
+    while damage.end - position > 2 * _LARGEST_GAP:
+        gaps.append((position, _LARGEST_GAP))
+        position += _LARGEST_GAP
+    if damage.end - position > _LARGEST_GAP:
+        half = (damage.end - position) // 2
+        gaps.append((position, half))
+        position += half
+    gaps.append((position, damage.end - position))
+    return gaps
