@@ -78,6 +78,10 @@ class ModelBroker:
     requests: list[Any] = field(factory=list)
     #: Called with each answered FetchedPart: what a test wants changed on the way.
     meddle: Callable[[FetchedPart], FetchedPart] = field(default=lambda part: part)
+    #: Who leads, where it is not broker 7: broker 8 shares the logs, at the next port.
+    leaders: dict[tuple[str, int], int] = field(factory=dict)
+    #: What Metadata answers for a topic, instead of describing it.
+    topic_errors: dict[str, int] = field(factory=dict)
     #: Requests of these types are never answered.
     silent: tuple[type, ...] = ()
 
@@ -90,7 +94,7 @@ class ModelBroker:
         """What a client is given as its ``connect``."""
         if not self.up:
             return fail(BrokerUnavailable("the model is down"))
-        connection = ModelConnection(self)
+        connection = ModelConnection(self, 8 if address == ("model", 6668) else 7)
         self.connections.append(connection)
         connecting: Deferred[Connection] = Deferred()
 
@@ -114,7 +118,7 @@ class ModelBroker:
         if isinstance(request, ProduceAck):
             return ProduceAckResponse(tuple(self._produce(part, connection) for part in request.parts))
         if isinstance(request, FetchWait):
-            return self._fetch(request)
+            return self._fetch(request, connection)
         if isinstance(request, DescribeLog):
             return self._describe(request)
         if isinstance(request, CreateTopic):
@@ -131,12 +135,18 @@ class ModelBroker:
         for topic in sorted(self.logs) if request.topics is None else request.topics:
             if topic not in self.logs and request.create:
                 self.add(topic, self.partitions)
+            if topic in self.topic_errors:
+                topics.append(TopicMetadata(topic, self.topic_errors[topic], "", ()))
+                continue
             if topic not in self.logs:
                 topics.append(TopicMetadata(topic, UnknownTopic.code, "", ()))
                 continue
-            parts = tuple(PartitionMetadata(number, 0, 7, 0, (7,), (7,)) for number in self.logs[topic])
+            parts = tuple(
+                PartitionMetadata(number, 0, self.leaders.get((topic, number), 7), 0, (7, 8), (7, 8))
+                for number in self.logs[topic]
+            )
             topics.append(TopicMetadata(topic, 0, f"uuid-{topic}", parts))
-        return MetadataResponse((BrokerAddress(7, "model", 6667),), tuple(topics))
+        return MetadataResponse((BrokerAddress(7, "model", 6667), BrokerAddress(8, "model", 6668)), tuple(topics))
 
     def _produce(self, part: ProducePart, connection: ModelConnection) -> ProducedPart:
         topic, partition, _, restart, message_set = part
@@ -146,7 +156,7 @@ class ModelBroker:
         elif key in connection.broken:
             return ProducedPart(topic, partition, PipelineBroken.code)
         stored = 0 if partition == -1 else partition
-        log = self.logs.get(topic, {}).get(stored)
+        log = self._led(topic, stored, connection)
         error = self.refuse(part) or (WrongPartition("no") if log is None else None)
         if error is not None:
             connection.broken.add(key)
@@ -156,21 +166,27 @@ class ModelBroker:
         log.data += message_set
         return ProducedPart(topic, partition, 0, stored, first, log.end)
 
-    def _fetch(self, request: FetchWait) -> FetchWaitResponse | None:
+    def _led(self, topic: str, partition: int, connection: ModelConnection) -> ModelLog | None:
+        """The log, if that connection's broker leads it."""
+        if self.leaders.get((topic, partition), 7) != connection.id:
+            return None
+        return self.logs.get(topic, {}).get(partition)
+
+    def _fetch(self, request: FetchWait, connection: ModelConnection) -> FetchWaitResponse | None:
         parts = []
         left = request.max_bytes
         for part in request.parts:
-            answer = self.meddle(self._fetch_part(part, left))
+            answer = self.meddle(self._fetch_part(part, left, connection))
             left -= len(answer.message_set)
             parts.append(answer)
         if all(part.error == 0 and not part.message_set for part in parts):
             return None
         return FetchWaitResponse(tuple(parts))
 
-    def _fetch_part(self, part: FetchPart, left: int) -> FetchedPart:
-        log = self.logs.get(part.topic, {}).get(part.partition)
+    def _fetch_part(self, part: FetchPart, left: int, connection: ModelConnection) -> FetchedPart:
+        log = self._led(part.topic, part.partition, connection)
         if log is None:
-            return FetchedPart(part.topic, part.partition, UnknownTopic.code)
+            return FetchedPart(part.topic, part.partition, WrongPartition.code)
         if not log.start <= part.offset <= log.end:
             return FetchedPart(part.topic, part.partition, OffsetOutOfRange.code, log.start, log.end)
         first = part.offset if part.exact else max(b for b in log.boundaries() if b <= part.offset)
@@ -198,8 +214,9 @@ class ModelBroker:
 class ModelConnection:
     """One client's connection to the model."""
 
-    def __init__(self, broker: ModelBroker) -> None:
+    def __init__(self, broker: ModelBroker, number: int = 7) -> None:
         self.broker = broker
+        self.id = number
         self.writable = True
         #: (topic, partition as asked) whose sets are refused until a restart.
         self.broken: set[tuple[str, int]] = set()
@@ -236,7 +253,7 @@ class ModelConnection:
             if clock.seconds() < deadline:
                 self._later(0.01, request, answer, deadline)
                 return
-            parts = [self.broker._fetch_part(part, 0) for part in request.parts]
+            parts = [self.broker._fetch_part(part, 0, self) for part in request.parts]
             response = FetchWaitResponse(tuple(parts))
         if self.waiting.pop(answer, None) is not None:
             answer.callback(response)
@@ -256,7 +273,7 @@ class ModelConnection:
             raise BrokerUnavailable("lost")
         self.broker.requests.append(request)
         assert isinstance(request, Produce)
-        log = self.broker.logs.get(request.topic, {}).get(max(0, request.partition))
+        log = self.broker._led(request.topic, max(0, request.partition), self)
         if log is not None:
             log.data += request.message_set
 

@@ -18,6 +18,7 @@ from logd.protocol.fetch_wait import FetchedPart, FetchWait
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.consumers import ConsumerCase
+from tests.client.model import ModelBroker
 
 
 class StartTests(ConsumerCase):
@@ -204,6 +205,49 @@ class TroubleTests(ConsumerCase):
         self.broker.up = True
         self.run_for(10.0)
         self.assertEqual(len(messages), 100)
+
+    def test_leader_moves(self) -> None:
+        """Streams follow the leader, without loss or repetition."""
+        messages, _ = self.read(self.stream([0], fetch_bytes=64, prefetch_bytes=1024))
+        self.run_for(0.02)
+        self.broker.leaders["t", 0] = 8
+        self.run_for(2.0)
+        self.assertEqual(self.payloads(messages, 0), self.logs[0].payloads())
+        self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
+
+    def test_given_partitions_of_no_topic(self) -> None:
+        """Partitions that were named are waited for, too."""
+        (stream,) = self.consumer().create_message_streams("later", 1, [0])
+        messages, _ = self.read(stream)
+        self.run_for(2.0)
+        self.broker.add("later")[0].data += encode_set([Message(b"x")])
+        self.run_for(8.0)
+        self.assertEqual(len(messages), 1)
+
+    def test_no_such_topic_ever(self) -> None:
+        """What trying again does not cure fails the streams, whether their partitions were named or not."""
+        self.broker.topic_errors["bad"] = InvalidTopic.code
+        for partitions in (None, [0]):
+            with self.subTest(partitions=partitions):
+                (stream,) = self.consumer().create_message_streams("bad", 1, partitions)
+                getting = stream.get()
+                self.run_for()
+                self.failureResultOf(getting, InvalidTopic)
+
+    def test_nonsense(self) -> None:
+        """An answer about other partitions is no answer: the stream goes on over another connection."""
+        real = ModelBroker.answer
+
+        def answer(broker: ModelBroker, request: Any, connection: Any) -> Any:
+            response = real(broker, request, connection)
+            return response._replace(parts=()) if isinstance(request, FetchWait) and response else response
+
+        self.patch(ModelBroker, "answer", answer)
+        messages, _ = self.read(self.stream())
+        self.run_for(0.02)
+        self.patch(ModelBroker, "answer", real)
+        self.run_for(2.0)
+        self.assertEqual(len(messages), 300)
 
     def test_refusals_pass(self) -> None:
         """A partition that cannot be served for a while harms no other and goes on later."""

@@ -15,11 +15,12 @@ from logd.errors import (
     InvalidMessage,
     ProducerBufferFull,
     StorageFull,
+    TopicCreationDisabled,
     WireError,
 )
 from logd.protocol.legacy_requests import Produce
 from logd.protocol.produce_ack import ProduceAck
-from tests.client.model import run
+from tests.client.model import ModelBroker, run
 from tests.client.producers import ProducerCase
 
 
@@ -94,6 +95,60 @@ class TroubleTests(ProducerCase):
         self.run_for(1.0)
         self.successResultOf(sending)
         self.assertEqual(len(self.broker.connections), 2)
+
+    def test_leader_moves(self) -> None:
+        """When another broker leads, what was refused goes there, in order."""
+        producer = self.producer(batch_messages=1)
+        sends = [producer.send("t", b"%d" % number) for number in range(20)]
+        self.run_for(0.004)
+        self.broker.leaders["t", 0] = 8
+        self.run_for(1.0)
+        for send in sends:
+            self.successResultOf(send)
+        self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
+        self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
+
+    def test_metadata_is_read_again(self) -> None:
+        """With acks=0 nobody says that the leader has moved: metadata is read again once it is old."""
+        for batch in (1, 100):
+            with self.subTest(batch=batch):
+                self.broker.leaders["t", 0] = 7
+                producer = self.producer(acks=0, batch_messages=batch, metadata_age=3.0)
+                self.result(producer.send("t", b"1"))
+                self.broker.leaders["t", 0] = 8
+                for _ in range(60):
+                    producer.send("t", b"x")
+                    self.run_for(0.1)
+                self.log.data.clear()
+                self.result(producer.send("t", b"2"))
+                self.assertEqual(self.log.payloads(), [b"2"])
+
+    def test_no_topic_can_be_had(self) -> None:
+        """A topic that may not be created fails all sends to it, and a later one tries again."""
+        self.broker.topic_errors["no"] = TopicCreationDisabled.code
+        producer = self.producer()
+        sends = [producer.send("no", b"x") for _ in range(3)]
+        self.run_for()
+        for send in sends:
+            self.failureResultOf(send, TopicCreationDisabled)
+        self.assertEqual(producer.buffered_bytes, 0)
+        self.broker.topic_errors.clear()
+        self.result(producer.send("no", b"x"))
+
+    def test_nonsense(self) -> None:
+        """An answer about other partitions is no answer: the connection is given up and the set sent again."""
+        real = ModelBroker.answer
+
+        def answer(broker: ModelBroker, request: Any, connection: Any) -> Any:
+            response = real(broker, request, connection)
+            return response._replace(parts=()) if isinstance(request, ProduceAck) else response
+
+        self.patch(ModelBroker, "answer", answer)
+        sending = self.producer().send("t", b"x")
+        self.run_for(0.01)
+        self.patch(ModelBroker, "answer", real)
+        self.assertTrue(self.broker.connections[0].lost)
+        self.result(sending, 1.0)
 
     def test_broker_comes_late(self) -> None:
         """A send waits for a broker that is not there yet."""

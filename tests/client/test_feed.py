@@ -221,6 +221,16 @@ class FeedTests(SynchronousTestCase):
             self.assertEqual(batch.at_end, position == START + len(self.data))
         self.assertEqual(position, START + len(self.data))
 
+    def test_raw_after_messages(self) -> None:
+        """Raw reading goes on behind the last message that was decoded."""
+        serve(self.feed, self.data, 1000)
+        batch = self.feed.next_batch(2)
+        chunk = self.feed.next_raw()
+        assert batch is not None
+        assert chunk is not None
+        self.assertEqual((chunk.position, chunk.data), (batch.next_position, self.data[58:100]))
+        self.assertEqual(self.feed.buffered, 0)
+
     def test_unknown_start(self) -> None:
         """Until it is known where to begin there is nothing to ask for."""
         feed = Feed("t", 0, "latest", ConsumerSettings())
