@@ -237,9 +237,7 @@ class Feed:
             self._damaged_at, self._tries = position, 0
         if self._tries < settings.corrupt_retries:
             self._tries += 1
-            begin_at = self._begin_at
             self._restart(position, exact=True)
-            self._begin_at = begin_at
             return
         if settings.on_corrupt == "fail":
             self.error = CorruptMessage(f"{where}: {error.reason}", position)

@@ -73,7 +73,7 @@ class FeedPropertyTests(SynchronousTestCase):
     def test_every_message_once(self, pieces: list[bytes], fetch: int, share: int, limit: int) -> None:
         """Whatever the sizes, the messages, their places and the gaps are those of the whole log."""
         data = b"".join(pieces)
-        feed = Feed("t", 3, Position(START), ConsumerSettings(fetch_bytes=fetch))
+        feed = Feed("t", 3, Position(START), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
         messages = read_all(feed, data, share, limit)
         whole = decode_set(data, START, topic="t", partition=3)
         self.assertEqual([tuple(m) for m in messages], [tuple(m) for m in whole.messages])
@@ -90,7 +90,7 @@ class FeedPropertyTests(SynchronousTestCase):
         if not whole:
             return
         index = draw.draw(st.integers(0, len(whole) - 1))
-        feed = Feed("t", 0, Position(whole[index].id), ConsumerSettings(fetch_bytes=fetch))
+        feed = Feed("t", 0, Position(whole[index].id), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
         self.assertEqual(feed.position, whole[index].id)
         messages = read_all(feed, data, 1000, 3)
         self.assertEqual([m.id for m in messages], [m.id for m in whole[index:]])
@@ -100,7 +100,7 @@ class FeedPropertyTests(SynchronousTestCase):
     def test_raw(self, pieces: list[bytes], fetch: int) -> None:
         """Raw chunks put together are the log, and each knows its place."""
         data = b"".join(pieces)
-        feed = Feed("t", 0, Position(START), ConsumerSettings(fetch_bytes=fetch))
+        feed = Feed("t", 0, Position(START), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
         got = b""
         while serve(feed, data, 1000):
             while (chunk := feed.next_raw()) is not None:

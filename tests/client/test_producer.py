@@ -11,6 +11,7 @@ from logd.client.pending import Sent
 from logd.errors import (
     InvalidTopic,
     MessageTooLarge,
+    StorageFull,
     WrongPartition,
 )
 from logd.protocol.loops import decode_set
@@ -124,6 +125,19 @@ class PartitionTests(ProducerCase):
         self.run_for()
         self.failureResultOf(sending, ZeroDivisionError)
         self.assertEqual(self.result(producer.send("p", b"", partition=1)).partition, 1)
+
+    def test_order_among_sends_that_make_sends(self) -> None:
+        """A send made while those that waited for metadata are given their partitions comes behind them."""
+
+        def choose(topic: str, key: bytes | None, partitions: Any) -> int:
+            return 0 if key is None else -1
+
+        producer = self.producer(partitioner=choose)
+        failing = producer.send("p", b"1", key=b"bad")
+        failing.addErrback(lambda _: producer.send("p", b"3"))
+        producer.send("p", b"2")
+        self.result(failing)
+        self.assertEqual(self.logs[0].payloads(), [b"2", b"3"])
 
     def test_behind_a_load_balancer(self) -> None:
         """With discover=False no metadata is read, one address is used, and the broker picks the partition."""
@@ -271,6 +285,20 @@ class CancelTests(ProducerCase):
         self.failureResultOf(only, CancelledError)
         self.run_for()
         self.assertEqual((self.log.payloads(), producer.buffered_bytes), ([], 0))
+
+    def test_between_two_attempts(self) -> None:
+        """A set that was refused and waits to be sent again may be there already: it is sent all the same."""
+        answers: list[Any] = [StorageFull("full")]
+        self.broker.refuse = lambda part: answers.pop() if answers else None
+        producer = self.producer()
+        self.run_for()
+        sending = producer.send("t", b"1")
+        self.run_for(0.01)
+        self.assertEqual(answers, [])
+        sending.cancel()
+        self.failureResultOf(sending, CancelledError)
+        self.run_for(1.0)
+        self.assertEqual((self.log.payloads(), producer.buffered_bytes), ([b"1"], 0))
 
     def test_after_it_left(self) -> None:
         """Later it only stops the waiting: the set is delivered all the same."""

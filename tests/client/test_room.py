@@ -37,11 +37,12 @@ class RoomTests(SynchronousTestCase):
 
     def test_nobody_overtakes(self) -> None:
         """While somebody waits there is no free room, even if bytes are free."""
+        seen: list[bool] = []
         self.room.take(10)
-        self.wait("a", 1)
-        self.assertFalse(self.room.free)
+        self.room.wait(lambda: seen.append(self.room.free))
+        self.wait("b", 1)
         self.room.give(5)
-        self.assertTrue(self.room.free)
+        self.assertEqual((seen, self.room.free), ([False], True))
 
     def test_line_is_bounded(self) -> None:
         """One more than allowed in line is refused; one who left makes a place."""
