@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
+from twisted.logger import Logger
+
 from logd.broker.reading import find_log, read_range
-from logd.broker.waiting import ReadPart, WaitingFetch
-from logd.errors import UnknownError, UnknownTopic, WireError
+from logd.broker.waiting import ReadPart, Start, WaitingFetch
+from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
 from logd.interfaces import IFileRange
+from logd.log.partition import PartitionLog
 from logd.net.server import Connection
-from logd.protocol.fetch_wait import FetchedHead, FetchWait, fetch_wait_heads
+from logd.protocol.fetch_wait import FetchedHead, FetchPart, FetchWait, fetch_wait_heads
 from logd.protocol.legacy_requests import Fetch, MultiFetch
 from logd.protocol.legacy_responses import fetch_head, multi_fetch_heads
 
 if TYPE_CHECKING:
     from logd.broker.broker import Broker
+
+_log = Logger()
 
 
 class Fetching:
@@ -49,25 +53,24 @@ class Fetching:
 
     def fetch_wait(self, request: FetchWait) -> None:
         """A fetch of ours: waits for messages. Offsets that may lie inside an entry are looked up first."""
-        to_find = [index for index, part in enumerate(request.parts) if not part.exact and self._inside(request, index)]
-        starts = [part.offset for part in request.parts]
-        if not to_find:
+        starts: list[Start] = [part.offset for part in request.parts]
+        finders = {index: log for index, part in enumerate(request.parts) if (log := self._must_look(part)) is not None}
+        if not finders:
             self._wait(request, starts)
             return
 
-        def found(boundaries: list[int] | None, error: BaseException | None) -> None:
-            # A boundary that cannot be found (the log was cut or went offline) is answered when the part is read.
-            for index, boundary in zip(to_find, boundaries or (), strict=error is None):
-                starts[index] = boundary
+        def find() -> dict[int, Start]:
+            return {index: _boundary(log, request.parts[index].offset) for index, log in finders.items()}
+
+        def found(boundaries: dict[int, Start] | None, error: BaseException | None) -> None:
+            for index in finders:
+                starts[index] = start = UnknownError(str(error)) if boundaries is None else boundaries[index]
+                if isinstance(start, UnknownError):
+                    part = request.parts[index]
+                    _log.warn("{topic}-{partition}: {error}", topic=part.topic, partition=part.partition, error=start)
             self._wait(request, starts)
 
-        logs = [self._broker.store.log(request.parts[index].topic, request.parts[index].partition) for index in to_find]
-        finders = [
-            partial(log.find_boundary, starts[index])
-            for log, index in zip(logs, to_find, strict=True)
-            if log is not None
-        ]
-        self._broker.threads.run(lambda: [find() for find in finders], found)
+        self._broker.threads.run(find, found)
 
     def finish(self) -> None:
         """Answer what waits with what there is: the broker stops."""
@@ -81,12 +84,12 @@ class Fetching:
         for each in waiting:
             each.cancel()
 
-    def _inside(self, request: FetchWait, index: int) -> bool:
-        part = request.parts[index]
-        log = self._broker.store.log(part.topic, part.partition)
+    def _must_look(self, part: FetchPart) -> PartitionLog | None:
+        """The log to look at on a thread for where the entry begins that the offset may lie in, None for no need."""
+        log = None if part.exact else self._broker.store.log(part.topic, part.partition)
         if log is None or log.offline is not None or not log.start <= part.offset <= log.visible_end:
-            return False
-        return not log.is_boundary_known(part.offset)
+            return None
+        return None if log.is_boundary_known(part.offset) else log
 
     def _read(self, fetch: Fetch, budget: int) -> tuple[int, IFileRange | None]:
         broker = self._broker
@@ -100,7 +103,7 @@ class Fetching:
             # A peer of 0.7 knows the codes of 0.7 alone.
             return (error.code if error.code < 100 else UnknownError.code), None
 
-    def _wait(self, request: FetchWait, starts: list[int]) -> None:
+    def _wait(self, request: FetchWait, starts: list[Start]) -> None:
         if self._lost:
             return
         broker = self._broker
@@ -142,6 +145,16 @@ class Fetching:
     def _deliver(self, request: Fetch | MultiFetch | FetchWait, pieces: list[bytes | IFileRange], count: int) -> None:
         self._broker.counters.bytes_out += count
         self._connection.answer(request, pieces)
+
+
+def _boundary(log: PartitionLog, offset: int) -> Start:
+    """Find where the entry at ``offset`` begins, or why that cannot be told. Blocks."""
+    try:
+        return log.find_boundary(offset)
+    except WireError as error:
+        return error
+    except (CorruptMessage, OSError) as error:
+        return UnknownError(f"cannot find where the entry at offset {offset} begins: {error}")
 
 
 def _count(found: IFileRange | None) -> int:

@@ -17,6 +17,9 @@ from logd.protocol.fetch_wait import FetchPart, FetchWait
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 60_000
 
+#: Where to read a part from, or why that cannot be told.
+Start = int | WireError
+
 
 @frozen
 class ReadPart:
@@ -41,7 +44,7 @@ class WaitingFetch:
     """One FetchWait request under way. ``answer`` is called once, unless ``cancel`` was."""
 
     _request: FetchWait
-    _starts: list[int]
+    _starts: list[Start]
     _logs: Logs
     _topics: ITopics
     _clock: Clock
@@ -100,16 +103,28 @@ class WaitingFetch:
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
             except WireError:
                 return True, []
-            if not log.start <= start <= log.end or part.leader_epoch > 0 or part.max_bytes < 0:
+            if (
+                isinstance(start, WireError)
+                or not log.start <= start <= log.end
+                or part.leader_epoch > 0
+                or part.max_bytes < 0
+            ):
                 return True, []
             there = max(log.visible_end - start, 0)
             if there and log.closed_segment_end(start) <= start + min(there, part.max_bytes):
                 return True, []
             total += min(there, part.max_bytes)
             if there < part.max_bytes:
-                more = min(wanted, part.max_bytes) if len(self._request.parts) == 1 else there + 1
-                waiting_for.append((log, start + more))
+                waiting_for.append((log, self._position_to_wait_for(log, start + there, start, part.max_bytes)))
         return total >= wanted, waiting_for
+
+    def _position_to_wait_for(self, log: PartitionLog, there: int, start: int, max_bytes: int) -> int:
+        """Where the log's visible end has to be for another look: one byte more can always be what was missing."""
+        if len(self._request.parts) > 1:
+            return there + 1
+        # Alone, a part can tell how many it needs, unless its segment is closed before: then it has to be answered.
+        enough = start + min(max(self._request.min_bytes, 1), max_bytes)
+        return min(enough, max(log.roll_above, there) + 1)
 
     def _read(self) -> list[ReadPart]:
         budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
@@ -119,6 +134,8 @@ class WaitingFetch:
                 if part.leader_epoch > 0:
                     raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
+                if isinstance(start, WireError):
+                    raise start
                 try:
                     found = read_range(log, start, min(part.max_bytes, budget))
                 except WireError as error:

@@ -158,6 +158,7 @@ class LogStore:
         for log in logs:
             del self._logs[log.topic, log.partition]
             self._leaving.add((log.topic, log.partition))
+        for log in logs:
             log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
             log.close()
 
