@@ -121,6 +121,11 @@ class Peer:
             raise self.conversation.violation
         return [response for _, response in pairs]
 
+    def answers_to(self, *requests: Any) -> list[Any]:
+        """Take the responses that have come back, in the order of the requests that were sent, one for each."""
+        responses = {id(request): response for request, response in self.conversation.receive_data(self.received())}
+        return [responses[id(request)] for request in requests]
+
     def lose(self) -> None:
         """The connection is gone, for both sides."""
         self.lost = True
