@@ -62,7 +62,15 @@ ROOMS = (
     Room("plugins", 5, ("twisted.plugins",)),
     Room("testing", 5, ("logd.testing",)),
     Room("bench", 5, ("logd.bench",), beside=("logd.testing",)),
-    Room("cli", 5, ("logd.cli",), beside=("logd.bench",)),
+    Room(
+        "collect",
+        5,
+        ("logd.collect",),
+        forbidden=_NO_IO,
+        exempt=("logd.collect.disk", "logd.collect.collector"),
+        forbidden_calls=("open", "print", "input"),
+    ),
+    Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect")),
     Room("spark", 5, ("logd.spark",)),
 )
 

@@ -6,6 +6,7 @@ import click
 
 from logd import __version__
 from logd.cli.bench import bench
+from logd.cli.collect import collect
 from logd.cli.consume import consume
 from logd.cli.produce import produce
 from logd.cli.topics import topics
@@ -22,5 +23,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, topics, bench):
+for command in (produce, consume, collect, topics, bench):
     main.add_command(command)

@@ -54,3 +54,8 @@ class ProgressLine:
         self._messages += messages
         if self._progress is not None:
             self._progress.update(self._task, advance=steps, messages=self._messages)
+
+    def describe(self, what: str) -> None:
+        """Say something else in front of the figures."""
+        if self._progress is not None:
+            self._progress.update(self._task, description=what)

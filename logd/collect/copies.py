@@ -1,0 +1,48 @@
+"""Tells whether one file is a copy of another, by content: what copytruncate leaves behind was read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from logd.collect.descriptors import Descriptors
+from logd.collect.files import Files, Seen
+from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, Mark, fits
+from logd.collect.source import Source
+
+#: With less in common two files are taken for different ones: lines twice rather than not at all.
+MIN_BYTES = 64
+
+
+def first_that_fits(files: Files, mark: Mark, candidates: Iterable[Seen]) -> Seen | None:
+    """The first file that has what was read, where it was read."""
+    for seen in candidates:
+        if seen.size >= mark.position:
+            with suppress(OSError):
+                file = files.open(seen.path)
+                try:
+                    if file.seen().identity == seen.identity and fits(file, mark):
+                        return seen
+                finally:
+                    file.close()
+    return None
+
+
+def is_copy(files: Files, descriptors: Descriptors, source: Source, seen: Seen) -> bool:
+    """Whether all of a file is the beginning of a source's, as it is now; a copy in the making is one too."""
+    count = seen.size
+    if source.broken or source.missed or not MIN_BYTES <= count <= source.size:
+        return False
+    if source.mark.position < MIN_BYTES:  # then it was hardly read, and to read both costs little and loses nothing
+        return False
+    with suppress(OSError):
+        original = descriptors.get(source)
+        file = files.open(seen.path)
+        try:
+            if original is None or file.seen().identity != seen.identity:
+                return False
+            tail = max(0, count - TAIL_BYTES), min(count, TAIL_BYTES)
+            return all(file.read(*place) == original.read(*place) for place in ((0, min(count, HEAD_BYTES)), tail))
+        finally:
+            file.close()
+    return False

@@ -1,0 +1,63 @@
+"""The files that are held open: at most so many, and those that would be lost if they were closed last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from logd.collect.files import Files, OpenFile
+from logd.collect.source import Source
+
+
+class Descriptors:
+    """Opens the files of sources and closes those that can be spared.
+
+    An open file survives the removal of its name, so files stay open as long as there is room: those whose name is
+    gone, and those with something unread, are the last to be closed.
+    """
+
+    def __init__(self, files: Files, limit: int) -> None:
+        self._files = files
+        self._limit = max(1, limit)
+        #: In the order of their last use.
+        self._open: OrderedDict[Source, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more can be opened without closing another."""
+        return len(self._open) < self._limit
+
+    def get(self, source: Source) -> OpenFile | None:
+        """The source's file, None when another file is at its path now. Raises OSError."""
+        file = source.file
+        if file is None:
+            file = self._files.open(source.path)
+            if file.seen().identity != source.identity:
+                file.close()
+                return None
+            while len(self._open) >= self._limit:
+                self.close(min(self._open, key=_worth))
+            source.file = file
+            self._open[source] = None
+        else:
+            self._open.move_to_end(source)
+        return file
+
+    def close(self, source: Source) -> None:
+        """Close the source's file, if it is open."""
+        file, source.file = source.file, None
+        if file is not None:
+            del self._open[source]
+            file.close()
+
+    def close_all(self) -> None:
+        """Close every file."""
+        for source in list(self._open):
+            self.close(source)
+
+
+def _worth(source: Source) -> int:
+    """What closing would cost; of equals, ``min`` takes the one that was not used for the longest."""
+    return 2 * (source.missed > 0) + (source.unread > 0)
