@@ -1,0 +1,170 @@
+"""Tests of what all connections share: how many there are, health, figures, the stop, and what a restart finds."""
+
+from __future__ import annotations
+
+import random
+
+from logd.broker.metrics import BrokerMetrics
+from logd.protocol.legacy_requests import Fetch, Produce
+from logd.protocol.legacy_responses import FetchResponse
+from logd.protocol.metadata import Metadata
+from logd.protocol.requests import encode_request
+from tests.broker.doubles import BrokerTestCase
+from tests.log.entries import plain
+
+HELLO = plain(b"hello")
+
+
+class ConnectionsTests(BrokerTestCase):
+    """No more than connections.max."""
+
+    options = {"connections_max": 3}  # noqa: RUF012
+
+    def test_limit(self) -> None:
+        """One too many is closed at once and logged, less and less often; when one goes the next is taken."""
+        peers = [self.connect() for _ in range(3)]
+        refused = [self.connect() for _ in range(20)]
+        self.assertEqual([peer.lost for peer in peers + refused], [False] * 3 + [True] * 20)
+        self.assertEqual(self.broker.counters.connections_refused, 20)
+        self.assertEqual(len(self.events.warnings("connections.max = 3 are open")), 5)
+        self.assertEqual(self.ask(peers[0], Fetch("t", 0, 0, 1)), FetchResponse(0))
+        peers[1].lose()
+        self.assertEqual(self.ask(self.connect(), Fetch("t", 0, 0, 1)), FetchResponse(0))
+
+    def test_half_frames(self) -> None:
+        """What a connection keeps of a request that is not complete is bounded by what it has sent, and goes with it."""
+        peers = [self.connect() for _ in range(3)]
+        for peer in peers[:2]:
+            peer.send_bytes((16 << 20).to_bytes(4, "big") + bytes(1000))
+        self.assertEqual([peer.connection._conversation.kept_bytes for peer in peers], [1004, 1004, 0])
+        self.assertEqual(self.ask(peers[2], Fetch("t", 0, 0, 1)), FetchResponse(0))
+
+
+class HostileTests(BrokerTestCase):
+    """Bytes that mean nothing, and bytes that lie."""
+
+    def test_malformed_frames(self) -> None:
+        """Each ends its own connection with a logged reason, after the answers to what came before; no other one."""
+        other = self.connect()
+        fetch = b"".join(encode_request(Fetch("t", 0, 0, 1)))
+        malformed = {
+            "size 0": ("00000000", "a frame of 0 bytes"),
+            "negative": ("ffffffff", "a frame of -1 bytes"),
+            "above the limit": ("01000001", "a frame of 16777217 bytes, 1 to 16777216 are allowed"),
+            "too short for a type": ("00000001 00", "2 bytes of fields wanted, 1 are left"),
+            "unknown type": ("00000002 0063", "request type 99 is not known"),
+            "string too long": ("00000006 0001 7fff 6161", "a field of 32767 bytes, 2 are left"),
+            "negative string": ("00000018 0001 ffff 61616161 00000000 0000000000000000 0000", "a field of -1 bytes"),
+            "not UTF-8": ("00000015 0001 0001 ff 00000000 0000000000000000 00000000", "not UTF-8"),
+            "bytes left over": ("00000016 0001 0001 61 00000000 0000000000000000 00000000 00", "1 bytes are left over"),
+            "set too long": ("00000010 0000 0001 61 00000000 00000010 616161", "a field of 16 bytes, 3 are left"),
+            "set too short": ("00000010 0000 0001 61 00000000 00000001 616161", "2 bytes are left over"),
+            "negative set": ("0000000d 0000 0001 61 00000000 ffffffff", "a field of -1 bytes"),
+            "count too large": ("00000004 0002 7fff", "32767 items in 0 bytes"),
+            "negative count": ("00000004 0002 ffff", "-1 items"),
+            "huge list": ("00000018 0012 0000 00000001 00000000 00000000 00000000 7fffffff", "2147483647 items"),
+        }
+        for name, (text, reason) in malformed.items():
+            peer = self.connect()
+            peer.send_bytes(fetch * 2 + bytes.fromhex(text) + fetch)
+            self.assertEqual(peer.received().hex(), "000000020000" * 2, name)
+            self.assertTrue(peer.lost, name)
+            self.assertEqual(len(self.events.warnings(reason)), 1, name)
+            self.events.events.clear()
+        self.assertEqual(self.ask(other, Fetch("t", 0, 0, 1)), FetchResponse(0))
+
+    def test_random_bytes(self) -> None:
+        """Whatever bytes come, in whatever pieces, the broker neither raises nor serves another one less."""
+        other = self.connect()
+        self.create("t")
+        seed = random.Random(42)
+        sound = [
+            b"".join(encode_request(request))
+            for request in (Fetch("t", 0, 0, 9), Produce("t", 0, HELLO), Metadata(None))
+        ]
+        for _ in range(300):
+            peer = self.connect()
+            data = bytearray(b"".join(seed.choices(sound, k=5)) if seed.random() < 0.7 else seed.randbytes(200))
+            for _ in range(seed.randrange(4)):
+                data[seed.randrange(len(data))] = seed.randrange(256)
+            while data and not peer.lost:
+                cut = seed.randrange(1, len(data) + 1)
+                peer.send_bytes(bytes(data[:cut]))
+                del data[:cut]
+            self.settle()
+        self.assertEqual(self.flushLoggedErrors(), [])
+        self.assertEqual(self.ask(other, Fetch("t", 0, 0, 4)), FetchResponse(0, HELLO[:4]))
+
+
+class HealthTests(BrokerTestCase):
+    """What is shown to those who look after brokers."""
+
+    def test_health(self) -> None:
+        """Ok, degraded by partitions that are offline, stopping; with a few figures."""
+        self.create("t", 2)
+        peer = self.connect()
+        peer.send(Produce("t", 0, HELLO))
+        expected = {
+            "status": "ok",
+            "broker": 0,
+            "partitions": 2,
+            "offline": {},
+            "connections": 1,
+            "unflushed_bytes": len(HELLO),
+        }
+        self.assertEqual(self.broker.health(), expected)
+        self.log_of("t", 1).go_offline(OSError(5, "Input/output error"))
+        health = self.broker.health()
+        self.assertEqual((health["status"], list(health["offline"])), ("degraded", ["t-1"]))
+        self.broker.stop()
+        self.assertEqual(self.broker.health()["status"], "stopping")
+
+    def test_metrics(self) -> None:
+        """Counts of what went in and out, of refusals by reason, and where each partition stands."""
+        self.create("t")
+        peer = self.connect()
+        peer.send(Produce("t", 0, HELLO * 2), Produce("t", 0, HELLO[:-1] + b"O"), Produce("t", 5, HELLO))
+        self.settle()
+        peer.send(Fetch("t", 0, 0, 20), Fetch("none", 0, 0, 20))
+        self.settle()
+        samples = {
+            (sample.name, *sample.labels.values()): sample.value
+            for metric in BrokerMetrics(self.broker).collect()
+            for sample in metric.samples
+        }
+        expected = {
+            ("logd_messages_in_total",): 2,
+            ("logd_bytes_in_total",): 2 * len(HELLO),
+            ("logd_bytes_out_total",): 20,
+            ("logd_requests_total",): 5,
+            ("logd_fetch_requests_total",): 2,
+            ("logd_connections_total",): 1,
+            ("logd_connections",): 1,
+            ("logd_sets_refused_total", "InvalidMessage"): 1,
+            ("logd_sets_refused_total", "WrongPartition"): 1,
+            ("logd_log_end_offset", "t", "0"): 2 * len(HELLO),
+            ("logd_log_visible_offset", "t", "0"): 2 * len(HELLO),
+            ("logd_partition_offline", "t", "0"): 0,
+            ("logd_producers_paused",): 0,
+        }
+        self.assertEqual({key: samples.get(key) for key in expected}, expected)
+
+
+class StopTests(BrokerTestCase):
+    """A broker that is told to stop."""
+
+    def test_no_new_connections(self) -> None:
+        """Nobody is let in any more; those who are there are served."""
+        peer = self.connect()
+        self.broker.stop()
+        self.assertTrue(self.connect().lost)
+        self.assertEqual(self.ask(peer, Fetch("t", 0, 0, 1)), FetchResponse(0))
+
+    def test_legacy_produce_is_kept(self) -> None:
+        """What 0.7 produces to the last is kept: nothing could tell its sender otherwise."""
+        self.create("t")
+        peer = self.connect()
+        self.broker.stop()
+        peer.send(Produce("t", 0, HELLO))
+        self.settle()
+        self.assertEqual(self.content("t"), HELLO)
