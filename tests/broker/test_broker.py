@@ -32,7 +32,7 @@ class ConnectionsTests(BrokerTestCase):
         self.assertEqual(self.ask(self.connect(), Fetch("t", 0, 0, 1)), FetchResponse(0))
 
     def test_half_frames(self) -> None:
-        """What a connection keeps of a request that is not complete is bounded by what it has sent, and goes with it."""
+        """Of a request that is not complete a connection keeps what was sent of it, and no more."""
         peers = [self.connect() for _ in range(3)]
         for peer in peers[:2]:
             peer.send_bytes((16 << 20).to_bytes(4, "big") + bytes(1000))
