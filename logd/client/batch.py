@@ -14,6 +14,10 @@ from logd.protocol.wrapper import encode_wrapper
 #: An entry's length, magic and checksum: what the brokers' message.bytes does not count.
 ENTRY_HEAD_BYTES = 9
 
+#: What is held for a set beside its bytes: its Deferred and the records about it (measured: 0.9 KB in CPython 3.11). It
+#: counts as well, or a producer of single messages would take five times the memory that its settings say.
+SET_BYTES = 900
+
 
 class Batch:
     """Filled by ``add``, fixed by the first ``encode``: from then on every attempt sends the same bytes."""
@@ -44,17 +48,22 @@ class Batch:
         if send.deadline < self.deadline:
             self.deadline = send.deadline
 
+    @property
+    def held(self) -> int:
+        """Bytes of memory that it stands for."""
+        return self.bytes + SET_BYTES * len(self._shares)
+
     def remove(self, send: PendingSend) -> int:
-        """Take out what belongs to a send that was cancelled, unless it has left; return how many bytes that was."""
+        """Take out the sets of a send that was cancelled, unless they have left; return how many there were."""
         if self.left:
             return 0
         kept = [(p, s) for p, s in zip(self._pieces, self._shares, strict=True) if s[0] is not send]
-        before = self.bytes
+        removed = len(self._shares) - len(kept)
         self._pieces = [piece for piece, _ in kept]
         self._shares = [share for _, share in kept]
         self.bytes = sum(map(len, self._pieces))
         self.messages = sum(share[1] for share in self._shares)
-        return before - self.bytes
+        return removed
 
     def encode(self) -> bytes:
         """The message set. A compression that gains nothing, or leaves fewer bytes than messages, is left away."""

@@ -114,7 +114,7 @@ class Lane:
         self._cause = None
         self._delivery.acknowledged(batch)
         batch.succeeded(partition, first_id, next_id)
-        self._room.give(batch.bytes)
+        self._room.give(batch.held)
         self._go_on()
 
     def refused(self, batch: Batch, error: LogdError) -> None:
@@ -146,16 +146,18 @@ class Lane:
     def withdraw(self, send: PendingSend) -> None:
         """Take out what has not left yet of a send that was cancelled."""
         for batch in (*self._delivery.waiting, *([self._open] if self._open is not None else [])):
-            count = batch.remove(send)
-            if not count:
+            held = batch.held
+            removed = batch.remove(send)
+            if not removed:
                 continue
             if not batch.messages:
                 if batch is self._open:
                     self._close_open()
                 else:
                     self._delivery.drop(batch)
-            send.part_failed(CancelledError())
-            self._room.give(count)
+            for _ in range(removed):
+                send.part_failed(CancelledError())
+            self._room.give(held - batch.held)
 
     def expire(self) -> None:
         """Give up what is past its deadline and not in flight."""
@@ -205,7 +207,7 @@ class Lane:
 
     def _give_up(self, batch: Batch, error: Exception) -> None:
         batch.failed(error)
-        self._room.give(batch.bytes)
+        self._room.give(batch.held)
 
     def _seal(self) -> None:
         batch = self._open

@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError
 
 from logd.client.background import Background
 from logd.client.backoff import Backoff
-from logd.client.batch import encode_pieces
+from logd.client.batch import SET_BYTES, encode_pieces
 from logd.client.cluster import Cluster, TopicView
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
@@ -109,7 +109,7 @@ class Router:
             return
         total = 0
         for piece, _ in pieces:
-            total += len(piece)
+            total += len(piece) + SET_BYTES
         room.take(total - held)
         if len(pieces) != 1:
             send.expect(len(pieces))
@@ -145,7 +145,7 @@ class Router:
             partition: encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes)
             for partition, part in parts.items()
         }
-        self._room.take(sum(len(piece) for pieces in encoded.values() for piece, _ in pieces) - held)
+        self._room.take(sum(len(piece) + SET_BYTES for pieces in encoded.values() for piece, _ in pieces) - held)
         send.expect(sum(map(len, encoded.values())))
         lanes = {partition: self._lane(send.topic, partition) for partition in encoded}
         send.holders = tuple(lanes.values())
@@ -202,7 +202,7 @@ class Router:
 
     def _hold(self, send: PendingSend) -> None:
         """Keep a send until its topic is known."""
-        send.held = sum(len(message.payload or b"") + 64 for message in send.messages)
+        send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
         self._room.take(send.held)
         send.holders = (self,)
         sends = self._unknown.get(send.topic)

@@ -47,7 +47,8 @@ class ProducerSettings:
     batch_bytes: int = attrs.field(default=512 << 10, validator=whole(1, LARGEST_REQUEST, "bytes"))
     #: ... or when its first message has waited this many seconds.
     linger: float = attrs.field(default=0.0, validator=seconds(0.0, DAY))
-    #: Bytes of messages held, waiting or in flight, before ``send`` waits.
+    #: Bytes of messages held, waiting or in flight, before ``send`` waits. What is kept about a set counts
+    #: too: 900 bytes each.
     buffer_bytes: int = attrs.field(default=32 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
     #: How many sends may wait for room before ``send`` fails with ProducerBufferFull.
     max_waiting: int = attrs.field(default=10_000, validator=whole(0, 1 << 30))

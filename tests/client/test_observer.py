@@ -27,7 +27,7 @@ class TopicObserverTests(SynchronousTestCase):
         self.broker = ModelBroker(self.clock)
         self.log = self.broker.add("app")[0]
         self.producer = Producer(
-            "model:1", reactor=self.clock, connect=self.broker.connect, buffer_bytes=2000, delivery_timeout=5.0
+            "model:1", reactor=self.clock, connect=self.broker.connect, buffer_bytes=12_000, delivery_timeout=5.0
         )
         self.observer = TopicObserver(self.producer, "app", limit=50)
         self.logger = Logger("app.thing", observer=LogPublisher(self.observer))

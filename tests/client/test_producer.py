@@ -267,6 +267,19 @@ class CancelTests(ProducerCase):
         self.assertEqual(self.result(second, 2.0), Sent("t", 0, 0, 10))
         self.assertEqual((self.log.payloads(), producer.buffered_bytes), ([b"2"], 0))
 
+    def test_a_split_set(self) -> None:
+        """Every piece of a set that was split is taken back, also where several share a batch."""
+        producer = self.producer(linger=1.0, batch_bytes=100)
+        self.run_for()
+        sending = producer.send("t", [b"x" * size for size in (1, 70, 1, 1, 70, 5, 5)])
+        self.clock.advance(0)
+        sending.cancel()
+        self.failureResultOf(sending, CancelledError)
+        flushed = producer.flush()
+        self.run_for()
+        self.successResultOf(flushed)
+        self.assertEqual(producer.buffered_bytes, 0)
+
     def test_the_only_one_of_its_batch(self) -> None:
         """A batch that nobody wants any more is not sent."""
         producer = self.producer(linger=1.0)
