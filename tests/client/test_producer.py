@@ -269,10 +269,11 @@ class CancelTests(ProducerCase):
 
     def test_a_split_set(self) -> None:
         """Every piece of a set that was split is taken back, also where several share a batch."""
-        producer = self.producer(linger=1.0, batch_bytes=100)
-        self.run_for()
-        sending = producer.send("t", [b"x" * size for size in (1, 70, 1, 1, 70, 5, 5)])
-        self.clock.advance(0)
+        producer = self.producer(linger=1.0, batch_bytes=100, max_in_flight=1)
+        producer.send("t", b"first", partition=0)
+        producer.flush()
+        self.run_for(0.0035)
+        sending = producer.send("t", [b"x" * size for size in (51, 41, 21, 71)])
         sending.cancel()
         self.failureResultOf(sending, CancelledError)
         flushed = producer.flush()
