@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from attrs import define, field, frozen
 
 from logd.config import LogSettings
-from logd.errors import OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
+from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.interfaces import Clock, IFileOperations, IFlushListener
 from logd.log import lookup
 from logd.log.checkpoint import Checkpoint
@@ -243,7 +243,10 @@ class PartitionLog:
             return 0
         now = self._seconds()
         if last_is_expired(self._segments, self.end, self.visible_end, now, self.settings):
-            self._roll(now)
+            try:
+                self._roll(now)
+            except LogdError as error:  # a full disk: all the more reason to remove what can be
+                self._around.report("cannot begin a new segment: {error}", error=error)
         count = count_expired(self._segments, self.visible_end, now, self.settings)
         if count:
             expired = self._segments.starts[:count]
