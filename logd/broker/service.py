@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -106,10 +107,14 @@ class BrokerService(Service):
             raise
         self.broker = broker
         self.registry.register(BrokerMetrics(broker))
-        self._loops = [LoopingCall(store.expire), LoopingCall(store.write_checkpoints)]
-        for loop, milliseconds in zip(self._loops, (settings.retention_check_ms, settings.checkpoint_ms), strict=True):
+        for work, milliseconds in (
+            (store.expire, settings.retention_check_ms),
+            (store.write_checkpoints, settings.checkpoint_ms),
+        ):
+            loop = LoopingCall(self._look_after, work)
             loop.clock = self._reactor
-            loop.start(milliseconds / 1000, now=False).addErrback(self._loop_failed)
+            loop.start(milliseconds / 1000, now=False)
+            self._loops.append(loop)
         self.log.info(
             "broker {id} serves {partitions} partitions of {data} at {host}:{port}",
             id=store.broker_id,
@@ -190,8 +195,12 @@ class BrokerService(Service):
     def _report(self, format: str, **fields: Any) -> None:  # noqa: A002
         self.log.warn(format, **fields)
 
-    def _loop_failed(self, failure: Failure) -> None:
-        self.log.failure("housekeeping failed and goes on no more; restart the broker", failure)
+    def _look_after(self, work: Callable[[], None]) -> None:
+        # A loop whose call raises is never called again, and without it a disk that is full would stay so.
+        try:
+            work()
+        except Exception:
+            self.log.failure("housekeeping failed; it is tried again when it is due again")
 
 
 def _flushed(store: LogStore) -> Deferred[None]:

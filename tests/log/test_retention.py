@@ -51,6 +51,19 @@ class ExpireTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.log().append([ENTRY], 1, -1), 40)
 
+    def test_no_room_for_another(self) -> None:
+        """When a full disk does not take the empty one, what can go goes all the same, and the next pass tries again."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
+        log = rig.filled(ENTRY, ENTRY)
+        rig.clock.advance(6)
+        rig.files.errors["open"] = [OSError(errno.ENOSPC, "No space left on device")]
+        rig.store.expire()
+        self.assertEqual((log.start, log.offline), (20, None))
+        self.assertIn("cannot begin a new segment", rig.reports[0])
+        rig.store.expire()
+        self.assertEqual(log.start, 40)
+        rig.threads.settle()
+
     def test_by_size(self) -> None:
         """The oldest go while what is left is still at least retention.bytes."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=50, retention_ms=-1))
