@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from twisted.internet import defer
-from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.addresses import Address, name_of
 from logd.client.backoff import Backoff
+from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
@@ -42,6 +42,17 @@ class Connection(Protocol):
 Connect = Callable[[Address], Deferred[Connection]]
 
 
+class _Asked:
+    """One request that waits for its answer."""
+
+    __slots__ = ("answer", "connection", "timeout")
+
+    def __init__(self, answer: Deferred[Any], connection: Connection, timeout: float) -> None:
+        self.answer = answer
+        self.connection = connection
+        self.timeout = timeout
+
+
 class Link:
     """The way to one address. ``current`` is the live connection or None."""
 
@@ -56,6 +67,7 @@ class Link:
         self._connect = connect
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
+        self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
         #: When the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
         self._attempt: Deferred[Connection] | None = None
@@ -91,25 +103,12 @@ class Link:
         WireError).
         """
         try:
-            answer = connection.request(request).addCallbacks(_accepted, self._broken)
+            answer = connection.request(request)
         except LogdError as error:  # a request that cannot be written, as the conversation says
             return fail(error)
-
-        def timed_out(failure: Any, _timeout: float) -> Any:
-            if isinstance(failure, Failure) and failure.check(CancelledError, defer.TimeoutError):
-                connection.abort()
-                if self.current is connection:
-                    self._forget("no answer in time")
-                raise BrokerUnavailable(f"the broker at {name_of(self.address)} did not answer in {timeout:g} seconds")
-            return failure
-
-        return answer.addTimeout(timeout, self._clock, timed_out)  # type: ignore[arg-type]  # a Clock has callLater
-
-    def _broken(self, failure: Failure) -> Failure:
-        """A broker that speaks nonsense is as good as none."""
-        if failure.check(ProtocolViolation):
-            return Failure(BrokerUnavailable(f"the broker at {name_of(self.address)}: {failure.getErrorMessage()}"))
-        return failure
+        asked = _Asked(answer, connection, timeout)
+        self._deadlines.watch(asked, timeout)
+        return answer.addBoth(self._ended, asked)
 
     def close(self) -> Deferred[None]:
         """Let go of the connection, once what was written has left. Fires when it is gone."""
@@ -131,6 +130,25 @@ class Link:
                 patience.cancel()
 
         return closing.addCallback(closed)
+
+    def _ended(self, result: Any, asked: _Asked) -> Any:
+        if not self._deadlines.forget(asked):
+            raise BrokerUnavailable(
+                f"the broker at {name_of(self.address)} did not answer in {asked.timeout:g} seconds"
+            )
+        if isinstance(result, ErrorResponse):
+            raise error_for_code(result.error, result.text)
+        if isinstance(result, Failure) and result.check(ProtocolViolation):
+            # One that speaks nonsense is as good as none.
+            raise BrokerUnavailable(f"the broker at {name_of(self.address)}: {result.getErrorMessage()}")
+        return result
+
+    def _late(self, asked: _Asked) -> None:
+        """The connection has stopped to answer: give it up."""
+        asked.connection.abort()
+        if self.current is asked.connection:
+            self._forget("no answer in time")
+        asked.answer.cancel()
 
     def _stop_waiting(self, waiter: Deferred[Connection]) -> None:
         if waiter in self._waiters:
@@ -184,9 +202,3 @@ class Link:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             waiter.errback(error)
-
-
-def _accepted(response: Any) -> Any:
-    if isinstance(response, ErrorResponse):
-        raise error_for_code(response.error, response.text)
-    return response

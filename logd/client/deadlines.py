@@ -1,0 +1,57 @@
+"""When answers are late: many deadlines, one timer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from logd.interfaces import Clock, Timer
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Deadlines(Generic[Key]):
+    """Calls ``late(key)`` for each key that is not forgotten in time.
+
+    A timer for each request would cost a producer as much as making the request does.
+    """
+
+    def __init__(self, clock: Clock, late: Callable[[Key], None]) -> None:
+        self._clock = clock
+        self._late = late
+        self._deadlines: dict[Key, float] = {}
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+
+    def watch(self, key: Key, seconds: float) -> None:
+        """Expect that ``key`` is forgotten within ``seconds``."""
+        deadline = self._clock.seconds() + seconds
+        self._deadlines[key] = deadline
+        if self._timer is None:
+            self._arm(deadline)
+        elif deadline < self._timer_at:
+            self._timer.cancel()
+            self._arm(deadline)
+
+    def forget(self, key: Key) -> bool:
+        """Expect nothing of ``key`` any more; say whether anything was."""
+        if self._deadlines.pop(key, None) is None:
+            return False
+        if not self._deadlines and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        return True
+
+    def _arm(self, deadline: float) -> None:
+        self._timer_at = deadline
+        self._timer = self._clock.callLater(max(deadline - self._clock.seconds(), 0.0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._clock.seconds()
+        late = [key for key, deadline in self._deadlines.items() if deadline <= now]
+        for key in late:
+            if self._deadlines.pop(key, None) is not None:
+                self._late(key)
+        if self._deadlines and self._timer is None:
+            self._arm(min(self._deadlines.values()))
