@@ -10,6 +10,7 @@ from typing import Protocol
 from attrs import define, field
 
 from logd.interfaces import Clock, IFileOperations, IThreads
+from logd.log.mark import write_mark
 from logd.log.openfiles import SharedFile
 
 
@@ -32,6 +33,8 @@ class Sync:
     folders: list[str]
     #: The log's end when the sync began.
     end: int
+    #: The partition's folder.
+    folder: str
 
     def run(self) -> None:
         """Wait for the disk (any thread). Raises OSError."""
@@ -39,6 +42,7 @@ class Sync:
             shared.file.sync_data()
         for folder in self.folders:
             self.operations.sync_directory(folder)
+        write_mark(self.operations, self.folder, self.end)
 
 
 @define(eq=False)

@@ -16,6 +16,7 @@ DROPPED_SUFFIX = ".dropped"
 DELETED_SUFFIX = ".deleted"
 
 CHECKPOINT = "checkpoint"
+MARK = "mark"
 META = "meta"
 TOPICS = "topics.json"
 

@@ -67,6 +67,8 @@ class PartitionLog:
     #: Folders with names in them that are not known to last.
     _new_names: list[str] = field(factory=list)
     _waiters: Waiters = field(factory=Waiters)
+    #: Called when the sync under way is over, None when none is.
+    _syncing: list[Callable[[], None]] | None = None
     #: Files of expired segments that are still to be removed.
     _expired: list[int] = field(factory=list)
     _seconds: Callable[[], float] = field(init=False)
@@ -219,18 +221,31 @@ class PartitionLog:
         if writer.shared is not None and self.end > max(writer.segment.start, self.visible_end):
             writer.shared.hold()
             files.append(writer.shared)
-        return Sync(self._around.files, files, folders, self.end)
+        self._syncing = []
+        return Sync(self._around.files, files, folders, self.end, self.folder)
 
     def end_sync(self, sync: Sync, error: BaseException | None) -> None:
         """See Flushable. After an error the kernel may have thrown the bytes away: never sync that file again."""
         for shared in sync.files:
             shared.release()
-        if self.offline is not None:
-            return
-        if error is not None:
-            self.go_offline(error)
-        else:
-            self.visible_end = sync.end
+        if self.offline is None:
+            if error is not None:
+                self.go_offline(error)
+            else:
+                self.visible_end = sync.end
+        callbacks, self._syncing = self._syncing or (), None
+        for callback in callbacks:
+            callback()
+
+    @property
+    def is_syncing(self) -> bool:
+        """Whether a thread is at this partition's files."""
+        return self._syncing is not None
+
+    def when_settled(self, done: Callable[[], None]) -> None:
+        """Call ``done`` once when the sync under way is over, with whatever comes of it."""
+        if self._syncing is not None:
+            self._syncing.append(done)
 
     def announce(self) -> None:
         """See Flushable."""

@@ -1,10 +1,11 @@
 """What a partition's folder holds when a broker starts, made sound: a torn tail is cut, and nothing flushed is touched.
 
-Up to the checkpoint all is taken as it is: after a clean stop that is everything, and nothing is read. Behind it every
-entry is checked against what the disk has (not what the page cache says: after a failed fdatasync it may hold bytes
-that the disk never got). The first entry that is not sound, and all that follows, was never flushed, so never visible;
-it is cut. What is kept is synced before anybody may see it. Every step can be repeated: a crash during recovery is
-followed by another recovery.
+Up to the checkpoint, or the mark where that is further on, all was flushed and is taken as it is: after a clean stop
+that is everything, and nothing is read. Damage there is bit rot: readers find it, repair makes a gap of it, and nothing
+is cut for it. Behind it every entry is checked against what the disk has (not what the page cache says: after a failed
+fdatasync it may hold bytes that the disk never got). The first entry that is not sound, and all that follows, is what a
+crash tore off; it is cut. What is kept is synced before anybody may see it. Every step can be repeated: a crash during
+recovery is followed by another recovery.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from logd.interfaces import IFileOperations
 from logd.log.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import WrongIndex
+from logd.log.mark import read_mark, remove_mark
 from logd.log.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
+    MARK,
     TEMPORARY_SUFFIX,
     index_name,
     index_start,
@@ -60,7 +63,8 @@ class _Recovery:
     report: Report
     starts: list[int] = field(factory=list)
     checkpoint: Checkpoint | None = None
-    #: Where the log begins, and up to where a checkpoint vouches for it.
+    mark: int = 0
+    #: Where the log begins, and up to where the checkpoint or the mark vouches for it.
     start: int = 0
     sound: int = 0
     #: Something was found behind the checkpoint, so that names and bytes may not last yet.
@@ -104,6 +108,10 @@ class _Recovery:
             self.files.sync_directory(self.folder)
         if checkpoint != self.checkpoint:
             write_checkpoint(self.files, self.folder, checkpoint)
+        if writer.end < self.mark:
+            # Of bytes that are lost; it would vouch for others that come in their place. Not before the checkpoint has
+            # moved: until then it is what keeps the rest from being cut.
+            remove_mark(self.files, self.folder)
         segments = [
             Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
         ]
@@ -120,7 +128,7 @@ class _Recovery:
                 self.starts.append(start)
             elif name.endswith(TEMPORARY_SUFFIX):
                 self.files.remove(join(self.folder, name))  # what a crash left of a replacement
-            elif name != CHECKPOINT and index_start(name) is None and not name.endswith(DROPPED_SUFFIX):
+            elif name not in (CHECKPOINT, MARK) and index_start(name) is None and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
         self.starts.sort()
         known = set(self.starts)
@@ -132,17 +140,24 @@ class _Recovery:
                 self.unclean = True
 
     def _read_checkpoint(self) -> None:
+        self.mark = read_mark(self.files, self.folder)
         try:
             self.checkpoint = read_checkpoint(self.files, self.folder)
             wrong = "is missing"
         except ValueError:
             wrong = "is damaged"
         if self.checkpoint is not None:
-            self.start, self.sound = self.checkpoint.start, self.checkpoint.flushed
+            self.start, self.sound = self.checkpoint.start, max(self.checkpoint.flushed, self.mark)
             return
-        self.start = self.sound = self.starts[0] if self.starts else 0
+        self.start = self.starts[0] if self.starts else self.mark
+        self.sound = max(self.start, self.mark)
         if self.starts and (len(self.starts) > 1 or self.files.size(self._path(self.starts[0]))):
-            self.report("the checkpoint of {folder} {wrong}: all of it is checked", folder=self.folder, wrong=wrong)
+            self.report(
+                "the checkpoint of {folder} {wrong}: all of it is checked{but}",
+                folder=self.folder,
+                wrong=wrong,
+                but=f" from the mark at {self.sound} on" if self.sound > self.start else "",
+            )
 
     def _drop_expired(self) -> None:
         """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
@@ -224,7 +239,8 @@ class _Recovery:
         """Give up the segments from ``number`` on: what they should follow is not there."""
         for start in reversed(self.starts[number:]):
             path = self._path(start)
-            if start < self.sound:
+            if start < self.sound or (self.checkpoint is None and not self.mark):
+                # Without both nothing tells what had been flushed: only a person may throw it away.
                 self.report("{path} cannot be served: what it follows is lost. It is kept aside", path=path)
                 self.files.rename(path, path + DROPPED_SUFFIX)
                 self._remove_index(start)
@@ -289,7 +305,8 @@ class _Recovery:
             if self.files.exists(path):
                 index, left_out = load_active_index(self.files, path, start, sound)
                 return index, not left_out
-            if sound > start:
+            clean = self.checkpoint is not None and self.checkpoint.flushed == self.sound and not self.unclean
+            if sound > start and clean:  # a broker that was killed had perhaps not written it yet
                 self.report("{path} is missing: it is made again", path=path)
         except WrongIndex as error:
             self.report("{path} is of no use ({error}): it is made again", path=path, error=error)

@@ -174,9 +174,11 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertEqual((log.start, log.end, log.visible_end), (160, 160, 160))
 
     def test_a_torn_segment_that_was_never_flushed(self) -> None:
-        """Without a checkpoint to vouch for them, segments behind a torn one are removed."""
+        """Segments behind a torn one that no sync reached are removed."""
         rig = Rig(SMALL)
-        rig.filled(*[ENTRY] * 8)
+        log = rig.filled(ENTRY, ENTRY)
+        for _ in range(6):
+            log.append([ENTRY], 1, -1)
         rig.kill()
         del rig.data(60)[30:]
         rig.open()
@@ -184,13 +186,25 @@ class MissingPartsTests(SynchronousTestCase):
         self.assertNotIn(rig.path(120).rpartition("/")[2], " ".join(rig.files.list(f"{ROOT}/t-0")))
 
     def test_a_missing_checkpoint(self) -> None:
-        """Without a checkpoint everything is checked."""
+        """Without a checkpoint the mark vouches for what was flushed, and damage there cuts nothing."""
         rig = self.rig()
         rig.files.remove(f"{ROOT}/t-0/checkpoint")
         rig.data(0)[15] ^= 1
         rig.open()
-        self.assertEqual(rig.log().end, 0)
+        self.assertEqual((rig.log().start, rig.log().end), (0, 160))
         self.assertIn("checkpoint of /data/t-0 is missing", rig.reports[0])
+        self.assertIn("from the mark at 160 on", rig.reports[0])
+
+    def test_neither_checkpoint_nor_mark(self) -> None:
+        """With nothing that vouches everything is checked; segments behind what is not sound are kept aside."""
+        rig = self.rig()
+        rig.files.remove(f"{ROOT}/t-0/checkpoint")
+        rig.files.remove(f"{ROOT}/t-0/mark")
+        rig.data(60)[5] ^= 1
+        rig.open()
+        self.assertEqual(rig.log().end, 60)
+        self.assertTrue(rig.reports[0].endswith("all of it is checked"), rig.reports)
+        self.assertIn("00000000000000000120.log.dropped", rig.files.list(f"{ROOT}/t-0"))
 
     def test_a_damaged_checkpoint(self) -> None:
         """A checkpoint that does not hold counts as missing, and is said to be damaged."""
