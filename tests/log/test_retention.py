@@ -52,7 +52,7 @@ class ExpireTests(SynchronousTestCase):
         self.assertEqual(rig.log().append([ENTRY], 1, -1), 40)
 
     def test_no_room_for_another(self) -> None:
-        """When a full disk does not take the empty one, what can go goes all the same, and the next pass tries again."""
+        """When a full disk does not take the empty one, what can go goes; the next pass tries again."""
         rig = Rig(LogSettings(segment_bytes=10, retention_ms=5000))
         log = rig.filled(ENTRY, ENTRY)
         rig.clock.advance(6)
