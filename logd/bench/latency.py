@@ -42,12 +42,17 @@ async def latency(reactor: Any, address: str, topic: str, workload: Workload) ->
     acknowledged: list[float] = []
     delivered: list[float] = []
     message = Message(bytes(workload.size))
+
+    def note(result: Any, begin: float) -> Any:
+        acknowledged.append(time.perf_counter() - begin)
+        return result
+
     first = time.perf_counter()
     for _ in range(workload.messages):
         arriving = stream.get()
         begin = time.perf_counter()
         sent = producer.send(topic, message, partition=0)
-        sent.addCallback(lambda _, begin=begin: acknowledged.append(time.perf_counter() - begin))
+        sent.addBoth(note, begin)
         await arriving
         delivered.append(time.perf_counter() - begin)
         await sent

@@ -14,7 +14,9 @@ from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 
 #: Small, so that the loop that sends gives the reactor a turn in time: encoding and writing then overlap.
-BUFFER_BYTES = 2 << 20
+BUFFER_BYTES = 8 << 20
+#: Where each small set is a request of its own, more of them have to be under way for the same bytes.
+ALONE_IN_FLIGHT = 64
 
 
 async def produce(reactor: Any, address: str, topic: str, workload: Workload) -> float:
@@ -23,24 +25,17 @@ async def produce(reactor: Any, address: str, topic: str, workload: Workload) ->
     Message objects are made beforehand: what is measured is logd, from ``send`` on. With acks 0 nothing says when the
     broker has taken a message, so the clock stops when its log is as long as it should be.
     """
-    producer = Producer(
-        address,
-        acks=workload.acks,
-        batch_messages=workload.batch,
-        batch_bytes=max(workload.batch * workload.entry_bytes, 1),
-        linger=0.0,
-        max_in_flight=64,
-        buffer_bytes=BUFFER_BYTES,
-        reactor=reactor,
+    alone: dict[str, Any] = (
+        {} if workload.merge else {"batch_messages": workload.batch, "max_in_flight": ALONE_IN_FLIGHT}
     )
+    producer = Producer(address, acks=workload.acks, buffer_bytes=BUFFER_BYTES, reactor=reactor, **alone)
     message_set = MessageSet([Message(bytes(workload.size))] * workload.batch)
     failures: list[Any] = []
     await producer.send(topic, message_set, partition=0)
     begin = time.perf_counter()
     for _ in range(workload.messages // workload.batch):
-        ready = producer.ready()
-        if not ready.called:
-            await ready
+        if not producer.has_room:
+            await producer.ready()
         producer.send(topic, message_set, partition=0).addErrback(failures.append)
     await producer.flush()
     if workload.acks == 0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from attrs import define, frozen
 from twisted.internet.threads import deferToThread
@@ -18,6 +18,10 @@ from logd.bench.produce import produce
 from logd.bench.workload import Result, Workload
 from logd.client.admin import Admin
 from logd.testing.processes import BrokerProcess
+
+T = TypeVar("T")
+#: Something to do with an address or a topic.
+Work = Callable[[str], Coroutine[Any, Any, T]]
 
 #: Bytes that a yardstick moves: enough for a second or so, whatever the workload.
 LIMIT_BYTES = 1 << 30
@@ -86,13 +90,13 @@ class Bench:
 
         return await self._rounds(one)
 
-    async def _rounds(self, one: Callable[[str], Any]) -> list[Any]:
-        async def all_rounds(address: str) -> list[Any]:
+    async def _rounds(self, one: Work[T]) -> list[T]:
+        async def all_rounds(address: str) -> list[T]:
             return [await one(address) for _ in range(self.rounds)]
 
         return await self._with_broker(all_rounds)
 
-    async def _with_broker(self, work: Callable[[str], Any]) -> Any:
+    async def _with_broker(self, work: Work[T]) -> T:
         if self.where.broker is not None:
             return await work(self.where.broker)
         folder = tempfile.mkdtemp(prefix="logd-bench-", dir=self.where.folder)
@@ -105,7 +109,7 @@ class Bench:
             await deferToThread(process.stop)
             shutil.rmtree(folder, ignore_errors=True)
 
-    async def _with_topic(self, address: str, work: Callable[[str], Any]) -> Any:
+    async def _with_topic(self, address: str, work: Work[T]) -> T:
         topic = f"bench-{uuid.uuid4().hex}"
         admin = Admin(address)
         await admin.create(topic)
@@ -116,6 +120,6 @@ class Bench:
             await admin.close()
 
 
-def middle(results: list[Any], key: Callable[[Any], float]) -> Any:
+def middle(results: Sequence[T], key: Callable[[T], float]) -> T:
     """The result whose ``key`` is the median (the lower one of two)."""
     return sorted(results, key=key)[(len(results) - 1) // 2]

@@ -12,12 +12,17 @@ OVERHEAD_BYTES = 9
 
 @frozen
 class Workload:
-    """``messages`` of ``size`` bytes of payload each, ``batch`` to a request, from or to one partition."""
+    """``messages`` of ``size`` bytes of payload each, from or to one partition.
+
+    ``batch`` of them are handed to ``send`` at a time; ``merge`` lets the producer put sets that wait into one request,
+    as it does by default, while without it each set is a request of its own.
+    """
 
     messages: int
     size: int = 200
     batch: int = 50
     acks: int = 1
+    merge: bool = True
 
     def __attrs_post_init__(self) -> None:
         for name in ("messages", "size", "batch"):
@@ -44,6 +49,7 @@ class Result:
     size: int
     batch: int
     acks: int
+    merge: bool
     seconds: float
     messages_per_second: float
     megabytes_per_second: float
@@ -61,6 +67,7 @@ class Result:
             workload.size,
             workload.batch,
             workload.acks,
+            workload.merge,
             round(seconds, 3),
             round(rate),
             round(rate * workload.entry_bytes / 1e6, 1),

@@ -44,7 +44,7 @@ class ProducerSettings:
     #: A batch of one partition leaves when it holds this many messages ...
     batch_messages: int = attrs.field(default=10_000, validator=whole(1, 1 << 30))
     #: ... or this many bytes; a set that is larger is split.
-    batch_bytes: int = attrs.field(default=512 << 10, validator=whole(1, LARGEST_REQUEST, "bytes"))
+    batch_bytes: int = attrs.field(default=1 << 20, validator=whole(1, LARGEST_REQUEST, "bytes"))
     #: ... or when its first message has waited this many seconds.
     linger: float = attrs.field(default=0.0, validator=seconds(0.0, DAY))
     #: Bytes of messages held, waiting or in flight, before ``send`` waits. What is kept about a set counts
@@ -55,7 +55,7 @@ class ProducerSettings:
     #: Seconds from ``send`` until a set that could not be delivered fails.
     delivery_timeout: float = attrs.field(default=120.0, validator=seconds(0.001, 7 * DAY))
     #: Batches of one partition that may be unanswered at a time.
-    max_in_flight: int = attrs.field(default=5, validator=whole(1, 1000))
+    max_in_flight: int = attrs.field(default=10, validator=whole(1, 1000))
     #: Largest single message, in bytes of its entry without the length field, as the brokers' message.bytes.
     message_bytes: int = attrs.field(default=1_000_000, validator=whole(1, LARGEST_REQUEST, "bytes"))
 
