@@ -90,6 +90,8 @@ class BrokerConnection(Protocol):
         """
         if self._lost is not None:
             return _failed(self._unavailable())
+        if id(request) in self._waiting:
+            request = request._replace()  # the same object again: an answer finds its request by what it is
         pieces = self._conversation.send(request)
 
         def forget(_: Deferred[Any]) -> None:

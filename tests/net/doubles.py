@@ -74,6 +74,11 @@ class Range:
     position: int
     count: int
     closed: int = 0
+    unreadable_at: list[int] = field(factory=list)
+
+    def unreadable(self, position: int, error: OSError) -> None:
+        """See IFileRange."""
+        self.unreadable_at.append(position)
 
     def close(self) -> None:
         """See IFileRange."""
