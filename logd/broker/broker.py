@@ -43,6 +43,8 @@ class Broker:
         self.gate = gate
         self.routing = Routing(store, topics, self.counters, clock, settings.topics_create, store.flusher.due_now)
         self.sessions: set[BrokerSession] = set()
+        #: Partitions that are being repaired.
+        self.repairs: set[tuple[str, int]] = set()
         self.stopping = False
         #: (host, port) that clients are told to connect to.
         self.advertised: tuple[str, int] = ("127.0.0.1", 0)

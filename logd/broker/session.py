@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
 from logd.broker.producing import Producing
+from logd.broker.repairing import Repairing
 from logd.broker.routing import CreationNeeded
 from logd.errors import UnknownError, WireError
 from logd.net.server import Connection
@@ -19,6 +20,7 @@ from logd.protocol.fetch_wait import FetchWait
 from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.repair import Repair
 from logd.protocol.responses import encode_response
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class BrokerSession:
             DescribeLog: self._describing.describe_log,
             CreateTopic: self._describing.create_topic,
             DeleteTopic: self._describing.delete_topic,
+            Repair: Repairing(broker, connection).repair,
         }
 
     def take(self, requests: Sequence[Any]) -> int:

@@ -8,8 +8,11 @@ from logd import __version__
 from logd.cli.bench import bench
 from logd.cli.collect import collect
 from logd.cli.consume import consume
+from logd.cli.dump import dump
 from logd.cli.produce import produce
+from logd.cli.repair import repair
 from logd.cli.topics import topics
+from logd.cli.verify import verify
 
 _EPILOG = """\b
 Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
@@ -23,5 +26,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, topics, bench):
+for command in (produce, consume, collect, topics, verify, dump, repair, bench):
     main.add_command(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -10,12 +10,14 @@ from twisted.internet.defer import Deferred
 from logd.client.cluster import Cluster
 from logd.client.describe import describe_log
 from logd.client.link import Connect
+from logd.client.repairing import repair_log
 from logd.client.settings import LinkSettings
 from logd.client.split import read_settings
 from logd.errors import UnknownTopic, error_for_code
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.protocol.metadata import MetadataResponse, TopicMetadata
+from logd.protocol.repair import RepairResponse
 from logd.topic import check_topic_name
 
 T = TypeVar("T")
@@ -76,6 +78,16 @@ class Admin:
         something as new. Fails with UnknownTopic or WrongPartition.
         """
         return self._run(describe_log(self._cluster, topic, partition, tuple(positions), time))
+
+    def repair_log(
+        self, topic: str, partition: int, dry_run: bool = True, cut: bool = False
+    ) -> AsyncIterator[RepairResponse]:
+        """Have the broker look at a partition's log for damage and, but for a ``dry_run``, mend it while it serves.
+
+        Yields an answer for each segment. ``cut``: of a partition that is offline, also cut what nothing vouches for.
+        Raises as ``describe_log`` fails.
+        """
+        return repair_log(self._cluster, topic, partition, dry_run, cut)
 
     def close(self) -> Deferred[None]:
         """Disconnect; fires when that is done. Never fails."""

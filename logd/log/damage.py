@@ -25,8 +25,8 @@ class DamageKind(IntEnum):
 
     @property
     def mendable(self) -> bool:
-        """Whether a gap mends it."""
-        return self <= DamageKind.SHORT
+        """Whether it can be mended with nothing lost but what is damaged."""
+        return self <= DamageKind.SHORT or self is DamageKind.EXCESS
 
     @property
     def is_wrong(self) -> bool:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from struct import Struct
-from typing import Protocol
-from zlib import crc32
 
 from attrs import define, field
 
 from logd.interfaces import IFile
+from logd.protocol.checksums import Checksum, crc32
 from logd.protocol.loops import decode_set
 
 _HEAD = Struct(">iBI")  # N, magic, crc of magics 0, 2 and 7f
@@ -28,12 +27,6 @@ GAP = 0x7F
 _NEVER = 1 << 31
 _BLOCK = 1 << 18
 _BLOCKS = 8
-
-
-class Checksum(Protocol):
-    """CRC-32 as zlib has it: ``crc`` is that of what came before."""
-
-    def __call__(self, data: bytes | memoryview, crc: int = 0, /) -> int: ...
 
 
 def fields_problem(data: bytes | memoryview, at: int, stop: int) -> str:

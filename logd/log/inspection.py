@@ -14,7 +14,6 @@ from logd.interfaces import IFile, IFileOperations
 from logd.log.boundaries import Boundaries, read_boundaries
 from logd.log.checkpoint import Checkpoint, read_checkpoint
 from logd.log.damage import Damage
-from logd.log.entries import Checksum
 from logd.log.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
@@ -26,6 +25,7 @@ from logd.log.names import (
     segment_start,
 )
 from logd.log.walk import SegmentWalk
+from logd.protocol.checksums import Checksum
 
 
 @frozen
@@ -152,13 +152,22 @@ class SegmentInspection:
 
     @classmethod
     def open(
-        cls, files: IFileOperations, place: SegmentPlace, checksum: Checksum, writable: bool = False
+        cls,
+        files: IFileOperations,
+        place: SegmentPlace,
+        checksum: Checksum,
+        writable: bool = False,
+        with_tail: bool = True,
     ) -> SegmentInspection:
-        """Open the segment and read its index. Raises OSError."""
+        """Open the segment and read its index; without the tail nothing behind ``place.end`` is looked at.
+
+        Raises OSError.
+        """
         file = files.open(place.path) if writable else files.open_for_reading(place.path)
         try:
             size = file.size()
             end = size if place.end is None else min(place.end, size)
+            size = size if with_tail else end
             boundaries = read_boundaries(files, place.index_path, place.start, end if place.end is not None else 0)
             walk = SegmentWalk(file, size, place.end, place.closed, boundaries, checksum)
         except BaseException:

@@ -21,7 +21,6 @@ from attrs import frozen
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.damage import Damage, DamageKind
-from logd.log.inspection import SegmentInspection
 from logd.protocol.gap import GAP_HEAD_BYTES, encode_gap
 
 #: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
@@ -41,12 +40,12 @@ class Mended:
 
 
 def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bool = False) -> Mended:
-    """Make gaps of those damages that a gap mends; with ``cut``, cut the file where nothing vouches for what follows.
+    """Mend the damages that can be; with ``cut``, also cut the file where nothing vouches for what follows.
 
     ``file`` is open for writing. On return it lasts. Blocks; raises OSError.
     """
-    gaps = [gap for damage in damages if damage.kind.mendable for gap in _gaps(damage)]
-    cuts = [damage for damage in damages if cut and may_cut(damage, file.size())]
+    gaps = [gap for damage in damages if damage.kind <= DamageKind.SHORT for gap in _gaps(damage)]
+    cuts = [each for each in damages if each.kind is DamageKind.EXCESS or (cut and may_cut(each, file.size()))]
     if not gaps and not cuts:
         return Mended()
     modified = files.modified(file.path)
@@ -71,16 +70,11 @@ def may_cut(damage: Damage, size: int) -> bool:
     return damage.kind is DamageKind.UNVOUCHED and damage.end == size
 
 
-def remove_wrong_index(files: IFileOperations, inspection: SegmentInspection) -> bool:
-    """Remove the index of a segment if it is wrong, so that it is made again; say whether it was. Raises OSError."""
-    if not any(remark.wrong for remark in inspection.index_remarks()):
-        return False
-    path = inspection.place.index_path
-    if not files.exists(path):
-        return False
-    files.remove(path)
-    files.sync_directory(inspection.place.folder)
-    return True
+def remove_index(files: IFileOperations, path: str) -> None:
+    """Remove an index that is wrong: it is made again when it is needed. Lasting on return; raises OSError."""
+    if files.exists(path):
+        files.remove(path)
+        files.sync_directory(path.rpartition("/")[0])
 
 
 def _gaps(damage: Damage) -> list[tuple[int, int]]:

@@ -116,11 +116,18 @@ class Evidence:
                     return 0
                 found = self.entries.checksum(piece, found)
                 at += len(piece)
-            if found == crc and (end == anchor or self.entries.claimed_end(end)):
-                # Of no bytes the checksum is 0, as in any row of zeros: that alone says little.
-                if end > position + LEAST + 1 or end == anchor or self.entries.is_sound(end):
-                    return end
+            if found == crc and self._is_likely_end(position, end, anchor):
+                return end
         return 0
+
+    def _is_likely_end(self, position: int, end: int, anchor: int | None) -> bool:
+        """Whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
+        if end == anchor:
+            return True
+        if end > position + LEAST + 1:
+            return self.entries.claimed_end(end) > 0
+        # Of no bytes the checksum is 0, as in any row of zeros: that alone says little.
+        return self.entries.is_sound(end)
 
     def _places(self, position: int, limit: int, anchor: int | None) -> Iterator[int]:
         """Yield the positions in ``[position, limit]`` where an entry's head might be, and the anchor; ascending."""

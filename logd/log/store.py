@@ -15,7 +15,7 @@ from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import DELETED_SUFFIX, META, TEMPORARY_SUFFIX, TOPICS, folder_name, folder_partition, join
 from logd.log.openfiles import OpenFiles
 from logd.log.partition import PartitionLog, Surroundings
-from logd.log.recovery import recover_partition
+from logd.log.recovery import Recovered, recover_partition
 from logd.log.segments import SegmentList
 from logd.log.upkeep import Upkeep, do_upkeep
 from logd.log.writer import create_segment, no_segment
@@ -54,6 +54,8 @@ class LogStore:
     _logs: dict[tuple[str, int], PartitionLog] = field(init=False, factory=dict)
     _lock: IFile | None = field(init=False, default=None)
     _meta: Meta | None = field(init=False, default=None)
+    #: Partitions that are being repaired and recovered, with what waits for that.
+    _reopening: dict[PartitionLog, list[Callable[[], None]]] = field(init=False, factory=dict)
     #: Partitions that are being deleted.
     _leaving: set[tuple[str, int]] = field(init=False, factory=set)
 
@@ -68,6 +70,11 @@ class LogStore:
         self.upkeep = Upkeep(self._files, self._threads, self._report)
         open_files = OpenFiles(self._files, self._open_files_limit)
         self._around = Surroundings(self._files, open_files, self._clock, self.flusher, self._report)
+
+    @property
+    def files(self) -> IFileOperations:
+        """The disk that the directory is on."""
+        return self._files
 
     @property
     def broker_id(self) -> int:
@@ -166,9 +173,59 @@ class LogStore:
             self._leaving.difference_update((log.topic, log.partition) for log in logs)
             done(error)
 
-        # Not before the upkeep has let go of them: it works by path, and would find the folder made anew.
+        # Not before upkeep and syncs have let go of them: they work by path, and would find the folder made anew.
         folders = [log.folder for log in logs]
-        self.upkeep.forget(logs, lambda: self._threads.run(lambda: self._remove_partitions(folders), removed))
+        waiting = [self._reopening[log] for log in logs if log in self._reopening]
+
+        def remove() -> None:
+            if not any(log in self._reopening for log in logs):
+                self.upkeep.forget(logs, remove_settled)
+
+        def remove_settled() -> None:
+            busy = next((log for log in logs if log.is_syncing), None)
+            if busy is not None:
+                busy.when_settled(remove_settled)
+            else:
+                self._threads.run(lambda: self._remove_partitions(folders), removed)
+
+        for callbacks in waiting:
+            callbacks.append(remove)
+        remove()
+
+    def reopen(
+        self, log: PartitionLog, prepare: Callable[[], bool], done: Callable[[BaseException | None], None]
+    ) -> None:
+        """Call ``prepare()`` on a thread and, if it returns true, recover a partition that is offline and serve it.
+
+        ``done`` gets what went wrong, None when the partition is served or ``prepare`` said no. It is done as a start
+        does it, so it is as safe as a restart. One call at a time for each log. While it is under way the files of the
+        partition are not removed, even if its topic is deleted.
+        """
+
+        def work() -> Recovered | None:
+            if not prepare():
+                return None
+            return recover_partition(self._files, log.folder, log.settings, self._clock.seconds(), self._report)
+
+        def recovered(found: Recovered | None, error: BaseException | None) -> None:
+            callbacks = self._reopening.pop(log)
+            if found is not None and self._logs.get((log.topic, log.partition)) is log:
+                log.close()
+                self._serve(log.topic, log.partition, log.folder, log.settings, found)
+            elif found is not None:
+                found.writer.close()
+            for callback in callbacks:
+                callback()
+            done(error)
+
+        def begin() -> None:
+            if log.is_syncing:
+                log.when_settled(begin)
+            else:
+                self._threads.run(work, recovered)
+
+        self._reopening[log] = []
+        self.upkeep.forget([log], begin)
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
@@ -255,24 +312,28 @@ class LogStore:
             log = PartitionLog(
                 topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=error
             )
-        else:
-            end = found.writer.end
-            log = PartitionLog(
-                topic,
-                partition,
-                folder,
-                settings,
-                self._around,
-                found.segments,
-                found.writer,
-                found.checkpoint.start,
-                end,
-                end,
-                checkpoint=found.checkpoint,
-            )
-            # An empty last segment may be what a killed broker made and did not sync: its name has to last before
-            # anything in it is seen.
-            log.names_are_new([folder])
+            self._logs[topic, partition] = log
+            return log
+        return self._serve(topic, partition, folder, settings, found)
+
+    def _serve(self, topic: str, partition: int, folder: str, settings: LogSettings, found: Recovered) -> PartitionLog:
+        end = found.writer.end
+        log = PartitionLog(
+            topic,
+            partition,
+            folder,
+            settings,
+            self._around,
+            found.segments,
+            found.writer,
+            found.checkpoint.start,
+            end,
+            end,
+            checkpoint=found.checkpoint,
+        )
+        # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
+        # in it is seen.
+        log.names_are_new([folder])
         self._logs[topic, partition] = log
         return log
 

@@ -14,8 +14,9 @@ from attrs import define, field
 from logd.interfaces import IFile
 from logd.log.boundaries import Boundaries
 from logd.log.damage import Damage, DamageKind
-from logd.log.entries import GAP, LEAST, MINIMUM, Checksum, Entries, fields_problem
+from logd.log.entries import GAP, LEAST, MINIMUM, Entries, fields_problem
 from logd.log.resuming import Evidence
+from logd.protocol.checksums import Checksum
 
 _HEAD = Struct(">iBI")
 _WRAPPER_CRC = Struct(">I")

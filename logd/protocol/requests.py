@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from logd.errors import ProtocolViolation
-from logd.protocol import administration, describe_log, fetch_wait, legacy_requests, metadata, produce_ack
+from logd.protocol import administration, describe_log, fetch_wait, legacy_requests, metadata, produce_ack, repair
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.describe_log import DescribeLog
 from logd.protocol.fetch_wait import FetchWait
@@ -19,8 +19,9 @@ from logd.protocol.fields import INT16, Reader
 from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck
+from logd.protocol.repair import Repair
 
-METADATA, PRODUCE_ACK, FETCH_WAIT, CREATE_TOPIC, DELETE_TOPIC, DESCRIBE_LOG = range(16, 22)
+METADATA, PRODUCE_ACK, FETCH_WAIT, CREATE_TOPIC, DELETE_TOPIC, DESCRIBE_LOG, REPAIR = range(16, 23)
 
 #: The version of every request of ours in this release.
 VERSION = 0
@@ -42,7 +43,7 @@ class Unsupported(NamedTuple):
     version: int
 
 
-OurRequest = Metadata | ProduceAck | FetchWait | CreateTopic | DeleteTopic | DescribeLog
+OurRequest = Metadata | ProduceAck | FetchWait | CreateTopic | DeleteTopic | DescribeLog | Repair
 Request = LegacyRequest | OurRequest | Unsupported
 
 _LEGACY_ENCODERS: dict[type, tuple[int, Callable[[Any], list[bytes]]]] = {
@@ -66,6 +67,7 @@ _ENCODERS: dict[type, tuple[int, Callable[[Any], list[bytes]]]] = {
     CreateTopic: (CREATE_TOPIC, administration.encode_create_topic),
     DeleteTopic: (DELETE_TOPIC, administration.encode_delete_topic),
     DescribeLog: (DESCRIBE_LOG, describe_log.encode_describe_log),
+    Repair: (REPAIR, repair.encode_repair),
 }
 _READERS: dict[int, Callable[[Reader, int], OurRequest]] = {
     METADATA: metadata.read_metadata,
@@ -74,6 +76,7 @@ _READERS: dict[int, Callable[[Reader, int], OurRequest]] = {
     CREATE_TOPIC: administration.read_create_topic,
     DELETE_TOPIC: administration.read_delete_topic,
     DESCRIBE_LOG: describe_log.read_describe_log,
+    REPAIR: repair.read_repair,
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple
 
-from logd.protocol import administration, describe_log, fetch_wait, metadata, produce_ack
+from logd.protocol import administration, describe_log, fetch_wait, metadata, produce_ack, repair
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.fetch_wait import FetchWait, FetchWaitResponse
@@ -24,6 +24,7 @@ from logd.protocol.legacy_responses import (
 )
 from logd.protocol.metadata import Metadata, MetadataResponse
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse
+from logd.protocol.repair import Repair, RepairResponse
 from logd.protocol.requests import OurRequest
 
 _HEAD = Struct(">iih")
@@ -43,6 +44,7 @@ OurResponse = (
     | CreateTopicResponse
     | DeleteTopicResponse
     | DescribeLogResponse
+    | RepairResponse
     | ErrorResponse
 )
 Response = LegacyResponse | OurResponse
@@ -54,6 +56,7 @@ _ENCODERS: dict[type, Callable[[Any], list[bytes]]] = {
     CreateTopicResponse: administration.encode_create_topic_response,
     DeleteTopicResponse: administration.encode_delete_topic_response,
     DescribeLogResponse: describe_log.encode_describe_log_response,
+    RepairResponse: repair.encode_repair_response,
 }
 _READERS: dict[type, Callable[[Reader], OurResponse]] = {
     Metadata: metadata.read_metadata_response,
@@ -62,6 +65,7 @@ _READERS: dict[type, Callable[[Reader], OurResponse]] = {
     CreateTopic: administration.read_create_topic_response,
     DeleteTopic: administration.read_delete_topic_response,
     DescribeLog: describe_log.read_describe_log_response,
+    Repair: repair.read_repair_response,
 }
 
 
@@ -90,6 +94,8 @@ def _refusal(request: OurRequest, error: int, text: str) -> OurResponse:
         return DeleteTopicResponse(error, text)
     if isinstance(request, DescribeLog):
         return DescribeLogResponse(error, text=text)
+    if isinstance(request, Repair):
+        return RepairResponse(error, text=text)
     return ErrorResponse(error, text)
 
 

@@ -12,6 +12,7 @@ from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offse
 from logd.protocol.message import Message
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.repair import Repair
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -57,6 +58,7 @@ our_requests = st.one_of(
     st.builds(FetchWait, int32s, int32s, int32s, _fetch_parts.map(tuple), int32s),
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
     st.builds(DeleteTopic, texts, int32s),
+    st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),
 )
 requests = legacy_requests | our_requests

@@ -25,6 +25,7 @@ from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests import OurRequest, decode_request, encode_request
 from logd.protocol.responses import ErrorResponse, OurResponse, encode_response, read_response
 
@@ -58,6 +59,8 @@ REQUESTS: dict[str, LegacyRequest | OurRequest] = {
     "CreateTopic": CreateTopic("test", 4, {"retention.ms": 3600000}, ID),
     "DeleteTopic": DeleteTopic("test", ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
+    "Repair, dry run": Repair("test", 3, True, False, 1 << 30, ID),
+    "Repair, cut": Repair("test", 3, False, True, -1, ID),
 }
 LEGACY_RESPONSES: dict[str, LegacyResponse] = {
     "Fetch response": FetchResponse(0, OLD_ENTRY),
@@ -85,6 +88,10 @@ RESPONSES: dict[str, tuple[OurRequest, OurResponse]] = {
     "DescribeLog response": (
         DescribeLog("test", 0),
         DescribeLogResponse(0, 0, 28, 28, (SegmentInfo(0, 28, TIME),), (14,), 0, UUID),
+    ),
+    "Repair response": (
+        Repair("test", 3),
+        RepairResponse(0, 1 << 30, (1 << 30) + 28, 2, 114, 0, (RepairedDamage(14, 14, 1, True, "the checksum"),)),
     ),
     "any response, unknown topic": (FetchWait(0, 0, 0, ()), ErrorResponse(101, "no topic test")),
 }

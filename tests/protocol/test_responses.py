@@ -23,6 +23,7 @@ from logd.protocol.legacy_responses import (
 )
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests import OurRequest
 from logd.protocol.responses import ErrorResponse, OurResponse, encode_response, read_legacy_response, read_response
 from tests.protocol.strategies import int16s, int32s, int64s, sets, texts
@@ -50,6 +51,7 @@ _int32_lists = st.lists(int32s, max_size=3).map(tuple)
 _partitions = st.builds(PartitionMetadata, int32s, int16s, int32s, int32s, _int32_lists, _int32_lists)
 _topics = st.builds(TopicMetadata, texts, int16s, texts, st.lists(_partitions, max_size=2).map(tuple))
 _brokers = st.builds(BrokerAddress, int32s, texts, int32s)
+_kinds = st.integers(-128, 127)
 _segments = st.builds(SegmentInfo, int64s, int64s, int64s)
 _parts = st.builds(FetchedPart, texts, int32s, int16s, int64s, int64s, int64s, sets)
 _broker_lists = st.lists(_brokers, max_size=3).map(tuple)
@@ -91,6 +93,24 @@ EXCHANGES: st.SearchStrategy[tuple[OurRequest, OurResponse]] = st.one_of(
             texts,
             st.just(""),
         ),
+    ),
+    st.tuples(
+        st.just(Repair("t", 0)),
+        st.builds(
+            RepairResponse,
+            st.just(0),
+            int64s,
+            int64s,
+            int64s,
+            int64s,
+            _kinds,
+            st.lists(st.builds(RepairedDamage, int64s, int64s, _kinds, st.booleans(), texts), max_size=3).map(tuple),
+            st.just(""),
+        ),
+    ),
+    st.tuples(
+        st.just(Repair("t", 0)),
+        st.tuples(_codes, texts).map(lambda refusal: RepairResponse(refusal[0], text=refusal[1])),
     ),
     st.tuples(
         st.just(DescribeLog("t", 0)),

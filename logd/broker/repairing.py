@@ -1,0 +1,193 @@
+"""Repair requests: a walk over a log on a thread, a slice at a time, and gaps in the place of what is damaged."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.errors import (
+    BrokerStopping,
+    InvalidRequest,
+    LogdError,
+    OffsetOutOfRange,
+    PartitionOffline,
+    UnknownError,
+    UnknownTopic,
+    WireError,
+    WrongPartition,
+)
+from logd.log.damage import Damage
+from logd.log.folderrepair import FolderRepair, repair_folder
+from logd.log.inspection import SegmentInspection, SegmentPlace
+from logd.log.partition import PartitionLog
+from logd.log.repair import mend, remove_index
+from logd.net.server import Connection
+from logd.protocol.checksums import crc32
+from logd.protocol.repair import MOST_DESCRIBED, OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
+from logd.protocol.responses import encode_response
+
+if TYPE_CHECKING:
+    from logd.broker.broker import Broker
+
+T = TypeVar("T")
+
+#: Blocks of 1 MiB that are looked at before the thread is given back: others wait for it, and so does a stop.
+SLICE_BLOCKS = 4
+
+_log = Logger()
+
+
+class Repairing:
+    """The repairs that one connection asks for. One at a time for each partition, over all connections."""
+
+    def __init__(self, broker: Broker, connection: Connection) -> None:
+        self._broker = broker
+        self._connection = connection
+
+    def repair(self, request: Repair) -> None:
+        """Answer when the segment that holds the position has been looked at."""
+        Deferred.fromCoroutine(self._answer(request)).addErrback(
+            lambda failure: _log.failure("a repair failed", failure)
+        )
+
+    async def _answer(self, request: Repair) -> None:
+        key = (request.topic, request.partition)
+        under_way = self._broker.repairs
+        try:
+            if self._broker.stopping:
+                raise BrokerStopping("the broker is stopping")
+            if key in under_way:
+                raise InvalidRequest(f"a repair of {request.topic}-{request.partition} is under way")
+            under_way.add(key)
+            try:
+                response = await self._repair(request)
+            finally:
+                under_way.discard(key)
+        except WireError as error:
+            response = RepairResponse(error.code, text=str(error))
+        except (LogdError, OSError) as error:
+            response = RepairResponse(UnknownError.code, text=str(error))
+        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
+
+    async def _repair(self, request: Repair) -> RepairResponse:
+        log = self._broker.store.log(request.topic, request.partition)
+        if log is None:
+            if self._broker.topics.get(request.topic) is None:
+                raise UnknownTopic(f"there is no topic {request.topic!r}")
+            raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
+        if log.offline is not None:
+            return await self._repair_offline(log, request)
+        return await self._repair_segment(log, request)
+
+    # A partition that is served
+
+    async def _repair_segment(self, log: PartitionLog, request: Repair) -> RepairResponse:
+        visible_end = log.visible_end
+        # Retention may have come on since the last answer.
+        position = max(request.position, log.start)
+        if position > visible_end:
+            raise OffsetOutOfRange(f"position {position} is behind the end, {visible_end}")
+        starts = [start for start, _, _ in log.segments()]
+        number = bisect_right(starts, position) - 1
+        following = starts[number + 1] if number + 1 < len(starts) else None
+        place = SegmentPlace.of_log(log.folder, starts[number], following, visible_end)
+        files = self._broker.store.files
+        end = visible_end if following is None else min(following, visible_end)
+        if place.end == 0:
+            return RepairResponse(0, end, visible_end)
+        try:
+            inspection = await self._run(
+                lambda: SegmentInspection.open(files, place, crc32, writable=not request.dry_run, with_tail=False)
+            )
+        except FileNotFoundError:
+            return RepairResponse(0, end, visible_end)  # retention removed it just now
+        try:
+            going = inspection.run()
+            while await self._run(lambda: _look_further(going)):
+                if self._broker.stopping:
+                    raise BrokerStopping("the broker is stopping")
+            damages = inspection.damages
+            if not request.dry_run:
+                await self._mend(log, inspection)
+        finally:
+            inspection.close()
+        described = [(place.start, damage, not request.dry_run and damage.kind.mendable) for damage in damages]
+        return _response(end, visible_end, described, SERVED)
+
+    async def _mend(self, log: PartitionLog, inspection: SegmentInspection) -> None:
+        # A topic that was deleted meanwhile, and made again, has other files under the same names; the one that is open
+        # is the right one if the log was still there after it was opened.
+        if self._broker.store.log(log.topic, log.partition) is not log:
+            raise UnknownTopic(f"topic {log.topic!r} was deleted")
+        if log.offline is not None:
+            raise PartitionOffline(f"{log.folder} went offline: {log.offline}")
+        files, damages, place = self._broker.store.files, inspection.damages, inspection.place
+        mended = await self._run(lambda: mend(files, inspection.file, damages))
+        if mended.gaps:
+            _log.warn(
+                "{path}: made {gaps} gaps, {count} bytes", path=place.path, gaps=mended.gaps, count=mended.gap_bytes
+            )
+        # Of the last segment the index is in memory, and was not looked at.
+        if place.closed and any(remark.wrong for remark in inspection.index_remarks()):
+            await self._run(lambda: remove_index(files, place.index_path))
+
+    # A partition that is offline
+
+    async def _repair_offline(self, log: PartitionLog, request: Repair) -> RepairResponse:
+        files = self._broker.store.files
+        if request.dry_run:
+            found = await self._run(lambda: repair_folder(files, log.folder, True, request.cut))
+            return _response(found.end, found.end, found.damages, OFFLINE)
+        outcome: list[FolderRepair] = []
+
+        def prepare() -> bool:
+            outcome.append(repair_folder(files, log.folder, False, request.cut))
+            return outcome[0].is_sound
+
+        reopened: Deferred[None] = Deferred()
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                reopened.callback(None)
+            else:
+                reopened.errback(error)
+
+        self._broker.store.reopen(log, prepare, done)
+        await reopened
+        (found,) = outcome
+        now = self._broker.store.log(log.topic, log.partition)
+        online = now is not None and now.offline is None
+        if online:
+            _log.warn("{folder} is served again", folder=log.folder)
+        return _response(found.end, found.end, found.damages, SERVED_AGAIN if online else OFFLINE)
+
+    def _run(self, work: Callable[[], T]) -> Deferred[T]:
+        """Do it on a thread."""
+        result: Deferred[T] = Deferred()
+
+        def done(value: T | None, error: BaseException | None) -> None:
+            if error is not None:
+                result.errback(error)
+            else:
+                result.callback(value)  # type: ignore[arg-type]  # what work returned, which may be None
+
+        self._broker.threads.run(work, done)
+        return result
+
+
+def _look_further(going: Iterator[int]) -> bool:
+    """Look at a slice; whether there is more."""
+    return all(next(going, None) is not None for _ in range(SLICE_BLOCKS))
+
+
+def _response(checked_to: int, end: int, damages: list[tuple[int, Damage, bool]], state: int) -> RepairResponse:
+    described = tuple(
+        RepairedDamage(start + damage.position, damage.size, int(damage.kind), mended, damage.reason)
+        for start, damage, mended in damages[:MOST_DESCRIBED]
+    )
+    size = sum(damage.size for _, damage, _ in damages)
+    return RepairResponse(0, checked_to, end, len(damages), size, state, described)

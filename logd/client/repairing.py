@@ -1,0 +1,37 @@
+"""Has brokers look at their logs for damage, and mend it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from logd.client.cluster import Cluster
+from logd.errors import error_for_code
+from logd.protocol.repair import Repair, RepairResponse
+
+#: Seconds: the broker looks at a whole segment before it answers, perhaps on a slow disk that others use, too.
+ANSWER_SECONDS = 600.0
+
+
+async def repair_log(
+    cluster: Cluster, topic: str, partition: int, dry_run: bool, cut: bool
+) -> AsyncIterator[RepairResponse]:
+    """Yield the leader's answers, about a segment each, from the log's start to where it ended at the first of them.
+
+    Raises BrokerUnavailable, UnknownTopic, WrongPartition, or what else it answers.
+    """
+    if cluster.known(topic) is None and cluster.settings.discover:
+        await cluster.read(topic)
+    link = cluster.leader(topic, partition)
+    connection = await link.get()
+    position = -1
+    end = 0
+    while position < end:
+        request = Repair(topic, partition, dry_run, cut, position)
+        response: RepairResponse = await link.ask(connection, request, ANSWER_SECONDS)
+        if response.error:
+            raise error_for_code(response.error, response.text)
+        yield response
+        end = end or response.end
+        if response.checked_to <= position:
+            return
+        position = response.checked_to

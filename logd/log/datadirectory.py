@@ -1,0 +1,139 @@
+"""What a data directory, or a part of one, is made of: looked at from outside, without its lock."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from logd.errors import DataDirectoryError
+from logd.interfaces import IFileOperations
+from logd.log.inspection import Remark, SegmentPlace, read_places
+from logd.log.meta import Meta
+from logd.log.names import (
+    CHECKPOINT,
+    DELETED_SUFFIX,
+    META,
+    TEMPORARY_SUFFIX,
+    TOPICS,
+    folder_name,
+    folder_partition,
+    join,
+    segment_start,
+)
+from logd.log.topicsfile import TopicsFile
+
+_META_LIMIT = 4096
+
+
+@define
+class Contents:
+    """Everything in a path that is to be looked at."""
+
+    #: The directory with ``meta``, None when the path belongs to none.
+    data_directory: str | None = None
+    segments: list[SegmentPlace] = field(factory=list)
+    remarks: list[Remark] = field(factory=list)
+    partitions: int = 0
+
+
+def read_contents(files: IFileOperations, path: str) -> Contents:
+    """Tell what ``path`` (absolute) is, a data directory, a partition's folder or one segment, and what is in it.
+
+    Raises OSError; DataDirectoryError for what is none
+    of these.
+    """
+    if not files.is_directory(path):
+        return _segment(files, path)
+    names = files.list(path)
+    if META in names or TOPICS in names:
+        return _directory(files, path, names)
+    if CHECKPOINT in names or any(segment_start(name) is not None for name in names):
+        found = Contents(_parent_directory(files, path))
+        _add_partition(files, path, found)
+        return found
+    if any(folder_partition(name) for name in names):
+        return _directory(files, path, names)
+    raise DataDirectoryError(f"{path} is no data directory, no partition's folder and no segment of logd")
+
+
+def _parent_directory(files: IFileOperations, folder: str) -> str | None:
+    parent = folder.rpartition("/")[0]
+    return parent if files.exists(join(parent, META)) else None
+
+
+def _segment(files: IFileOperations, path: str) -> Contents:
+    folder, _, name = path.rpartition("/")
+    start = segment_start(name)
+    files.size(path)  # whether it is there at all
+    if start is None:
+        raise DataDirectoryError(f"{path} is not called as a segment is: 20 digits and .log")
+    places = read_places(files, folder)
+    found = Contents(_parent_directory(files, folder), partitions=1)
+    found.segments = [place for place in places.segments if place.start == start]
+    if not found.segments:
+        raise DataDirectoryError(f"{path} is no part of its log any more: retention has let it go")
+    return found
+
+
+def _add_partition(files: IFileOperations, folder: str, found: Contents) -> None:
+    try:
+        places = read_places(files, folder)
+    except FileNotFoundError:
+        return  # deleted just now
+    found.partitions += 1
+    found.segments += places.segments
+    found.remarks += places.remarks
+
+
+def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
+    found = Contents(path if META in names else None)
+    _check_meta(files, path, found)
+    folders = set()
+    for name in names:
+        where = join(path, name)
+        if name in (META, TOPICS):
+            continue
+        is_folder = files.is_directory(where)
+        if is_folder and folder_partition(name) is not None:
+            folders.add(name)
+            _add_partition(files, where, found)
+        elif name.endswith(DELETED_SUFFIX):
+            found.remarks.append(Remark(where, "is left of a topic that was deleted; the next start removes it", False))
+        elif name.endswith(TEMPORARY_SUFFIX):
+            text = "is left of a write that was not finished, or of one under way"
+            found.remarks.append(Remark(where, text, False))
+        else:
+            found.remarks.append(Remark(where, "is not a part of logd", False))
+    _check_topics(files, path, folders, found)
+    return found
+
+
+def _check_meta(files: IFileOperations, path: str, found: Contents) -> None:
+    where = join(path, META)
+    if found.data_directory is None:
+        found.remarks.append(Remark(where, "is missing: no broker starts here", True))
+        return
+    file = files.open_for_reading(where)
+    try:
+        Meta.decode(file.read_at(0, _META_LIMIT))
+    except (ValueError, DataDirectoryError) as error:
+        found.remarks.append(Remark(where, f"is damaged: {error}", True))
+    finally:
+        file.close()
+
+
+def _check_topics(files: IFileOperations, path: str, folders: set[str], found: Contents) -> None:
+    """Compare topics.json with the folders. A topic of another broker's has no folder here, so that says little."""
+    where = join(path, TOPICS)
+    try:
+        topics = TopicsFile(files, path).read()
+    except DataDirectoryError as error:
+        found.remarks.append(Remark(where, str(error).partition(" is ")[2] or str(error), True))
+        return
+    if not files.exists(where):
+        return
+    expected = {folder_name(topic, number) for topic, entry in topics.items() for number in entry.partitions}
+    for name in sorted(folders - expected):
+        # A broker makes the logs of a new topic first, so this may be one that is being made.
+        found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
+    for name in sorted(expected - folders):
+        found.remarks.append(Remark(join(path, name), "is missing, though topics.json has it: it starts empty", False))
