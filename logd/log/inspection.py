@@ -1,7 +1,7 @@
 """What a partition's folder holds, looked at from outside: no lock is taken and nothing is changed.
 
-Up to the checkpoint everything has to be sound. What is behind it a broker may be appending at this moment, or a crash
-may have left: it is looked at, and told apart.
+Up to the checkpoint, or the mark where that is further on, everything was flushed and has to be sound. What is behind it
+a broker may be appending at this moment, or a crash may have left: it is looked at, and told apart.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from logd.interfaces import IFile, IFileOperations
 from logd.log.boundaries import Boundaries, read_boundaries
 from logd.log.checkpoint import Checkpoint, read_checkpoint
 from logd.log.damage import Damage
+from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
+    MARK,
     TEMPORARY_SUFFIX,
     index_name,
     index_start,
@@ -83,26 +85,27 @@ def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
     remark = found.remarks.append
     path = join(folder, CHECKPOINT)
     damaged = False
+    # Before the names: a segment that is rolled in between is then behind it.
+    mark = read_mark(files, folder)
     try:
-        # Before the names: a segment that is rolled in between is then behind it.
         found.checkpoint = read_checkpoint(files, folder)
     except ValueError as error:
         damaged = True
-        remark(Remark(path, f"{error}: the next start checks every entry", True))
+        remark(Remark(path, f"is damaged ({error}): the next start checks more than usual", True))
     names = files.list(folder)
     starts = sorted(start for start in map(segment_start, names) if start is not None)
     for name in names:
         if segment_start(name) is None:
             found.remarks += _name_remarks(folder, name, starts)
-    flushed = None
+    flushed = mark or None
     if found.checkpoint is not None:
-        flushed = found.checkpoint.flushed
+        flushed = max(found.checkpoint.flushed, mark)
         # What retention let go, and has not removed yet, is no part of the log.
         while len(starts) > 1 and starts[1] <= found.checkpoint.start:
             starts.pop(0)
         _check_start(files, folder, starts, found)
     elif starts and not damaged:
-        remark(Remark(path, "is missing: the next start checks every entry", False))
+        remark(Remark(path, "is missing: the next start checks more than usual", False))
     found.segments = [
         SegmentPlace.of_log(folder, start, following, flushed)
         for start, following in zip(starts, [*starts[1:], None], strict=True)
@@ -113,7 +116,7 @@ def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
 def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
     path = join(folder, name)
     start = index_start(name)
-    if name == CHECKPOINT or start in starts:
+    if name in (CHECKPOINT, MARK) or start in starts:
         return []
     if start is not None:
         return [Remark(path, "is the index of no segment; the next start removes it", False)]
