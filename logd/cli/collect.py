@@ -193,9 +193,7 @@ def _shape(options: dict[str, Any]) -> Shape:
         more["key"] = lambda _: text
     if options["with_source"]:
         more["headers"] = lambda name: (("host", host), ("file", os.fsencode(name)))
-    return Shape(
-        topic=options["topic"], partition=options["partition"], spread=options["spread"], encode=os.fsencode, **more
-    )
+    return Shape(topic=options["topic"], partition=options["partition"], spread=options["spread"], **more)
 
 
 def _end(

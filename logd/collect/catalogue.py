@@ -81,20 +81,17 @@ class Catalogue:
         """Look at all files; return the sources that are new. ``now`` in seconds."""
         found = self._find()
         strays = self._strays(found)
-        for source in list(self.sources.values()):
-            seen = found.get(source.identity) or strays.get(source.identity)
-            if seen is None:
+        present = {**strays, **found}
+        for source in self.sources.values():
+            if source.identity not in present:  # these first: meeting others opens files, and may close what is open
                 self._miss(source, now)
-            else:
-                self._meet(source, seen, now)
+        for source in self.sources.values():
+            if source.identity in present:
+                self._meet(source, present[source.identity], now)
         followed = list(self.sources.values())
         for source in followed:
             if source.broken:
                 self._detach(source)  # what has its inode now may be what another one is looking for
-        for source in self._suspects(found):
-            self._verify(source)
-            if source.broken:
-                self._detach(source)
         for source in followed:
             if source.broken or source.missed == 1 or (source.missed and source.file is None):
                 self._move(source, found)
@@ -143,9 +140,8 @@ class Catalogue:
         changed = (seen.size, seen.modified) != (source.size, source.modified)
         if changed:
             source.size, source.modified, source.changed_at = seen.size, seen.modified, now
-        # Reading verifies too; but a file with nothing to read is not read, and a file that is not open may be another
-        # one with the same inode, perhaps the copy that is sought for a third.
-        if not source.verified or (changed and (source.file is None or seen.size == source.mark.position)):
+        # Reading verifies too; but whether it is still the same file has to be known before others are.
+        if changed or not source.verified:
             self._verify(source)
 
     def _verify(self, source: Source) -> None:
@@ -260,15 +256,6 @@ class Catalogue:
         what they are (the beginning of a copy?) can be said once they have content."""
         copies = {identity for source in self.sources.values() for identity in source.copies}
         return [seen for key, seen in found.items() if seen.size and key not in self.sources and key not in copies]
-
-    def _suspects(self, found: dict[Identity, Seen]) -> list[Source]:
-        """Sources with a new or changed file beside them: it may be what they were before they were emptied, even if
-        they are longer again than they were."""
-        suspects = {source: None for _, source in self._relatives(self._unknown(found))}
-        for source in self.sources.values():
-            if any(key in found and found[key][3:] != before[3:] for key, before in source.copies.items()):
-                suspects[source] = None
-        return [source for source in suspects if source.mark.position >= MIN_BYTES]
 
     def _relatives(self, unknown: list[Seen]) -> list[tuple[Seen, Source]]:
         """The sources that files may be copies of, by name; the closest name first."""

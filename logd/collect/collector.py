@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Protocol
 
 from attrs import field, frozen
@@ -56,8 +57,12 @@ class Shape:
     key: Callable[[str], bytes | None] = field(default=lambda _: None)
     #: Headers of a file's messages, by its name.
     headers: Callable[[str], tuple[tuple[str, bytes | None], ...]] = field(default=lambda _: ())
-    #: The bytes that stand for a name.
-    encode: Callable[[str], bytes] = field(default=str.encode)
+
+
+def _route(name: str) -> bytes:
+    """What chooses the partition of a file. Not its name, whose crc32 is what a partitioner looks at: names that differ
+    in one digit would all have the same last bits."""
+    return blake2b(name.encode(errors="surrogateescape"), digest_size=8).digest()
 
 
 class Collector:
@@ -154,7 +159,7 @@ class Collector:
             messages = [Message(line) for line in piece.lines]
         else:
             messages = [Message(line, key=key, headers=headers) for line in piece.lines]
-        route = None if shape.spread or shape.partition is not None else key or shape.encode(name)
+        route = None if shape.spread or shape.partition is not None else key or _route(name)
         sending = self._sender.send(shape.topic, messages, partition=shape.partition, key=route)
         sending.addCallbacks(self._acknowledged, self._failed, callbackArgs=(piece,))
 

@@ -106,6 +106,7 @@ class Follower:
             source = self._next()
             if source is None:
                 break
+            self._turns.rotate(-1)
             piece = self._read(source)
             if piece is not None:
                 harvest.pieces.append(piece)
@@ -166,7 +167,6 @@ class Follower:
         while turns:
             for source in self.catalogue.by_name.get(turns[0], ()):
                 if source.ready:
-                    turns.rotate(-1)
                     return source
             turns.popleft()
         return None

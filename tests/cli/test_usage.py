@@ -34,6 +34,10 @@ class UsageTests(SynchronousTestCase):
             (["topics", "create", "t", "--set", "retention.msec=1"], "did you mean retention.ms"),
             (["topics", "create", "t", "--set", "topics.create=false"], "no setting 'topics.create'"),
             (["topics", "create", "t", "--set", "retention.ms=soon"], "retention.ms = 'soon' is not allowed"),
+            (["collect", "a.log"], "Missing option '--topic'"),
+            (["collect", "--topic", "t"], "Missing argument 'FILE...'"),
+            (["collect", "a.log", "--topic", "t", "--key", "host"], "allowed is none, file, or = and a text"),
+            (["collect", "a.log", "--topic", "t", "--from", "12"], "'start', 'end'"),
             (["frobnicate"], "No such command"),
         ):
             status, output = invoke(*arguments)

@@ -1,0 +1,89 @@
+"""Tests of the local file system as following files sees it, and of names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.collect.disk import Disk
+from logd.collect.names import Stems, is_compressed, related, stem
+
+
+class DiskTests(SynchronousTestCase):
+    """Disk."""
+
+    def setUp(self) -> None:
+        """Make a folder with a bit of everything."""
+        self.root = Path(os.path.abspath(self.mktemp()))
+        (self.root / "sub" / "deep").mkdir(parents=True)
+        for name in ("a.log", "b[1].log", "sub/c.log", "sub/deep/d.log"):
+            (self.root / name).write_bytes(name.encode())
+        os.mkfifo(self.root / "pipe.log")
+        (self.root / "link.log").symlink_to("a.log")
+        (self.root / "nowhere.log").symlink_to("missing")
+        (self.root / "folder.log").mkdir()
+
+    def found(self, *patterns: str) -> list[str]:
+        """The paths that patterns find, below the root."""
+        seen = Disk().find([f"{self.root}/{pattern}" for pattern in patterns])
+        return [os.path.relpath(each.path, self.root) for each in seen]
+
+    def test_find(self) -> None:
+        """Regular files are found, through links too, by name and by pattern, each path once and in order."""
+        self.assertEqual(self.found("*.log", "a.*"), ["a.log", "b[1].log", "link.log"])
+        self.assertEqual(self.found("b[1].log"), ["b[1].log"])
+        self.assertEqual(self.found("**/[cd].log"), ["sub/c.log", "sub/deep/d.log"])
+        self.assertEqual(self.found("none", "sub"), [])
+
+    def test_identity(self) -> None:
+        """A file is the same under another name, and its size is known."""
+        disk = Disk()
+        before, link = disk.find([f"{self.root}/a.log", f"{self.root}/link.log"])
+        self.assertEqual((before.identity, before.size), (link.identity, 5))
+        file = disk.open(before.path)
+        os.rename(before.path, f"{self.root}/sub/moved")
+        self.assertEqual(file.seen(), before)
+        (after,) = disk.in_folder(f"{self.root}/sub", lambda name, inode: inode == before.inode)
+        self.assertEqual((after.path, after.identity), (f"{self.root}/sub/moved", before.identity))
+        os.remove(after.path)
+        self.assertEqual((file.read(1, 3), file.read(4, 10), file.read(9, 1)), (b".lo", b"g", b""))
+        file.close()
+        with self.assertRaises(FileNotFoundError):
+            disk.open(before.path)
+
+    def test_in_folder(self) -> None:
+        """What is wanted is stat'ed, regular files alone are returned; no folder has no files."""
+        disk = Disk()
+        found = disk.in_folder(str(self.root), lambda name, _: name[0] in "afp")
+        self.assertEqual([os.path.basename(each.path) for each in found], ["a.log"])
+        self.assertEqual(disk.in_folder(f"{self.root}/gone", lambda *_: True), [])
+
+    def test_pipe(self) -> None:
+        """Opening what has become a pipe does not wait for its writer."""
+        Disk().open(f"{self.root}/pipe.log").close()
+
+
+class NamesTests(SynchronousTestCase):
+    """Names of rotated files."""
+
+    def test_related(self) -> None:
+        """What rotation makes of a name begins with it, or with it but for its extension, in the same folder."""
+        for other in ("/l/app.log.1", "/l/app-20111111.log", "/l/app.log-2011", "/l/app.log"):
+            self.assertTrue(related("/l/app.log", other), other)
+        for other in ("/k/app.log.1", "/l/ap.log", "/l/sub/app.log.1"):
+            self.assertFalse(related("/l/app.log", other), other)
+        self.assertEqual(stem("/l/app.log.1"), "app.log")
+
+    def test_stems(self) -> None:
+        """The paths that one may be a rotated one of are those that it is related to."""
+        paths = ["/l/app.log", "/l/a", "/l/b.log", "/k/app.log", "/l/app.log.1"]
+        stems = Stems(paths)
+        for path in (*paths, "/l/app.log.1.2", "/l/b-1.log", "/l/", "/m/x"):
+            self.assertEqual(sorted(stems.of(path)), sorted(p for p in paths if p != path and related(p, path)), path)
+
+    def test_compressed(self) -> None:
+        """Endings of compressed files are known."""
+        self.assertTrue(is_compressed("/l/a.log.1.gz"))
+        self.assertFalse(is_compressed("/l/a.gz.log"))

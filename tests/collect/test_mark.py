@@ -1,0 +1,68 @@
+"""Tests of places in files."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.collect.mark import HEAD_BYTES, START, TAIL_BYTES, Mark, fits, line_start, mark_at, moved, read_on
+from tests.collect.memory import MemoryDisk
+
+
+class MarkTests(SynchronousTestCase):
+    """Mark and its functions."""
+
+    def setUp(self) -> None:
+        """Make a file with content that repeats nowhere."""
+        self.disk = MemoryDisk()
+        self.content = b"".join(b"%06d\n" % number for number in range(1000))
+        self.disk.append("/f", self.content)
+        self.file = self.disk.open("/f")
+
+    def read(self, mark: Mark, count: int, used: int) -> Mark:
+        """Read on and use some of it."""
+        data, before = read_on(self.file, mark, count)
+        assert data is not None
+        self.assertEqual(data, self.content[mark.position : mark.position + count])
+        return moved(mark, data, used, before)
+
+    @settings(deadline=None, max_examples=100)
+    @given(st.lists(st.tuples(st.integers(0, 1500), st.integers(0, 300)), max_size=8))
+    def test_moved(self, steps: list[tuple[int, int]]) -> None:
+        """A mark that was moved along is the same as one that is made where it arrived."""
+        self.setUp()
+        mark = START
+        for used, more in steps:
+            used = min(used, len(self.content) - mark.position)
+            mark = self.read(mark, used + more, used)
+        self.assertEqual(mark, mark_at(self.file, mark.position))
+        self.assertTrue(fits(self.file, mark))
+
+    def test_does_not_fit(self) -> None:
+        """A byte that changed at the start or before the place is noticed, and so is a file that is too short."""
+        mark = mark_at(self.file, 5000)
+        node = self.disk.names["/f"]
+        for place, fitting in ((0, False), (HEAD_BYTES - 1, False), (HEAD_BYTES, True), (4999, False), (5000, True)):
+            node.data[place] ^= 1
+            self.assertEqual(fits(self.file, mark), fitting, place)
+            node.data[place] ^= 1
+        self.assertTrue(fits(self.file, mark_at(self.file, 5000 - TAIL_BYTES)))
+        del node.data[5000:]
+        self.assertTrue(fits(self.file, mark))
+        del node.data[4999:]
+        self.assertFalse(fits(self.file, mark))
+        self.assertEqual(read_on(self.file, mark, 10), (None, b""))
+
+    def test_start(self) -> None:
+        """Every file, also an empty one, fits the beginning."""
+        self.assertTrue(fits(self.file, START))
+        self.disk.create("/g")
+        self.assertTrue(fits(self.disk.open("/g"), START))
+        self.assertEqual(mark_at(self.file, 0), START)
+
+    def test_line_start(self) -> None:
+        """The beginning of the line that a place is in, if it is not too far."""
+        for position, start in ((0, 0), (6, 0), (7, 7), (13, 7), (700, 700)):
+            self.assertEqual(line_start(self.file, position, 100), start)
+        self.assertEqual(line_start(self.file, 13, 5), 0)

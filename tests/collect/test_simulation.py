@@ -1,0 +1,33 @@
+"""Tests of following files through random lives; more of them by LOGD_LIVES."""
+
+from __future__ import annotations
+
+import os
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.collect.simulation import Life
+
+LIVES = int(os.environ.get("LOGD_LIVES") or 150)
+
+
+class SimulationTests(SynchronousTestCase):
+    """Growth, rotations by renaming, copying and making anew, few open files, brokers that are silent."""
+
+    def test_calm(self) -> None:
+        """While the collector lives every line arrives, in order by file, and once."""
+        repeating = 0
+        for seed in range(LIVES):
+            life = Life(seed, crashes=False)
+            life.run(200)
+            repeating += life.may_repeat
+        self.assertLess(repeating, LIVES * 0.7)
+
+    def test_crashes(self) -> None:
+        """Killed at any moment it still sends every line, in order by file."""
+        killed = 0
+        for seed in range(LIVES):
+            life = Life(seed)
+            life.run(200)
+            killed += life.killed
+        self.assertGreater(killed, LIVES)

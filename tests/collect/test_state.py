@@ -1,0 +1,136 @@
+"""Tests of the state, and of the file that it is kept in."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.collect.files import Seen
+from logd.collect.mark import Mark
+from logd.collect.source import Source
+from logd.collect.state import BadState, decode_state, encode_state
+from logd.collect.statefile import StateFile, StateInUse, default_path
+from logd.log.files import LocalFiles
+
+
+def source(name: str = "/l/a\udcff.log") -> Source:
+    """A source whose fields all differ; its name is no UTF-8."""
+    copy = Seen("/l/copy", 1, 2, 3, 4)
+    mark = Mark(2000, 1024, "aa", 256, "bb")
+    return Source(
+        name,
+        (5, 6),
+        "/l/b",
+        Mark(3000, 1024, "cc", 256, "dd"),
+        acknowledged=mark,
+        sound_size=4000,
+        copies={copy.identity: copy},
+    )
+
+
+class StateTests(SynchronousTestCase):
+    """encode_state() and decode_state()."""
+
+    def test_round_trip(self) -> None:
+        """What is acknowledged comes back, to be verified; what was only read is read again."""
+        before = source()
+        (after,) = decode_state(encode_state("t", [before]), "t")
+        for name in ("name", "identity", "path", "sound_size", "copies", "acknowledged"):
+            self.assertEqual(getattr(after, name), getattr(before, name))
+        self.assertEqual((after.mark, after.verified), (before.acknowledged, False))
+
+    def test_order(self) -> None:
+        """Sources stay in their order: of one name the oldest is read first."""
+        sources = [source(f"/l/{number}") for number in (3, 1, 2)]
+        self.assertEqual(
+            [each.name for each in decode_state(encode_state("t", sources), "t")], ["/l/3", "/l/1", "/l/2"]
+        )
+
+    def test_refused(self) -> None:
+        """A state that is damaged, of another version or of another topic is refused, whatever is wrong with it."""
+        good: dict[str, Any] = json.loads(encode_state("t", [source()]))
+        entry = good["files"][0]
+        damaged: list[Any] = [
+            {},
+            [],
+            {**good, "files": 1},
+            {**good, "files": [{**entry, "position": "1"}]},
+            {**good, "files": [{**entry, "copies": [[1]]}]},
+            {**good, "files": [{key: value for key, value in entry.items() if key != "tail"}]},
+        ]
+        for state in damaged:
+            with self.assertRaisesRegex(BadState, "is damaged .* remove it to begin anew"):
+                decode_state(json.dumps(state).encode(), "t")
+        for data in (b"", b"\xff", b'{"version": 1, "topic": "t", "fi'):
+            with self.assertRaisesRegex(BadState, "is damaged"):
+                decode_state(data, "t")
+        with self.assertRaisesRegex(BadState, "has version 2, and this release knows 1"):
+            decode_state(json.dumps({**good, "version": 2}).encode(), "t")
+        with self.assertRaisesRegex(BadState, "is that of topic 't'"):
+            decode_state(json.dumps(good).encode(), "u")
+
+
+class StateFileTests(SynchronousTestCase):
+    """StateFile."""
+
+    def setUp(self) -> None:
+        """Choose a path in a folder that is not there."""
+        self.path = os.path.abspath(os.path.join(self.mktemp(), "deep", "state.json"))
+
+    def open(self) -> tuple[StateFile, list[Source] | None]:
+        """Open it."""
+        file = StateFile(LocalFiles(), self.path, "t")
+        restored = file.open()
+        self.addCleanup(file.close)
+        return file, restored
+
+    def test_life(self) -> None:
+        """There is nothing at first; what is saved is there the next time, also if a save was cut off since."""
+        file, restored = self.open()
+        self.assertIsNone(restored)
+        file.save([])
+        file.save([source()])
+        file.close()
+        with open(f"{self.path}.tmp", "wb") as left:
+            left.write(b"half")
+        file, restored = self.open()
+        assert restored is not None
+        self.assertEqual([each.name for each in restored], [source().name])
+        file.save([])
+        file.close()
+        self.assertEqual(self.open()[1], [])
+
+    def test_in_use(self) -> None:
+        """Two collectors cannot have one state."""
+        file, _ = self.open()
+        with self.assertRaisesRegex(StateInUse, f"another process collects with the state file {self.path}"):
+            self.open()
+        file.close()
+        self.open()
+
+    def test_unusable(self) -> None:
+        """A damaged file, and a place where none can be, are named."""
+        os.makedirs(os.path.dirname(self.path))
+        with open(self.path, "wb") as file:
+            file.write(b"{")
+        with self.assertRaisesRegex(BadState, f"the state file {self.path} is damaged"):
+            self.open()
+        self.path += "/below"
+        with self.assertRaisesRegex(BadState, "cannot be used: "):
+            self.open()
+
+    def test_default_path(self) -> None:
+        """Each combination of topic, broker and patterns, in any order, has a path of its own."""
+        home = {"HOME": "/home/x"}
+        path = default_path("t", "b:1", ["/a", "/b"], home)
+        self.assertRegex(path, r"^/home/x/\.local/state/logd/collect-[0-9a-f]{16}\.json$")
+        self.assertEqual(default_path("t", "b:1", ["/b", "/a", "/a"], home), path)
+        others = {
+            default_path(*arguments, home)
+            for arguments in (("u", "b:1", ["/a", "/b"]), ("t", "b:2", ["/a", "/b"]), ("t", "b:1", ["/a"]))
+        }
+        self.assertEqual(len(others | {path}), 4)
+        self.assertTrue(default_path("t", "b:1", ["/a"], {"XDG_STATE_HOME": "/s"}).startswith("/s/logd/collect-"))
