@@ -93,7 +93,8 @@ async def repair_by_broker(
             if outcome.state == SERVED_AGAIN:
                 click.echo(f"{topic}-{outcome.partition} is served again")
         if not wrong:
-            click.echo("sound")
+            count = sum(outcome.damages for outcome in outcomes)
+            click.echo(f"sound, with {count:,} damages mended" if count else "sound")
     if wrong:
         what = "nothing was changed" if dry_run else "they were left as they are"
         raise DamageLeft(f"not sound: partitions {', '.join(str(each.partition) for each in wrong)}; {what}")

@@ -1,7 +1,7 @@
 """What a partition's folder holds, looked at from outside: no lock is taken and nothing is changed.
 
-Up to the checkpoint, or the mark where that is further on, everything was flushed and has to be sound. What is behind it
-a broker may be appending at this moment, or a crash may have left: it is looked at, and told apart.
+Up to the checkpoint, or the mark where that is further on, everything was flushed and has to be sound. What is behind
+it a broker may be appending at this moment, or a crash may have left: it is looked at, and told apart.
 """
 
 from __future__ import annotations
