@@ -14,7 +14,7 @@ class Page:
     """One partition's account. The digest is SHA-256 over each message's length and bytes, in order."""
 
     messages: int = 0
-    bytes: int = 0
+    size: int = 0
     _digest: Any = field(factory=hashlib.sha256)
 
     def add(self, payloads: Iterable[bytes]) -> None:
@@ -24,12 +24,12 @@ class Page:
             pieces.append(b"%d:" % len(payload))
             pieces.append(payload)
             self.messages += 1
-            self.bytes += len(payload)
+            self.size += len(payload)
         self._digest.update(b"".join(pieces))
 
     def to_json(self) -> dict[str, Any]:
         """The account as it stands."""
-        return {"messages": self.messages, "bytes": self.bytes, "sha256": self._digest.hexdigest()}
+        return {"messages": self.messages, "bytes": self.size, "sha256": self._digest.hexdigest()}
 
 
 @define
@@ -48,9 +48,9 @@ class Ledger:
         return sum(page.messages for page in self._pages.values())
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """How many bytes of payload in all."""
-        return sum(page.bytes for page in self._pages.values())
+        return sum(page.size for page in self._pages.values())
 
     def to_json(self) -> dict[str, Any]:
         """Every page by its partition's name."""

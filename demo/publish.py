@@ -45,7 +45,7 @@ async def publish(reactor: Any, address: str) -> dict[str, Any]:
 
     for number, log in enumerate(logs):
         await send("logs", number % PARTITIONS, lines_of(Path(log.path)))
-    real_bytes, real_messages = ledger.bytes, ledger.messages
+    real_bytes, real_messages = ledger.size, ledger.messages
     missing = max(ENOUGH_BYTES - real_bytes, 0)
     for partition in range(PARTITIONS):
         await send("weblog", partition, web_log(missing // PARTITIONS, seed=partition))
@@ -58,7 +58,7 @@ async def publish(reactor: Any, address: str) -> dict[str, Any]:
         "real_messages": real_messages,
         "real_bytes": real_bytes,
         "messages": ledger.messages,
-        "bytes": ledger.bytes,
+        "bytes": ledger.size,
         "seconds": time.perf_counter() - begin,
         "partitions": ledger.to_json(),
     }

@@ -32,7 +32,7 @@ async def read_back(reactor: Any, address: str) -> dict[str, Any]:
         await consumer.close()
     return {
         "messages": ledger.messages,
-        "bytes": ledger.bytes,
+        "bytes": ledger.size,
         "gaps": gaps,
         "seconds": time.perf_counter() - begin,
         "partitions": ledger.to_json(),

@@ -36,7 +36,7 @@ class Clock(Protocol):
 class IThreads(Interface):
     """Where work runs that may wait for a disk. Everything else happens on one thread, the owner's (the reactor's)."""
 
-    def run(work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:  # type: ignore[empty-body]
+    def run(work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
         """Run ``work()`` on another thread, then ``done(result, None)`` or ``done(None, error)`` on the owner's thread.
 
         Works start in the order of the calls. ``done`` is never called before ``run`` has returned.
@@ -48,7 +48,7 @@ class IFile(Interface):
 
     path: str = Attribute("Where it was opened.")
 
-    def append(buffers: Sequence[bytes]) -> int:  # type: ignore[empty-body]
+    def append(buffers: Sequence[bytes]) -> int:
         """Write all buffers at the end, gathered into as few system calls as possible; return how many bytes that were.
 
         On an error (a full disk) some of the bytes may have been written: the caller truncates.
@@ -57,16 +57,16 @@ class IFile(Interface):
     def write_at(position: int, data: bytes) -> None:
         """Overwrite ``data`` in place at ``position``."""
 
-    def read_at(position: int, count: int) -> bytes:  # type: ignore[empty-body]
+    def read_at(position: int, count: int) -> bytes:
         """Read up to ``count`` bytes at ``position``; fewer only at the end of the file. May wait for the disk."""
 
     def read_cached(position: int, count: int) -> bytes | None:
         """Like ``read_at``, but return None where the page cache does not have the bytes (never waits)."""
 
-    def is_cached(position: int, count: int) -> bool:  # type: ignore[empty-body]
+    def is_cached(position: int, count: int) -> bool:
         """Whether the last byte of that range is in the page cache, so that a ``sendfile`` of it does not wait."""
 
-    def size() -> int:  # type: ignore[empty-body]
+    def size() -> int:
         """The file's length in bytes."""
 
     def truncate(size: int) -> None:
@@ -81,7 +81,7 @@ class IFile(Interface):
     def punch_hole(position: int, count: int) -> None:
         """Give the disk blocks of that range back; it then reads as zeros. Does nothing where it is not supported."""
 
-    def fileno() -> int:  # type: ignore[empty-body]
+    def fileno() -> int:
         """A descriptor for ``sendfile``; -1 where there is none (then bytes are read and written)."""
 
     def close() -> None:
@@ -94,25 +94,25 @@ class IFileOperations(Interface):
     Paths are absolute strings. Every method may raise OSError.
     """
 
-    def open(path: str, create: bool = False) -> IFile:  # type: ignore[empty-body]
+    def open(path: str, create: bool = False) -> IFile:
         """Open for reading and appending; ``create`` makes a new empty file and fails if there is one already."""
 
-    def open_for_reading(path: str) -> IFile:  # type: ignore[empty-body]
+    def open_for_reading(path: str) -> IFile:
         """Open for reading alone."""
 
-    def list(path: str) -> list[str]:  # type: ignore[empty-body]
+    def list(path: str) -> list[str]:
         """Names in a directory, sorted."""
 
-    def exists(path: str) -> bool:  # type: ignore[empty-body]
+    def exists(path: str) -> bool:
         """Whether there is a file or directory."""
 
-    def is_directory(path: str) -> bool:  # type: ignore[empty-body]
+    def is_directory(path: str) -> bool:
         """Whether there is a directory of that name."""
 
-    def size(path: str) -> int:  # type: ignore[empty-body]
+    def size(path: str) -> int:
         """A file's length in bytes without opening it."""
 
-    def modified(path: str) -> float:  # type: ignore[empty-body]
+    def modified(path: str) -> float:
         """A file's modification time, in seconds since the epoch."""
 
     def set_modified(path: str, seconds: float) -> None:
@@ -133,13 +133,13 @@ class IFileOperations(Interface):
     def sync_directory(path: str) -> None:
         """fsync a directory: afterwards names made, renamed and removed in it survive a loss of power."""
 
-    def lock(path: str) -> IFile:  # type: ignore[empty-body]
+    def lock(path: str) -> IFile:
         """Create or open ``path`` and take an exclusive lock that ends with ``close`` or the process.
 
         Raises BlockingIOError when another process has it.
         """
 
-    def free_bytes(path: str) -> int:  # type: ignore[empty-body]
+    def free_bytes(path: str) -> int:
         """Room left on the file system that holds ``path``."""
 
 
@@ -149,6 +149,9 @@ class IFileRange(Interface):
     position: int = Attribute("Where the bytes begin in the file.")
     count: int = Attribute("How many there are.")
     file: Any = Attribute("The IFile.")
+
+    def unreadable(position: int, error: OSError) -> None:
+        """Say that reading the file at ``position`` failed, so that the next answers stop short of it."""
 
     def close() -> None:
         """Let go of the file; call exactly once, when the bytes are sent or will not be."""
@@ -167,7 +170,7 @@ class IFlushListener(Interface):
 class ITopics(Interface):
     """The topics and their settings, wherever they are kept (a file now; the coordination tree later)."""
 
-    def names() -> list[str]:  # type: ignore[empty-body]
+    def names() -> list[str]:
         """All topics known at this moment, sorted. Never waits."""
 
     def get(topic: str) -> TopicEntry | None:

@@ -98,7 +98,7 @@ class TroubleTests(ProducerCase):
 
     def test_leader_moves(self) -> None:
         """When another broker leads, what was refused goes there, in order."""
-        producer = self.producer(batch_messages=1)
+        producer = self.producer(batch_messages=1, max_in_flight=5)
         sends = [producer.send("t", b"%d" % number) for number in range(20)]
         self.run_for(0.004)
         self.broker.leaders["t", 0] = 8

@@ -199,7 +199,7 @@ class OurResponseTests(SynchronousTestCase):
         heads = fetch_wait_heads(5, [FetchedHead(*part[:6], len(part.message_set)) for part in parts])
         pieces = [heads[0]] if not parts else []
         for head, part in zip(heads, parts, strict=False):
-            pieces += (head, part.message_set)
+            pieces += (head, bytes(part.message_set))
         self.assertEqual(b"".join(pieces), b"".join(encode_response(FetchWaitResponse(tuple(parts)), 5)))
 
     def test_long_text_is_shortened(self) -> None:
