@@ -27,7 +27,7 @@ async def read_back(reactor: Any, address: str) -> dict[str, Any]:
         consumer = Consumer(address, start="earliest", reactor=reactor)
         (stream,) = consumer.create_message_streams(topic, 1)
         async for batch in stream.batches(until=await stream.end_positions()):
-            ledger.page(batch.topic, batch.partition).add([message.payload for message in batch.messages])
+            ledger.page(batch.topic, batch.partition).add([message.payload or b"" for message in batch.messages])
         gaps += stream.gaps
         await consumer.close()
     return {
