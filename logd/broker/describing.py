@@ -12,6 +12,7 @@ from logd.broker.reading import find_log
 from logd.errors import (
     BrokerStopping,
     LogdError,
+    PartitionOffline,
     TopicCreationDisabled,
     UnknownError,
     UnknownTopic,
@@ -99,9 +100,8 @@ class Describing:
         partitions = []
         for number, brokers in sorted(entry.partitions.items()):
             log = self._broker.store.log(name, number)
-            offline = log is not None and log.offline is not None
-            code = log.offline.code if offline and isinstance(log.offline, WireError) else UnknownError.code  # type: ignore[union-attr]
-            partitions.append(PartitionMetadata(number, code if offline else 0, brokers[0], 0, brokers, brokers))
+            code = PartitionOffline.code if log is not None and log.offline is not None else 0
+            partitions.append(PartitionMetadata(number, code, brokers[0], 0, brokers, brokers))
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
 
     def describe_log(self, request: DescribeLog) -> None:

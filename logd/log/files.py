@@ -37,15 +37,18 @@ class LocalFile:
         """Write all buffers at the end; see IFile."""
         # pwrite at a known end instead of O_APPEND: with O_APPEND, Linux ignores the position that write_at gives.
         start = self._end
-        if len(buffers) == 1:
-            total = len(buffers[0])
-            written = os.pwrite(self._descriptor, buffers[0], start)
-        else:
-            total = sum(map(len, buffers))
-            written = os.pwritev(self._descriptor, buffers[:_BUFFERS_PER_CALL], start)
-        self._end = start + written
-        if written != total:
-            self._append_rest(buffers, written)
+        try:
+            if len(buffers) == 1:
+                total = len(buffers[0])
+                written = os.pwrite(self._descriptor, buffers[0], start)
+            else:
+                total = sum(map(len, buffers))
+                written = os.pwritev(self._descriptor, buffers[:_BUFFERS_PER_CALL], start)
+            self._end = start + written
+            if written != total:
+                self._append_rest(buffers, written)
+        except OSError as error:
+            raise self._named(error) from None
         return total
 
     def _append_rest(self, buffers: Sequence[bytes], written: int) -> None:
@@ -82,17 +85,20 @@ class LocalFile:
 
     def read_at(self, position: int, count: int) -> bytes:
         """Read up to ``count`` bytes; see IFile."""
-        data = os.pread(self._descriptor, count, position)
-        if len(data) == count or not data:
-            return data
-        pieces = [data]
-        got = len(data)
-        while got < count:  # a short read is the end of the file, or a signal: the next one tells
-            data = os.pread(self._descriptor, count - got, position + got)
-            if not data:
-                break
-            pieces.append(data)
-            got += len(data)
+        try:
+            data = os.pread(self._descriptor, count, position)
+            if len(data) == count or not data:
+                return data
+            pieces = [data]
+            got = len(data)
+            while got < count:  # a short read is the end of the file, or a signal: the next one tells
+                data = os.pread(self._descriptor, count - got, position + got)
+                if not data:
+                    break
+                pieces.append(data)
+                got += len(data)
+        except OSError as error:
+            raise self._named(error) from None
         return b"".join(pieces)
 
     def read_cached(self, position: int, count: int) -> bytes | None:
@@ -133,12 +139,18 @@ class LocalFile:
 
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes."""
-        os.ftruncate(self._descriptor, size)
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise self._named(error) from None
         self._end = size
 
     def sync_data(self) -> None:
         """fdatasync; see IFile."""
-        os.fdatasync(self._descriptor)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise self._named(error) from None
 
     def drop_cache(self) -> None:
         """posix_fadvise(DONTNEED) over the whole file."""
@@ -166,6 +178,11 @@ class LocalFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    def _named(self, error: OSError) -> OSError:
+        """The same error with the path, which calls on a descriptor do not know."""
+        error.filename = self.path
+        return error
 
 
 @implementer(IFileOperations)
@@ -229,6 +246,9 @@ class LocalFiles:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            error.filename = path
+            raise
         finally:
             os.close(descriptor)
 

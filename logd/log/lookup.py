@@ -39,13 +39,13 @@ class Snapshot:
             tail = self.index.tail  # before ``chunks``: see ActiveIndex
             try:
                 return split_index(self.files, path, start, holds, tail, self.index.chunks)
-            except (WrongIndex, FileNotFoundError):
+            except (WrongIndex, OSError):
                 return None, None
         try:
             # One that does not sum its segment up was torn by a crash: what is missing at its end would be missed.
             if last_boundary(self.files, path, start).position == self.segments.starts[number + 1]:
                 return split_index(self.files, path, start, holds)
-        except (WrongIndex, FileNotFoundError):
+        except (WrongIndex, OSError):
             pass
         try:
             self.rebuild_index(number)
@@ -62,16 +62,21 @@ class Snapshot:
         temporary = path + TEMPORARY_SUFFIX
         index = ActiveIndex(self.files, temporary, start)
         self.files.open(temporary, create=True).close()  # fails when another thread is making it
-        file = self.files.open_for_reading(join(self.folder, segment_name(start)))
         try:
-            scan = scan_entries(file, 0, end - start, self.index_bytes)
+            file = self.files.open_for_reading(join(self.folder, segment_name(start)))
+            try:
+                scan = scan_entries(file, 0, end - start, self.index_bytes)
+            finally:
+                file.close()
+            for position, highest_ms in scan.boundaries:
+                index.note(start + position, modified_ms, highest_ms)
+            index.finish(start + scan.end, modified_ms, scan.highest_ms)
+            if not index.broken:
+                self.files.rename(temporary, path)
+                temporary = ""
         finally:
-            file.close()
-        for position, highest_ms in scan.boundaries:
-            index.note(start + position, modified_ms, highest_ms)
-        index.finish(start + scan.end, modified_ms, scan.highest_ms)
-        if not index.broken:
-            self.files.rename(temporary, path)
+            if temporary:  # left where it is, it would look like another thread's until the next start
+                self.files.remove(temporary)
 
 
 def find_boundary(log: Snapshot, offset: int) -> int:

@@ -21,6 +21,7 @@ META = "meta"
 TOPICS = "topics.json"
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
+_DELETED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + re.escape(DELETED_SUFFIX) + r"\Z")
 _FOLDER = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\Z", re.ASCII | re.DOTALL)
 
 
@@ -46,6 +47,11 @@ def segment_start(name: str) -> int | None:
         return None
     start = int(match[1])
     return start if start < 1 << 63 else None
+
+
+def is_deleted_name(name: str) -> bool:
+    """Whether a name is that of a partition's folder on its way out."""
+    return _DELETED.match(name) is not None
 
 
 def index_start(name: str) -> int | None:

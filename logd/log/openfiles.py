@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Protocol
 
 from zope.interface import implementer
 
@@ -29,18 +30,32 @@ class SharedFile:
             self.file.close()
 
 
+class ReadLog(Protocol):
+    """The log that a range is of, as far as it is needed here."""
+
+    def cannot_read(self, offset: int, error: OSError) -> None:
+        """A read at ``offset`` failed."""
+        ...
+
+
 @implementer(IFileRange)
 class FileRange:
     """Bytes of one segment on their way out. ``close`` lets go of the file, exactly once; owner thread only."""
 
-    __slots__ = ("_shared", "count", "file", "position")
+    __slots__ = ("_base", "_log", "_shared", "count", "file", "position")
 
-    def __init__(self, shared: SharedFile, position: int, count: int) -> None:
-        """Take over one hold on ``shared`` that the caller has."""
+    def __init__(self, shared: SharedFile, position: int, count: int, log: ReadLog, base: int) -> None:
+        """Take over one hold on ``shared`` that the caller has; ``base`` is the offset of the file's first byte."""
         self.file = shared.file
         self._shared = shared
         self.position = position
         self.count = count
+        self._log = log
+        self._base = base
+
+    def unreadable(self, position: int, error: OSError) -> None:
+        """See IFileRange."""
+        self._log.cannot_read(self._base + position, error)
 
     def close(self) -> None:
         """Let go of the file."""

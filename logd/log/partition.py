@@ -15,14 +15,17 @@ from logd.log import lookup
 from logd.log.checkpoint import Checkpoint
 from logd.log.flusher import Flusher, FlushState, Sync
 from logd.log.names import join, segment_name
+from logd.log.offline import not_appended, not_flushed
 from logd.log.offsets import offsets_before
 from logd.log.openfiles import FileRange, OpenFiles, SharedFile
+from logd.log.openwriters import OpenWriters
 from logd.log.retention import count_expired, last_is_expired
+from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
+from logd.log.unreadable import UnreadablePlaces
 from logd.log.waiters import Wait, Waiters
 from logd.log.writer import SegmentWriter, create_segment
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
@@ -32,6 +35,7 @@ class Surroundings:
 
     files: IFileOperations
     open_files: OpenFiles
+    open_writers: OpenWriters
     clock: Clock
     flusher: Flusher
     #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
@@ -61,6 +65,8 @@ class PartitionLog:
     checkpoint: Checkpoint | None = None
     #: Why the partition cannot be served, None when it can.
     offline: BaseException | None = None
+    #: When an append was last refused for want of room, in seconds since the epoch; None since a later one was flushed.
+    refused_full: float | None = None
     flush_state: FlushState = field(init=False)
     #: Segment files to sync before the one that is written to, each held.
     _unsynced: list[SharedFile] = field(factory=list)
@@ -69,6 +75,7 @@ class PartitionLog:
     _waiters: Waiters = field(factory=Waiters)
     #: Called when the sync under way is over, None when none is.
     _syncing: list[Callable[[], None]] | None = None
+    _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
     #: Files of expired segments that are still to be removed.
     _expired: list[int] = field(factory=list)
     _seconds: Callable[[], float] = field(init=False)
@@ -77,6 +84,7 @@ class PartitionLog:
         self.flush_state = _flush_state(self.settings)
         self._seconds = self._around.clock.seconds
         self._writer.configure(self.settings)
+        self._writer_made(self._writer)
 
     @property
     def unflushed_bytes(self) -> int:
@@ -132,6 +140,8 @@ class PartitionLog:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not between {self.start} and {self.end}")
         if max_bytes <= 0:
             return None
+        if self._unreadable:
+            visible_end = self._unreadable.clip(offset, visible_end, self._seconds())
         writer = self._writer
         base = writer.segment.start
         try:
@@ -146,7 +156,14 @@ class PartitionLog:
                 shared = self._around.open_files.acquire(join(self.folder, segment_name(base)))
         except OSError as error:
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
-        return FileRange(shared, offset - base, min(limit - offset, max_bytes))
+        return FileRange(shared, offset - base, min(limit - offset, max_bytes), self, base)
+
+    def cannot_read(self, offset: int, error: OSError) -> None:
+        """Take note that a read at ``offset`` failed: for a while ``read`` stops short of it."""
+        if self._unreadable.note(offset, str(error), self._seconds()):
+            self._around.report(
+                "{folder} cannot be read at offset {offset}: {error}", folder=self.folder, offset=offset, error=error
+            )
 
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
@@ -230,8 +247,10 @@ class PartitionLog:
             shared.release()
         if self.offline is None:
             if error is not None:
-                self.go_offline(error)
+                self.go_offline(not_flushed(self.folder, error))
             else:
+                if sync.end > self.visible_end:
+                    self.refused_full = None
                 self.visible_end = sync.end
         callbacks, self._syncing = self._syncing or (), None
         for callback in callbacks:
@@ -291,9 +310,17 @@ class PartitionLog:
         if self.offline is None and self.end == self.visible_end:
             self._writer.finish()
 
+    def close_idle(self) -> bool:
+        """See openwriters.Closable."""
+        idle = self.end == self.visible_end and not self.is_syncing
+        if idle:
+            self._writer.close()
+        return idle
+
     def close(self) -> None:
         """Let go of all files."""
         self._writer.close()
+        self._around.open_writers.closed(self)
         while self._unsynced:
             self._unsynced.pop().release()
 
@@ -304,6 +331,7 @@ class PartitionLog:
         except OSError as error:
             raise self._append_error(error) from error
         new.configure(self.settings)
+        self._writer_made(new)
         old.finish()
         if old.shared is not None and self.end > self.visible_end:
             old.shared.hold()
@@ -316,12 +344,21 @@ class PartitionLog:
 
     def _append_error(self, error: OSError) -> StorageFull | PartitionOffline | UnknownError:
         if not self._writer.torn:
-            if error.errno in _NO_ROOM:
+            if error.errno in NO_ROOM:
+                self.refused_full = self._seconds()
+                writer = self._writer
+                if error.errno == errno.EFBIG and self.end > writer.segment.start:
+                    writer.roll_above = writer.segment.start  # this file may not grow, another one may
                 return StorageFull(f"no room for an append to {self.folder}: {error}")
             if error.errno in _PASSING:
                 return UnknownError(f"cannot append to {self.folder} now: {error}")
-        self.go_offline(error)
+        self.go_offline(not_appended(self.folder, error, self._writer.torn))
         return self._offline_error()
+
+    def _writer_made(self, writer: SegmentWriter) -> None:
+        writer.opened = lambda: self._around.open_writers.opened(self)
+        if writer.shared is not None:
+            writer.opened()
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")

@@ -50,7 +50,10 @@ class Recovered:
 def recover_partition(
     files: IFileOperations, folder: str, settings: LogSettings, now: float, report: Report
 ) -> Recovered:
-    """Make a partition's folder sound and say what is in it. Blocks; raises OSError when it cannot be served."""
+    """Make a partition's folder sound and say what is in it. Blocks; raises OSError when it cannot be served.
+
+    Nothing is cut or removed because of a file that cannot be read.
+    """
     return _Recovery(files, folder, settings, now, report).run()
 
 
@@ -82,7 +85,9 @@ class _Recovery:
                 folder=self.folder,
                 found=self.starts[0],
                 start=self.start,
-                what="bytes are lost" if self.sound > self.start else "what was there had not been flushed",
+                what="what was there is lost, unless a full disk made retention remove it first"
+                if self.sound > self.start
+                else "what was there had not been flushed",
             )
             self.start, self.sound = self.starts[0], max(self.sound, self.starts[0])
         writer = None
@@ -126,7 +131,7 @@ class _Recovery:
             start = segment_start(name)
             if start is not None:
                 self.starts.append(start)
-            elif name.endswith(TEMPORARY_SUFFIX):
+            elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
                 self.files.remove(join(self.folder, name))  # what a crash left of a replacement
             elif name not in (CHECKPOINT, MARK) and index_start(name) is None and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
@@ -311,4 +316,12 @@ class _Recovery:
         except WrongIndex as error:
             self.report("{path} is of no use ({error}): it is made again", path=path, error=error)
             return ActiveIndex(self.files, path, start), False
+        except OSError as error:
+            # A hint is not worth a partition. What cannot be read must not come back later, though, and be believed.
+            if self.files.is_directory(path):
+                self.report("{path} is in the way of an index: there is none", path=path)
+                return ActiveIndex(self.files, path, start, broken=True), True
+            self.report("{path} cannot be read ({error}): it is removed and made again", path=path, error=error)
+            self.files.remove(path)
+            self.files.sync_directory(self.folder)
         return ActiveIndex(self.files, path, start), True

@@ -12,10 +12,22 @@ from logd.errors import DataDirectoryError, StorageFull, UnknownError, UnknownTo
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.flusher import Flusher
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
-from logd.log.names import DELETED_SUFFIX, META, TEMPORARY_SUFFIX, TOPICS, folder_name, folder_partition, join
+from logd.log.names import (
+    DELETED_SUFFIX,
+    META,
+    TEMPORARY_SUFFIX,
+    TOPICS,
+    folder_name,
+    folder_partition,
+    is_deleted_name,
+    join,
+)
+from logd.log.offline import cannot_start
 from logd.log.openfiles import OpenFiles
+from logd.log.openwriters import OpenWriters
 from logd.log.partition import PartitionLog, Surroundings
 from logd.log.recovery import Recovered, recover_partition
+from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
 from logd.log.upkeep import Upkeep, do_upkeep
 from logd.log.writer import create_segment, no_segment
@@ -44,6 +56,8 @@ class LogStore:
     _on_pressure: Callable[[bool], None] = field(default=lambda on: None, kw_only=True)
     #: Idle files that are kept open for reading.
     _open_files_limit: int = field(default=512, kw_only=True)
+    #: Last segments that are kept open for appending; more only while all of them wait for the disk.
+    _open_writers_limit: int = field(default=1024, kw_only=True)
     _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
@@ -69,7 +83,8 @@ class LogStore:
         )
         self.upkeep = Upkeep(self._files, self._threads, self._report)
         open_files = OpenFiles(self._files, self._open_files_limit)
-        self._around = Surroundings(self._files, open_files, self._clock, self.flusher, self._report)
+        writers = OpenWriters(self._open_writers_limit)
+        self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, self._report)
 
     @property
     def files(self) -> IFileOperations:
@@ -125,7 +140,7 @@ class LogStore:
     def create(self, topic: str, partition: int, settings: LogSettings | None = None) -> PartitionLog:
         """Make an empty log, or return the one that is there. It lasts once something in it is visible.
 
-        Raises StorageFull, UnknownError.
+        Raises StorageFull, UnknownError (it may pass).
         """
         log = self._logs.get((topic, partition))
         if log is not None:
@@ -142,7 +157,8 @@ class LogStore:
             self._files.make_directory(folder)
             writer = create_segment(self._files, folder, 0, self._clock.seconds())
         except OSError as error:
-            raise StorageFull(f"cannot make {folder}: {error}") from error
+            failure = StorageFull if error.errno in NO_ROOM else UnknownError
+            raise failure(f"cannot make {folder}: {error}") from error
         log = PartitionLog(
             topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
         )
@@ -283,34 +299,44 @@ class LogStore:
         names = self._files.list(self.path)
         if TOPICS + TEMPORARY_SUFFIX in names:
             self._files.remove(join(self.path, TOPICS + TEMPORARY_SUFFIX))
-        deleted = [name for name in names if name.endswith(DELETED_SUFFIX)]
+        deleted = [name for name in names if is_deleted_name(name)]
         if deleted:
             # A broker that was killed may not have synced these names: what is left of such a folder must not come
             # back under its old one.
             self._files.sync_directory(self.path)
         for name in deleted:
-            self._remove_folder(join(self.path, name))
+            try:
+                self._remove_folder(join(self.path, name))
+            except OSError as error:
+                self._report("a deleted partition cannot be removed, the next start tries again: {error}", error=error)
 
     def _open_name(self, name: str, settings_for: Callable[[str], LogSettings | None]) -> None:
         path = join(self.path, name)
         if name in (META, TOPICS) or name in self._other_names:
             return
-        if self._files.is_directory(path):
-            found = folder_partition(name)
-            if found is not None:
-                self._recover(*found, path, settings_for(found[0]) or self._settings)
-                return
+        found = folder_partition(name)
+        if found is not None and self._may_be_directory(path):
+            self._recover(*found, path, settings_for(found[0]) or self._settings)
+            return
         self._report("{path} is not logd's; it is left alone", path=path)
+
+    def _may_be_directory(self, path: str) -> bool:
+        """Whether it is one, or the disk does not say: then what is in it cannot be served, but the rest can."""
+        try:
+            return self._files.is_directory(path)
+        except OSError:
+            return True
 
     def _recover(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:
         try:
             found = recover_partition(self._files, folder, settings, self._clock.seconds(), self._report)
         except OSError as error:
-            self._report("{folder} cannot be served: {error}", folder=folder, error=error)
+            reason = cannot_start(folder, error)
+            self._report("{error}", error=reason)
             writer = no_segment(self._files, folder)
             segments = SegmentList.of([writer.segment])
             log = PartitionLog(
-                topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=error
+                topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=reason
             )
             self._logs[topic, partition] = log
             return log

@@ -27,14 +27,18 @@ class TopicsFile:
     folder: str
 
     def read(self) -> dict[str, TopicEntry]:
-        """Return all topics; none when there is no file. Raises DataDirectoryError when it is damaged, OSError."""
-        data = read_file(self.files, join(self.folder, TOPICS), _LIMIT)
-        if data is None:
-            return {}
+        """Return all topics; none when there is no file. Raises DataDirectoryError when it is damaged or unreadable."""
+        path = join(self.folder, TOPICS)
         try:
+            data = read_file(self.files, path, _LIMIT)
+            if data is None:
+                return {}
             return {check_topic_name(name): TopicEntry.from_json(value) for name, value in json.loads(data).items()}
         except Exception as error:
-            raise DataDirectoryError(f"{join(self.folder, TOPICS)} is damaged: {error}") from error
+            raise DataDirectoryError(
+                f"{path} is damaged or cannot be read ({error}): put back a copy of it; or move it away, and each "
+                "topic is served under a new uuid, with the partitions that are there and the default settings"
+            ) from error
 
     def write(self, topics: Mapping[str, TopicEntry]) -> None:
         """Replace them all; lasting on return. Raises OSError. One call at a time."""

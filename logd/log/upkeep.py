@@ -11,19 +11,34 @@ from logd.interfaces import IFileOperations, IThreads
 from logd.log.checkpoint import Checkpoint, write_checkpoint
 from logd.log.names import index_name, join, segment_name
 from logd.log.partition import PartitionLog
+from logd.log.room import NO_ROOM
 
 
 def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expired: Iterable[int]) -> None:
     """Write the checkpoint, then remove segments. Blocks; raises OSError.
 
     In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain would cost all
-    that follows it.
+    that follows it. Only where a full disk does not take the checkpoint something has to go first: then the oldest, and
+    lastingly, so that no crash leaves a hole.
     """
-    write_checkpoint(files, folder, checkpoint)
-    for start in expired:
-        for name in (segment_name(start), index_name(start)):
-            if files.exists(join(folder, name)):
-                files.remove(join(folder, name))
+    waiting = list(expired)
+    while True:
+        try:
+            write_checkpoint(files, folder, checkpoint)
+            break
+        except OSError as error:
+            if error.errno not in NO_ROOM or not waiting:
+                raise
+            _remove(files, folder, waiting.pop(0))
+            files.sync_directory(folder)
+    for start in waiting:
+        _remove(files, folder, start)
+
+
+def _remove(files: IFileOperations, folder: str, start: int) -> None:
+    for name in (segment_name(start), index_name(start)):
+        if files.exists(join(folder, name)):
+            files.remove(join(folder, name))
 
 
 @define(eq=False)

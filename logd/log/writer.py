@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define
 
@@ -13,6 +13,10 @@ from logd.log.index import ActiveIndex
 from logd.log.names import index_name, join, segment_name
 from logd.log.openfiles import SharedFile
 from logd.log.segments import Segment
+
+
+def _nothing() -> None:
+    """For a writer that nobody counts."""
 
 
 @define(eq=False)
@@ -28,6 +32,8 @@ class SegmentWriter:
     #: The highest timestamp of the segment's messages, -1 if none has one.
     highest_ms: int = -1
     shared: SharedFile | None = None
+    #: Called when the file was opened.
+    opened: Callable[[], None] = _nothing
     #: The next append is rolled into a new segment when ``end`` is above this, or the time is past that.
     roll_above: int = 0
     roll_at: float = math.inf
@@ -83,6 +89,7 @@ class SegmentWriter:
         """Open the file for appending, or return it as it is open. Raises OSError."""
         if self.shared is None:
             self.shared = SharedFile(self.files.open(join(self.folder, segment_name(self.segment.start))))
+            self.opened()
         return self.shared
 
     def finish(self) -> None:

@@ -6,6 +6,7 @@ when the transport's own buffer is empty, which is the moment when bytes put int
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from typing import Any
@@ -95,22 +96,28 @@ class _Transfer:
         else:
             self.done.errback(error)
 
+    def _unreadable(self, position: int, error: BaseException) -> None:
+        """Reading failed: the connection has to go, but the next one should not fail at the same place."""
+        if isinstance(error, OSError):
+            self._range.unreadable(position, error)
+        self._finish(TransferFailed(f"cannot read {self._file.path} at byte {position}: {error}"))
+
     def _too_short(self) -> TransferFailed:
         return TransferFailed(f"{self._file.path} is shorter than promised: nothing at byte {self._position}")
 
     def _warm(self, then: Callable[[], None]) -> None:
         """Read the next turn's bytes on another thread, for the page cache's sake alone, then call ``then``."""
-        file, position, end = self._file, self._position, self._position + min(self._left, TURN_BYTES)
+        file, at, end = self._file, self._position, self._position + min(self._left, TURN_BYTES)
 
         def read() -> None:
-            at = position
+            nonlocal at
             while at < end and (got := len(file.read_at(at, min(PIECE_BYTES, end - at)))):
                 at += got
 
         def warmed(_: None, error: BaseException | None) -> None:
             self._warming = False
             if error is not None:
-                self._finish(TransferFailed(f"cannot read {file.path}: {error}"))
+                self._unreadable(at, error)
             elif not self._over:
                 then()
 
@@ -137,7 +144,10 @@ class _BySendfile(_Transfer):
         try:
             self._send_turn()
         except OSError as error:
-            self._finish(TransferFailed(f"cannot send {self._file.path}: {error}"))
+            if error.errno == errno.EIO:  # sockets do not say this, disks do
+                self._unreadable(self._position, error)
+            else:
+                self._finish(TransferFailed(f"cannot send {self._file.path}: {error}"))
         except TransferFailed as error:
             self._finish(error)
 
@@ -181,7 +191,7 @@ class _ByWriting(_Transfer):
             try:
                 data = self._file.read_cached(self._position, min(self._left, PIECE_BYTES))
             except OSError as error:
-                self._finish(TransferFailed(f"cannot read {self._file.path}: {error}"))
+                self._unreadable(self._position, error)
                 return
             if data is None:
                 self._warm(self._write_warmed)
@@ -189,7 +199,12 @@ class _ByWriting(_Transfer):
             self._write(data)
 
     def _write_warmed(self) -> None:
-        self._write(self._file.read_at(self._position, min(self._left, PIECE_BYTES)))
+        try:
+            data = self._file.read_at(self._position, min(self._left, PIECE_BYTES))
+        except OSError as error:
+            self._unreadable(self._position, error)
+            return
+        self._write(data)
         if not self._paused:
             self.resumeProducing()
 

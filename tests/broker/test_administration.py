@@ -94,7 +94,7 @@ class MetadataTests(BrokerTestCase):
         """A partition that is offline says so."""
         self.log_of("a").go_offline(OSError(5, "Input/output error"))
         (found,) = self.ask(self.peer, Metadata(("a",))).topics
-        self.assertEqual([partition.error for partition in found.partitions], [-1])
+        self.assertEqual([partition.error for partition in found.partitions], [106])
 
     def test_connection_lost(self) -> None:
         """Who goes away while topics are made leaves them made, and the broker unharmed."""

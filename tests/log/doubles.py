@@ -268,7 +268,8 @@ class MemoryFiles:
     def remove(self, path: str) -> None:
         """See IFileOperations."""
         self._maybe_fail("remove", path)
-        self._inode(path)
+        if self.room is not None:
+            self.room += len(self._inode(path).data)
         directory, name = self._parent(path)
         self.step()
         directory.change((name,), {})

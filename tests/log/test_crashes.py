@@ -17,6 +17,7 @@ RARE = {
     "data in index.cut",
     "directory in recovery._drop_expired",
     "directory in store._remove_leftovers",
+    "directory in upkeep.do_upkeep",
 }
 
 

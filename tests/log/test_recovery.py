@@ -234,7 +234,8 @@ class MissingPartsTests(SynchronousTestCase):
             "topics.json.tmp",
         ):
             rig.files.open(f"{ROOT}/{name}", create=True).close()
-        for name in ("lost+found", "no number-", "x-01", "-3", "gone.deleted"):
+        deleted = "0a1b2c3d-0000-4000-8000-00000000abcd.deleted"
+        for name in ("lost+found", "no number-", "x-01", "-3", "gone.deleted", deleted):
             rig.files.make_directory(f"{ROOT}/{name}")
         rig.open()
         self.assertEqual([(log.topic, log.partition) for log in rig.store.logs()], [("t", 0)])
@@ -249,12 +250,13 @@ class MissingPartsTests(SynchronousTestCase):
                 "no number-",
                 "x-01",
                 "-3",
+                "gone.deleted",
             )
             if rig.files.exists(f"{ROOT}/{name}") and any(f"{ROOT}/{name} " in report for report in rig.reports)
         ]
-        self.assertEqual(len(kept), 8)
+        self.assertEqual(len(kept), 9)
         self.assertNotIn("checkpoint.tmp", rig.files.list(f"{ROOT}/t-0"))
-        self.assertEqual({"gone.deleted", "topics.json.tmp"} & set(rig.files.list(ROOT)), set())
+        self.assertEqual({deleted, "topics.json.tmp"} & set(rig.files.list(ROOT)), set())
 
     def test_an_unreadable_partition(self) -> None:
         """A partition whose folder cannot be read is offline with the reason; the others serve."""

@@ -167,12 +167,41 @@ class UpkeepTests(SynchronousTestCase):
         """When the checkpoint cannot be written nothing is removed; the next pass does both."""
         rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
         rig.filled(*[ENTRY] * 2)
-        rig.files.room = 0
+        rig.files.errors["rename"] = [OSError(errno.EIO, "bad sector")]
         rig.store.expire()
         rig.threads.settle()
         self.assertTrue(rig.files.exists(rig.path(0)))
         self.assertIn("upkeep of /data/t-0 failed", rig.reports[0])
-        rig.files.room = None
         rig.store.write_checkpoints()
         rig.threads.settle()
         self.assertFalse(rig.files.exists(rig.path(0)))
+
+    def test_a_full_disk_makes_room(self) -> None:
+        """Where there is no room for the checkpoint the oldest goes first, so that retention ends the misery."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+        rig.filled(*[ENTRY] * 4)
+        rig.files.room = 0
+        rig.store.expire()
+        rig.threads.settle()
+        self.assertEqual(rig.reports, [])
+        self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-0"), Checkpoint(60, 80))
+        self.assertEqual([name for name in rig.files.list(f"{ROOT}/t-0") if ".log" in name], [rig.path(60)[-24:]])
+
+    def test_a_crash_while_a_full_disk_makes_room(self) -> None:
+        """Whenever the power goes meanwhile: nothing but what was expired is gone, and the log is served."""
+        for power in range(1, 40):
+            rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+            rig.filled(*[ENTRY] * 6)
+            for start in range(0, 100, 20):  # so that the checkpoint needs the room of several segments
+                rig.files.remove(rig.path(start).replace(".log", ".index"))
+            rig.files.random.seed(power)
+            rig.files.room = 0
+            rig.files.power = power
+            with contextlib.suppress(PowerLoss):
+                rig.store.expire()
+                rig.threads.settle()
+            rig.kill(power_lost=True)
+            rig.open()
+            log = rig.log()
+            self.assertEqual(log.end, 120)
+            self.assertEqual(rig.content(log), ENTRY * ((120 - log.start) // 20))
