@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
+from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.metrics import BrokerMetrics
 from logd.broker.pressure import ProducerGate
 from logd.broker.topics import LocalTopics
@@ -51,6 +52,8 @@ class BrokerService(Service):
         self.broker: Broker | None = None
         self._store: LogStore | None = None
         self._stopping: Deferred[None] | None = None
+        #: Whether SIGTERM has come; a reactor cannot be stopped twice.
+        self._terminated = False
         self.registry = CollectorRegistry()
 
     def health(self) -> dict[str, Any]:
@@ -82,6 +85,7 @@ class BrokerService(Service):
             files = LocalFiles()
             path = os.path.abspath(settings.data)
             gate = ProducerGate()
+            descriptors = share_out(raise_limit(), settings.connections_max, self.log.warn)
             store = LogStore(
                 path,
                 files,
@@ -92,6 +96,8 @@ class BrokerService(Service):
                 flush_workers=settings.flush_threads,
                 unflushed_limit=settings.unflushed_bytes,
                 on_pressure=gate.set,
+                open_files_limit=descriptors.readers,
+                open_writers_limit=descriptors.writers,
                 report=self._report,
             )
             topics = LocalTopics(store, TopicsFile(files, path), self._read_threads, settings)
@@ -187,8 +193,13 @@ class BrokerService(Service):
         self._flush_threads.stop()
 
     def _catch_terminate(self) -> None:
+        def stop() -> None:
+            if not self._terminated:
+                self._terminated = True
+                self._reactor.stop()
+
         def terminate(number: int, frame: Any) -> None:
-            self._reactor.callFromThread(self._reactor.stop)
+            self._reactor.callFromThread(stop)
 
         signal.signal(signal.SIGTERM, terminate)
 

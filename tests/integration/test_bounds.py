@@ -1,0 +1,186 @@
+"""A real broker stays small and fair, whatever its clients do: not reading, sending halves, coming in crowds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from struct import pack
+
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets, Produce
+from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests import OurRequest, encode_request
+from tests.integration.peers import BrokerTestCase, Peer
+
+MEGABYTE = 1 << 20
+#: Seconds without a byte taken after which a broker is said to take no more.
+TAKES_NO_MORE = 0.4
+#: What the broker's memory may grow by when nothing is kept: buffers of a few connections, and the allocator's ways.
+SLACK = 12 * MEGABYTE
+
+
+class BacklogTestCase(BrokerTestCase):
+    """A broker with some megabytes in a topic."""
+
+    def setUp(self) -> None:
+        """Fill it."""
+        super().setUp()
+        self.peer = self.connect()
+        messages = [Message(bytes([number]) * 10_000) for number in range(100)]
+        self.set = MessageSet(messages).encode()
+        request = ProduceAck(-1, 0, tuple([ProducePart("t", 0, 0, False, self.set)] * 8))
+        self.end = self.peer.ask(request).parts[-1].next_id
+        self.assertEqual(self.end, 8 * len(self.set))
+        self.log = self.set * 8
+
+    def flood(self, data: bytes, most: int) -> tuple[Peer, int]:
+        """Send the same bytes over and over on a connection that never reads, until the broker takes no more."""
+        peer = self.connect(receive_buffer=4096)
+        peer.socket.settimeout(TAKES_NO_MORE)
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < most:
+                sent += peer.socket.send(data)
+        return peer, sent
+
+
+class NotReadingTests(BacklogTestCase):
+    """Consumers that ask and ask, and never read."""
+
+    def test_fetches(self) -> None:
+        """Its requests pile up in the sockets, not in the broker; others are served; what it asked for is right."""
+        before = self.memory()
+        floods: dict[str, LegacyRequest | OurRequest] = {
+            "large": Fetch("t", 0, 0, 7 * MEGABYTE),
+            "small": Fetch("t", 0, 5, 9000),
+            "multi": MultiFetch(tuple([Fetch("t", 0, 0, 100_000)] * 100)),
+            "offsets": Offsets("t", 0, -1, 10),
+            "waiting": FetchWait(60_000, 1, MEGABYTE, (FetchPart("t", 0, 0, self.end, MEGABYTE),)),
+        }
+        peers = {}
+        for name, request in floods.items():
+            data = b"".join(encode_request(request)) * 100
+            peers[name], sent = self.flood(data, 100 * MEGABYTE)
+            self.assertLess(sent, 50 * MEGABYTE, name)
+            self.assertLess(self.memory() - before, SLACK, name)
+            self.assertEqual(self.peer.ask(Fetch("t", 0, 5, 100)), FetchResponse(0, self.log[5:105]))
+        large = peers["large"]
+        large.socket.settimeout(30)
+        for _ in range(3):
+            self.assertEqual(large.receive(6), pack(">ih", 2 + 7 * MEGABYTE, 0))
+            self.assertEqual(large.receive(7 * MEGABYTE), self.log[: 7 * MEGABYTE])
+        # Those who wait were told nothing wrong: their answer comes when there is something.
+        self.peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, self.set),)))
+        peers["waiting"].socket.settimeout(30)
+        self.assertIn(self.set[:1000], peers["waiting"].receive(1100))
+
+    def test_they_go_away(self) -> None:
+        """When they go away in the middle of their answers nothing of theirs is left open."""
+        assert self.broker.process is not None
+        before = self.open_files()
+        data = b"".join(encode_request(Fetch("t", 0, 0, 7 * MEGABYTE))) * 100
+        for _ in range(3):
+            peer, _ = self.flood(data, len(data))
+            peer.close()
+        self.until(lambda: self.open_files() <= before, "all descriptors closed")
+
+    def open_files(self) -> int:
+        """How many descriptors the broker has open."""
+        assert self.broker.process is not None
+        return len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
+
+
+class FairnessTests(BacklogTestCase):
+    """One consumer streams a backlog, others want little."""
+
+    def test_small_requests(self) -> None:
+        """While one consumer is sent megabytes without end the small requests of another are answered one by one."""
+        enough = threading.Event()
+        streamed = 0
+        wrong: list[int] = []
+        streamer = self.connect()
+
+        def stream() -> None:
+            nonlocal streamed
+            while not enough.is_set():
+                streamer.send(b"".join(encode_request(Fetch("t", 0, 0, self.end))) * 3)
+                for _ in range(3):
+                    head, data = streamer.receive(6), streamer.receive(self.end)
+                    if head != pack(">ih", 2 + self.end, 0) or data != self.log:
+                        wrong.append(streamed)
+                    streamed += 1
+
+        thread = threading.Thread(target=stream)
+        thread.start()
+        try:
+            for number in range(200):
+                answer = self.peer.ask(Fetch("t", 0, number, 100))
+                self.assertEqual(answer, FetchResponse(0, self.log[number : number + 100]))
+            self.until(lambda: streamed > 10, "the other one got its share")
+        finally:
+            enough.set()
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_stuck_in_the_middle(self) -> None:
+        """A consumer that stops reading in the middle of a large answer is in nobody's way, and gets the rest later."""
+        stuck = self.connect(receive_buffer=4096)
+        stuck.begin(Fetch("t", 0, 0, self.end))
+        self.assertEqual(stuck.receive(6 + MEGABYTE)[6:], self.log[:MEGABYTE])
+        for _ in range(100):
+            self.assertEqual(self.peer.ask(Offsets("t", 0, -1, 1)), OffsetsResponse(0, (self.end,)))
+        self.assertEqual(stuck.receive(self.end - MEGABYTE), self.log[MEGABYTE:])
+
+
+class CrowdTests(BrokerTestCase):
+    """Many connections."""
+
+    options = ("--set", "connections.max=60")
+
+    def test_half_frames(self) -> None:
+        """Many connections that each keep half a request cost what they have sent, and are in nobody's way."""
+        before = self.memory()
+        half = (16 * MEGABYTE).to_bytes(4, "big") + bytes(200_000)
+        crowd = [self.connect() for _ in range(50)]
+        for peer in crowd:
+            peer.send(half)
+        other = self.connect()
+        self.assertEqual(other.ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
+        self.assertLess(self.memory() - before, 50 * len(half) * 2 + SLACK)
+        for _ in range(50):
+            for peer in crowd[:5]:
+                peer.send(b"\0")
+            self.assertEqual(other.ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
+
+    def test_connections_max(self) -> None:
+        """One too many is closed; the others go on, and when one leaves there is room again."""
+        crowd = [self.connect() for _ in range(60)]
+        for peer in crowd:
+            self.assertEqual(peer.ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
+        self.assertTrue(self.connect().is_closed())
+        self.until_logged("connections.max = 60 are open")
+        self.assertEqual(crowd[0].ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
+        crowd[1].close()
+
+        def room() -> bool:
+            try:
+                return bool(self.connect().ask(Fetch("t", 0, 0, 1)) == FetchResponse(0))
+            except ConnectionError:
+                return False
+
+        self.until(room, "room for another connection")
+
+    def test_storm(self) -> None:
+        """Connections that come and go by the hundred, with and without a word, leave nothing behind."""
+        for number in range(300):
+            with socket.create_connection(("127.0.0.1", self.broker.port)) as storm:
+                if number % 3 == 1:
+                    storm.sendall(b"".join(encode_request(Produce("t", 0, b"nonsense"))))
+                elif number % 3 == 2:
+                    storm.sendall(b"\0\0\0")
+        self.assertEqual(self.connect().ask(Fetch("none", 0, 0, 1)), FetchResponse(0))

@@ -1,0 +1,229 @@
+"""Starting and stopping a real broker: in order, in the way of another one, and in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.checkpoint import Checkpoint
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.legacy_requests import Fetch, Produce
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.testing.processes import BrokerProcess, free_port
+from tests.integration.peers import PATIENCE, POLL_SECONDS, BrokerTestCase, Peer
+
+TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
+STOPPING = 111
+
+
+def some_set(number: int, size: int = 100) -> bytes:
+    """A set that can be told from others."""
+    return MessageSet([Message(b"%d " % number + bytes(size)), Message(b"more")]).encode()
+
+
+class StopTests(BrokerTestCase):
+    """SIGTERM."""
+
+    options = ("--set", "stop.ms=500")
+
+    def stop(self) -> None:
+        """The broker is told to stop, and does so with status 0."""
+        self.assertEqual(self.broker.stop(), 0)
+
+    def checkpoints(self) -> dict[str, tuple[Checkpoint, int]]:
+        """The checkpoint and the size of each partition."""
+        found = {}
+        for folder in Path(self.data).iterdir():
+            if folder.is_dir():
+                size = sum(path.stat().st_size for path in folder.glob("*.log"))
+                found[folder.name] = (Checkpoint.decode((folder / "checkpoint").read_bytes()), size)
+        return found
+
+    def test_everything_is_there(self) -> None:
+        """What was acknowledged, and what 0.7 produced, is there after a restart, and nothing of it was looked at."""
+        peer = self.connect()
+        sets = [some_set(number) for number in range(50)]
+        parts = tuple([ProducePart("t", number % 2 - 1, 0, False, each) for number, each in enumerate(sets)])
+        stored = peer.ask(ProduceAck(1, 0, parts)).parts
+        peer.begin(*[Produce("old", 0, each) for each in sets])
+        peer.ask(Fetch("old", 0, 0, 1))
+        self.stop()
+        sizes = {"t-0": len(b"".join(sets)), "old-0": len(b"".join(sets))}
+        expected = {name: (Checkpoint(0, size), size) for name, size in sizes.items()}
+        self.assertEqual(self.checkpoints(), expected)
+        # Damage that a scan would find.
+        damaged = Path(self.data, "old-0", f"{0:020}.log")
+        content = bytearray(damaged.read_bytes())
+        content[50] ^= 0xFF
+        damaged.write_bytes(content)
+        self.broker.start()
+        peer = self.connect()
+        log = peer.ask(Fetch("t", 0, 0, 1 << 20)).message_set
+        self.assertEqual([log[part.first_id : part.next_id] for part in stored], sets)
+        self.assertEqual(peer.ask(Fetch("old", 0, 0, 1 << 20)).message_set, bytes(content))
+
+    def test_many_times(self) -> None:
+        """Ids go on where they were, restart after restart."""
+        at = 0
+        for number in range(4):
+            (part,) = self.connect().ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, some_set(number)),))).parts
+            self.assertEqual(part.first_id, at)
+            at = part.next_id
+            self.stop()
+            self.broker.start()
+
+    def test_under_load(self) -> None:
+        """Each set that is in flight is acknowledged or refused, and what is acknowledged is there after a restart."""
+        peers = [self.connect() for _ in range(4)]
+        answers: list[tuple[bytes, ProducedPart]] = []
+        begun = threading.Event()
+
+        def produce(number: int) -> None:
+            peer, count = peers[number], 0
+            try:
+                while True:
+                    window = []
+                    for _ in range(20):
+                        count += 1
+                        part = ProducePart(f"t{number % 2}", 0, 0, True, some_set(1000 * count + number, count % 3000))
+                        window.append(ProduceAck(-1, 0, (part,)))
+                    peer.begin(*window)
+                    for request in window:
+                        answers.append((request.parts[0].message_set, peer.answer(request).parts[0]))
+                    if count > 200:
+                        begun.set()
+            except ConnectionError:
+                pass
+
+        threads = [threading.Thread(target=produce, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        self.assertTrue(begun.wait(PATIENCE))
+        self.stop()
+        for thread in threads:
+            thread.join(PATIENCE)
+        self.assertLessEqual({part.error for _, part in answers}, {0, STOPPING})
+        kept = [(each, part) for each, part in answers if part.error == 0]
+        self.assertGreater(len(kept), 200)
+        self.broker.start()
+        logs = {topic: self.content(topic) for topic in ("t0", "t1")}
+        for message_set, part in kept:
+            self.assertEqual(logs[part.topic][part.first_id : part.next_id], message_set)
+
+    def test_waiting_consumers(self) -> None:
+        """Those who wait for messages are answered, so that nobody holds up the end."""
+        peer = self.connect()
+        peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, some_set(1)),)))
+        end = len(some_set(1))
+        request = FetchWait(60_000, 1, 1000, (FetchPart("t", 0, 0, end, 1000),))
+        peer.begin(request)
+        peer.ask(Fetch("t", 0, 0, 1))
+        self.stop()
+        self.assertEqual(peer.answer(request).parts[0].visible_end, end)
+        self.assertTrue(peer.is_closed())
+
+    def test_consumer_that_does_not_read(self) -> None:
+        """One that does not take what it asked for is cut off in the end."""
+        peer = self.connect(receive_buffer=4096)
+        large = MessageSet([Message(bytes(900_000))]).encode()
+        peer.ask(ProduceAck(-1, 0, tuple([ProducePart("t", 0, 0, False, large)] * 10)))
+        peer.begin(*[Fetch("t", 0, 0, 1 << 24)] * 10)
+        peer.receive(1000)
+        self.stop()
+        with self.assertRaises(ConnectionError):
+            peer.receive(10 * len(large))
+
+    def test_twice(self) -> None:
+        """A second SIGTERM while it stops changes nothing."""
+        peer = self.connect(receive_buffer=4096)
+        large = MessageSet([Message(bytes(900_000))]).encode()
+        peer.ask(ProduceAck(-1, 0, tuple([ProducePart("t", 0, 0, False, large)] * 10)))
+        peer.begin(*[Fetch("t", 0, 0, 1 << 24)] * 10)
+        process = self.broker.process
+        assert process is not None
+        process.send_signal(signal.SIGTERM)
+        self.until_logged("stopping")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE), 0)
+        self.assertEqual(set(self.checkpoints()), {"t-0"})
+        self.assertEqual(self.broker_log().count("Traceback"), 0)
+
+
+class InTheWayTests(BrokerTestCase):
+    """A second broker where there is one already."""
+
+    def refused(self, *words: str, data: str, listen: str, options: tuple[str, ...] = ()) -> None:
+        """In the foreground and in the background: a status that is not 0, and these words for who looks why."""
+        arguments = ["logd", "--data", data, "--listen", listen, *options]
+        for daemon in (False, True):
+            log = os.path.abspath(self.mktemp())
+            pidfile = f"{log}.pid"
+            how = ["--pidfile", pidfile, "--logfile", log] if daemon else ["-n", "--pidfile="]
+            done = subprocess.run(
+                [*TWISTD, *how, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+            logged = Path(log).read_text(encoding="utf-8") if daemon else ""
+            self.assertNotEqual(done.returncode, 0, (done, logged))
+            for word in words:
+                self.assertIn(word, done.stdout + done.stderr + logged)
+            self.assertFalse(os.path.exists(pidfile))
+        # Whoever was there is not harmed.
+        self.connect().ask(Fetch("t", 0, 0, 1))
+
+    def test_port(self) -> None:
+        """A port in use is named, with the option that gives another; the data directory is left as it was."""
+        data = os.path.abspath(self.mktemp())
+        listen = f"tcp:{self.broker.port}:interface=127.0.0.1"
+        self.refused(str(self.broker.port), "ddress already in use", "--listen", data=data, listen=listen)
+        with BrokerProcess(data):
+            pass
+
+    def test_data_directory(self) -> None:
+        """A data directory in use is named, with what to do."""
+        listen = f"tcp:{free_port()}:interface=127.0.0.1"
+        self.refused(self.data, "in use by another process", "stop that broker", data=self.data, listen=listen)
+
+    def test_http(self) -> None:
+        """A port in use for the pages is named, and no data directory is made."""
+        data = os.path.abspath(self.mktemp())
+        listen = f"tcp:{free_port()}:interface=127.0.0.1"
+        http = ("--http", f"tcp:{self.broker.port}:interface=127.0.0.1")
+        self.refused(str(self.broker.port), "ddress already in use", data=data, listen=listen, options=http)
+        self.assertFalse(os.path.exists(data))
+
+
+class BackgroundTests(SynchronousTestCase):
+    """A broker that is daemonized."""
+
+    def test_start_and_stop(self) -> None:
+        """It serves from the background until it gets a SIGTERM, then takes its pidfile away."""
+        data, port = os.path.abspath(self.mktemp()), free_port()
+        pidfile, log = f"{data}.pid", f"{data}.log"
+        arguments = ["logd", "--data", data, "--listen", f"tcp:{port}:interface=127.0.0.1"]
+        subprocess.run([*TWISTD, "--pidfile", pidfile, "--logfile", log, *arguments], check=True, timeout=PATIENCE)
+        process = int(Path(pidfile).read_text(encoding="ascii"))
+        self.addCleanup(self.end, process)
+        with Peer(port) as peer:
+            (part,) = peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, some_set(1)),))).parts
+            self.assertEqual((part.error, part.first_id), (0, 0))
+        os.kill(process, signal.SIGTERM)
+        deadline = time.monotonic() + PATIENCE
+        while os.path.exists(pidfile):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(POLL_SECONDS)
+        self.assertIn("every partition is flushed", Path(log).read_text(encoding="utf-8"))
+
+    def end(self, process: int) -> None:
+        """End it, whatever happened."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
