@@ -18,6 +18,9 @@ from logd.log.store import LogStore
 from logd.net.server import Connection
 from logd.topic import TopicEntry
 
+#: Seconds for which a refusal for want of room counts, unless a later append is flushed first.
+FULL_SECONDS = 60.0
+
 
 class Broker:
     """Opens a session for each connection and answers its requests from the store."""
@@ -99,14 +102,21 @@ class Broker:
         return waiter
 
     def health(self) -> dict[str, Any]:
-        """What /health shows; ``status`` is "ok" only when every partition is served."""
+        """What /health shows; ``status`` is "ok" only when every partition is served and takes messages."""
         offline = {f"{log.topic}-{log.partition}": str(log.offline) for log in self.store.logs() if log.offline}
-        status = "stopping" if self.stopping else "degraded" if offline else "ok"
+        now = self.clock.seconds()
+        full = [
+            f"{log.topic}-{log.partition}"
+            for log in self.store.logs()
+            if log.refused_full is not None and now - log.refused_full < FULL_SECONDS
+        ]
+        status = "stopping" if self.stopping else "degraded" if offline else "full" if full else "ok"
         return {
             "status": status,
             "broker": self.store.broker_id,
             "partitions": len(self.store.logs()),
             "offline": offline,
+            "full": full,
             "connections": len(self.sessions),
             "unflushed_bytes": self.store.unflushed_bytes,
         }

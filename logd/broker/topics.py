@@ -12,8 +12,18 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.config import BrokerSettings, LogSettings
-from logd.errors import ConfigurationError, InvalidTopic, LogdError, StorageFull, TopicExists, UnknownTopic, WireError
+from logd.errors import (
+    ConfigurationError,
+    InvalidTopic,
+    LogdError,
+    StorageFull,
+    TopicExists,
+    UnknownError,
+    UnknownTopic,
+    WireError,
+)
 from logd.interfaces import IThreads, ITopics
+from logd.log.room import NO_ROOM
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.topic import TopicEntry, check_topic_name
@@ -62,11 +72,16 @@ class LocalTopics:
             self._log.warn("topic {topic} is not in topics.json; its logs are served under a new uuid", topic=topic)
             self._entries[topic] = self._new_entry(partitions, {})
             self._partitions += partitions
-        if orphans:
-            self._file.write(self._entries)
-        for topic, entry in self._entries.items():
-            for partition in entry.partitions:
-                self._store.create(topic, partition, self._settings.log_settings(entry.settings))
+        try:
+            if orphans:
+                self._file.write(self._entries)
+            for topic, entry in self._entries.items():
+                for partition in entry.partitions:
+                    self._store.create(topic, partition, self._settings.log_settings(entry.settings))
+        except (WireError, OSError) as error:
+            # Of what was being made when the broker was killed, on a disk that does not take it now: no reason for the
+            # rest not to be served.
+            self._log.warn("some topics are not whole until the next start: {error}", error=str(error))
 
     def names(self) -> list[str]:
         """See ITopics."""
@@ -77,7 +92,7 @@ class LocalTopics:
         return self._entries.get(topic)
 
     def create(self, topic: str, partitions: int, settings: dict[str, int]) -> Deferred[TopicEntry]:
-        """See ITopics. Fails also with StorageFull when the disk does not take it; nothing is left of it then."""
+        """See ITopics. Fails also with StorageFull or UnknownError when the disk does not take it; nothing is left."""
         return Deferred.fromCoroutine(self._create(topic, partitions, settings))
 
     def delete(self, topic: str) -> Deferred[None]:
@@ -116,7 +131,8 @@ class LocalTopics:
             await self._take_back(topic)
             if isinstance(error, WireError):
                 raise
-            raise StorageFull(f"topic {topic!r} cannot be made: {error}") from error
+            failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
+            raise failure(f"topic {topic!r} cannot be made: {error}") from error
         self._entries[topic] = entry
         self._partitions += partitions
         return entry

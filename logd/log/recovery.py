@@ -31,6 +31,7 @@ from logd.log.names import (
     segment_name,
     segment_start,
 )
+from logd.log.room import NO_ROOM
 from logd.log.scan import Scan, scan_entries
 from logd.log.segments import Segment, SegmentList
 from logd.log.writer import SegmentWriter, create_segment
@@ -42,9 +43,12 @@ Report = Callable[..., None]
 class Recovered:
     """A partition that is sound and lasting up to ``writer.end``."""
 
+    #: Offset of the first byte.
+    start: int
     segments: SegmentList
     writer: SegmentWriter
-    checkpoint: Checkpoint
+    #: The one that is on the disk.
+    checkpoint: Checkpoint | None
 
 
 def recover_partition(
@@ -112,7 +116,7 @@ class _Recovery:
             # A broker that was killed may have left names that it had not synced.
             self.files.sync_directory(self.folder)
         if checkpoint != self.checkpoint:
-            write_checkpoint(self.files, self.folder, checkpoint)
+            self._write_checkpoint(checkpoint)
         if writer.end < self.mark:
             # Of bytes that are lost; it would vouch for others that come in their place. Not before the checkpoint has
             # moved: until then it is what keeps the rest from being cut.
@@ -120,7 +124,18 @@ class _Recovery:
         segments = [
             Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
         ]
-        return Recovered(SegmentList.of([*segments, writer.segment]), writer, checkpoint)
+        return Recovered(self.start, SegmentList.of([*segments, writer.segment]), writer, self.checkpoint)
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        try:
+            write_checkpoint(self.files, self.folder, checkpoint)
+        except OSError as error:
+            # On a full disk the old one does for now, unless it vouches for bytes that are lost.
+            if error.errno not in NO_ROOM or checkpoint.flushed < self.sound:
+                raise
+            self.report("no checkpoint for {folder}: {error}", folder=self.folder, error=error)
+        else:
+            self.checkpoint = checkpoint
 
     def _path(self, start: int) -> str:
         return join(self.folder, segment_name(start))

@@ -352,7 +352,7 @@ class LogStore:
             self._around,
             found.segments,
             found.writer,
-            found.checkpoint.start,
+            found.start,
             end,
             end,
             checkpoint=found.checkpoint,

@@ -109,6 +109,7 @@ class HealthTests(BrokerTestCase):
             "broker": 0,
             "partitions": 2,
             "offline": {},
+            "full": [],
             "connections": 1,
             "unflushed_bytes": len(HELLO),
         }
@@ -118,6 +119,23 @@ class HealthTests(BrokerTestCase):
         self.assertEqual((health["status"], list(health["offline"])), ("degraded", ["t-1"]))
         self.broker.stop()
         self.assertEqual(self.broker.health()["status"], "stopping")
+
+    def test_a_full_disk(self) -> None:
+        """Full, and where, until an append is flushed again, or for a minute after the last refusal."""
+        self.create("t", 2)
+        self.settle()
+        peer = self.connect()
+        for heal in (True, False):
+            self.files.room = 0
+            peer.send(Produce("t", 1, HELLO))
+            self.assertEqual((self.broker.health()["status"], self.broker.health()["full"]), ("full", ["t-1"]))
+            self.files.room = None
+            if heal:
+                peer.send(Produce("t", 1, HELLO))
+                self.settle()
+            else:
+                self.clock.advance(60)
+            self.assertEqual((self.broker.health()["status"], self.broker.health()["full"]), ("ok", []))
 
     def test_metrics(self) -> None:
         """Counts of what went in and out, of refusals by reason, and where each partition stands."""

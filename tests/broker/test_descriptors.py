@@ -1,0 +1,42 @@
+"""Tests of logd.broker.descriptors: how many files a broker keeps open."""
+
+from __future__ import annotations
+
+import resource
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.broker.descriptors import Descriptors, raise_limit, share_out
+
+
+class ShareOutTests(SynchronousTestCase):
+    """Dividing the limit."""
+
+    def share_out(self, limit: int, connections: int) -> tuple[Descriptors, int]:
+        """What comes of it, and how many warnings."""
+        warnings: list[str] = []
+        found = share_out(limit, connections, lambda text, **fields: warnings.append(text.format(**fields)))
+        if warnings:
+            self.assertIn(f"{connections + 256} or more", warnings[0])
+        return found, len(warnings)
+
+    def test_cases(self) -> None:
+        """Connections come first; of the rest a quarter is for reading, both within bounds; too little is said."""
+        self.assertEqual(self.share_out(1 << 20, 10_000), (Descriptors(512, 10_000), 0))
+        self.assertEqual(self.share_out(12_000, 10_000), (Descriptors(468, 1404), 0))
+        self.assertEqual(self.share_out(10_256, 10_000), (Descriptors(32, 96), 0))
+        self.assertEqual(self.share_out(10_255, 10_000), (Descriptors(32, 96), 1))
+        self.assertEqual(self.share_out(1024, 10_000), (Descriptors(32, 96), 1))
+
+
+class RaiseLimitTests(SynchronousTestCase):
+    """The process's own limit."""
+
+    def test_raised(self) -> None:
+        """The soft limit becomes the hard one."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
+        limit = raise_limit()
+        self.assertEqual(resource.getrlimit(resource.RLIMIT_NOFILE), (hard, hard))
+        self.assertEqual(limit, 1 << 30 if hard == resource.RLIM_INFINITY else hard)
