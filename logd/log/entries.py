@@ -13,7 +13,9 @@ from attrs import define, field
 
 from logd.interfaces import IFile
 from logd.protocol.checksums import Checksum, crc32
+from logd.protocol.codecs import TOO_LARGE
 from logd.protocol.loops import decode_set
+from logd.protocol.wrapper import CODEC_MASK
 
 _HEAD = Struct(">iBI")  # N, magic, crc of magics 0, 2 and 7f
 _WRAPPER_CRC = Struct(">I")
@@ -29,17 +31,22 @@ _BLOCK = 1 << 18
 _BLOCKS = 8
 
 
-def fields_problem(data: bytes | memoryview, at: int, stop: int) -> str:
-    """Return what is wrong with the fields of a magic-2 entry whose checksum holds, empty when nothing is.
+def contents_problem(data: bytes | memoryview, at: int, stop: int) -> str:
+    """Return why no consumer can read an entry of magic 1 or 2 whose checksum holds, empty when they can.
 
-    A magic byte is under no checksum: one that was damaged from 0 to 2 shows here. (From 2 to 0 it cannot be seen.)
+    Magic, and the attributes of magic 1, are under no checksum: a magic that was damaged from 0 to 2, or a codec, shows
+    here. (Not everything does: from 2 to 0, or from a codec to none, leaves a message that was never sent.)
     """
-    attributes, timestamp, key_length = _KEYED.unpack_from(data, at + LEAST)
-    value_at = at + LEAST + _KEYED.size + max(key_length, 0)
-    if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
-        error = decode_set(bytes(data[at:stop])).error
-        return error.reason if error is not None else ""
-    return ""
+    if data[at + 4] == 1:
+        if not data[at + 5] & CODEC_MASK:
+            return ""
+    else:
+        attributes, timestamp, key_length = _KEYED.unpack_from(data, at + LEAST)
+        value_at = at + LEAST + _KEYED.size + max(key_length, 0)
+        if not (attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]):
+            return ""
+    error = decode_set(bytes(data[at:stop])).error
+    return error.reason if error is not None and TOO_LARGE not in error.reason else ""
 
 
 @define(eq=False)
@@ -106,10 +113,10 @@ class Entries:
             at += len(piece)
         if found != crc:
             return "the checksum does not hold"
-        if magic == 2:
-            entry = self.read(position, stop - position)
-            return fields_problem(entry, 0, len(entry))
-        return ""
+        if magic == 0:
+            return ""
+        entry = self.read(position, stop - position)
+        return contents_problem(entry, 0, len(entry))
 
     def is_sound(self, position: int) -> bool:
         """Whether the entry at ``position`` is all there and its checksum holds."""

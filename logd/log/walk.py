@@ -14,8 +14,8 @@ from attrs import define, field
 from logd.interfaces import IFile
 from logd.log.boundaries import Boundaries
 from logd.log.damage import Damage, DamageKind
-from logd.log.entries import GAP, LEAST, MINIMUM, Entries, fields_problem
-from logd.log.resuming import Evidence
+from logd.log.entries import GAP, LEAST, MINIMUM, Entries, contents_problem
+from logd.log.resuming import LONGEST, Evidence
 from logd.protocol.checksums import Checksum
 
 _HEAD = Struct(">iBI")
@@ -122,12 +122,16 @@ class SegmentWalk:
                 sound = checksum(view[at + 9 : stop]) == crc
             elif magic == 1:
                 sound = checksum(view[at + 10 : stop]) == _WRAPPER_CRC.unpack_from(block, at + 6)[0]
+                if sound and block[at + 5]:
+                    problem = contents_problem(view, at, stop)
+                    if problem:
+                        break
             elif magic == GAP:
                 sound = checksum(view[at : at + 4]) == crc
             else:
                 sound = checksum(view[at + 9 : stop]) == crc
                 if sound:
-                    problem = fields_problem(view, at, stop)
+                    problem = contents_problem(view, at, stop)
                     if problem:
                         break
             if not sound:
@@ -204,7 +208,8 @@ class SegmentWalk:
         resume = self._evidence.resume(position, anchor)
         if resume is None:
             rest = self.size - position
-            torn = self._all.claimed_end(position) > self.size or rest < LEAST or not self._has_bytes(position)
+            torn = self.size < self._all.claimed_end(position) <= position + LONGEST
+            torn = torn or rest < LEAST or not self._has_bytes(position)
             self._waiting.append(Damage(position, rest, DamageKind.TAIL if torn else DamageKind.UNVOUCHED, problem))
             return False
         if resume.position > self.size:

@@ -20,6 +20,8 @@ _LENGTH = Struct(">i")
 _LITTLE_LENGTH = Struct("<I")
 _GROWTH = 8
 _GZIP_RATIO = 1032  # the most that a byte of deflate can become
+#: In the text of every refusal for the bound alone: another reader may allow more.
+TOO_LARGE = "would become"
 _NO_ROOM = "write whole buffer"  # in cramjam's error when the result does not fit, and no other
 
 
@@ -74,7 +76,7 @@ def _into_bounded(
             if _NO_ROOM not in str(error):
                 raise CorruptMessage(f"{codec} data is damaged: {error}") from None
             if size >= max_bytes:
-                raise CorruptMessage(f"{codec} data would become more than {max_bytes} bytes") from None
+                raise CorruptMessage(f"{codec} data {TOO_LARGE} more than {max_bytes} bytes") from None
             size = min(size * _GROWTH, max_bytes)
         else:
             return bytes(memoryview(buffer)[:count])
@@ -104,7 +106,7 @@ def _snappy_block(data: bytes, max_bytes: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > max_bytes:
-            raise CorruptMessage(f"snappy data would become {size} bytes, {max_bytes} are allowed")
+            raise CorruptMessage(f"snappy data {TOO_LARGE} {size} bytes, {max_bytes} are allowed")
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise CorruptMessage(f"snappy data is damaged: {error}") from None
