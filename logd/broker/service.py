@@ -33,6 +33,8 @@ from logd.net.transfer import SendfileSender
 
 #: Seconds between two looks whether the last answers have left, while stopping.
 STOP_POLL_SECONDS = 0.02
+#: Connections that may wait to be accepted. Twisted has 50, and who comes when they wait tries again after a second.
+BACKLOG = 1024
 
 
 class BrokerService(Service):
@@ -143,6 +145,9 @@ class BrokerService(Service):
                 "is another broker running there? Give another --listen"
             )
         self._port = outcome[0] if outcome else None
+        listening = getattr(self._port, "socket", None)
+        if listening is not None and "backlog=" not in settings.listen:
+            listening.listen(BACKLOG)
         broker.advertised = self._advertised()
 
     def _advertised(self) -> tuple[str, int]:
