@@ -23,7 +23,7 @@ _WRAPPER_CRC = Struct(">I")
 _NEVER = 1 << 31
 _BLOCK = 1 << 20
 #: Said of a sound entry that cannot be one.
-_PASSES = "it reaches over a place where an entry has to begin"
+_PASSES = "a sound entry reaches over the place where the next segment begins, or up to which all is flushed"
 #: Damages that may wait for the next vouched place.
 _MOST_WAITING = 100_000
 
@@ -83,15 +83,16 @@ class SegmentWalk:
         """Go on over sound entries, about a block of them or up to a vouched place; return why the next one is not."""
         base = self.position
         block = self.file.read_at(base, min(_BLOCK, limit - base))
-        problem = self._scan(block, limit)
+        problem = self._scan(block)
         if problem or self.position > base:
             return problem
         # It does not lie wholly in the block.
         problem = self._all.problem(base)
         end = self._all.claimed_end(base)
-        if not problem and (end > limit or self._passes(base, end)):
+        if not problem and end > limit:
             problem = _PASSES
         if not problem:
+            self._passes(base, end)
             self.entries += 1
             if self._all.read(base + 4, 1)[0] == GAP:
                 self.gaps += 1
@@ -99,7 +100,7 @@ class SegmentWalk:
             self.position = end
         return problem
 
-    def _scan(self, block: bytes, limit: int) -> str:
+    def _scan(self, block: bytes) -> str:
         """Check the entries that lie wholly in ``block``, which begins where the walk is."""
         view = memoryview(block)
         size = len(block)
@@ -138,9 +139,7 @@ class SegmentWalk:
                 problem = "the checksum does not hold"
                 break
             if stop >= upcoming:
-                if self._passes(base + at, base + stop):
-                    problem = _PASSES
-                    break
+                self._passes(base + at, base + stop)
                 upcoming = self._upcoming - base
                 if self._waiting and stop == upcoming:
                     size = 0  # a vouched place: what waits can be told
@@ -166,23 +165,15 @@ class SegmentWalk:
         """Whether something vouches for the place where the walk is."""
         return self.position in (self.end, self._upcoming)
 
-    def _passes(self, position: int, end: int) -> bool:
-        """Whether the sound entry in ``[position, end)`` proves that the walk is inside of something.
-
-        It lies over a boundary: either it is none, and was found where a damaged entry was thought to end; or there was
-        no doubt on the way, and it is the index that is wrong.
-        """
+    def _passes(self, position: int, end: int) -> None:
+        """Take the boundaries in ``[position, end)``, a sound entry, as passed; if it lies over one, the index is wrong."""
         if self._upcoming <= position:
             self._pass_boundaries(position + 1)
-        if self._upcoming >= end:
-            return False
-        if self._waiting:
-            return True
-        if self.misplaced < 0:
-            self.misplaced = self._upcoming
-        del self.boundaries.positions[:]
-        self._pass_boundaries(0)
-        return False
+        if self._upcoming < end:
+            if self.misplaced < 0:
+                self.misplaced = self._upcoming
+            del self.boundaries.positions[:]
+            self._pass_boundaries(0)
 
     def _anchor(self, position: int) -> int | None:
         """Return the first vouched place behind ``position``: one where a sound entry begins, or the end."""
@@ -201,7 +192,10 @@ class SegmentWalk:
         """Note the unsound entry at the walk's position, and go on behind it; False when there is nowhere to go."""
         position = self.position
         if problem is _PASSES:
-            return self._passed()
+            # What says where the entries end is wrong, and nothing is done about an entry that is sound.
+            size = (self.end or self.size) - position
+            self._waiting.append(Damage(position, size, DamageKind.UNVOUCHED, problem))
+            return False
         anchor = self._anchor(position)
         if anchor is not None and anchor - position < LEAST:
             return self._give_up(anchor, problem)
@@ -217,18 +211,6 @@ class SegmentWalk:
         self._waiting.append(Damage(position, resume.position - position, resume.kind, problem))
         self._go_to(resume.position)
         return True
-
-    def _passed(self) -> bool:
-        """A sound entry lies over a vouched place; only behind a damage can that be, with a chain that was none."""
-        place = min(self._upcoming, self.size if self.end is None else self.end)
-        if self._waiting:
-            last = self._waiting.pop()
-            self.position = last.position
-            return self._give_up(place, last.reason)
-        # The index is not believed any more when this happens, so it is the end: what says so is wrong.
-        reason = f"a sound entry reaches over {place}, where the next segment begins or the checkpoint is"
-        self._waiting.append(Damage(self.position, place - self.position, DamageKind.UNVOUCHED, reason))
-        return False
 
     def _give_up(self, anchor: int, problem: str) -> bool:
         """Make one damage of everything from the walk's position to a vouched place."""

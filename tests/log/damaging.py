@@ -85,12 +85,12 @@ class DamagedSegment:
     def _create(self, name: str) -> IFile:
         return self.files.open(join(FOLDER, name), create=True)
 
-    def write_index(self, every: int, shift: int = 0) -> None:
-        """Give it an index with a boundary in every so many bytes, all moved by ``shift``."""
+    def write_index(self, every: int, shift: int = 0, shift_from: int = 1) -> None:
+        """Give it an index with a boundary in every so many bytes; from entry ``shift_from`` on all are ``shift`` too far."""
         boundaries: list[Boundary] = []
-        for position in self.ends[:-1]:
+        for number, position in enumerate(self.ends[:-1]):
             if not boundaries or position >= boundaries[-1].position + every:
-                boundaries.append(Boundary(position + shift * bool(position), 1, -1))
+                boundaries.append(Boundary(position + shift * (number >= shift_from), 1, -1))
         boundaries.append(Boundary(self.ends[-1], 1, -1))
         file = self._create(index_name(0))
         chunks = [encode_chunk(boundaries[at : at + 512]) for at in range(0, len(boundaries), 512)]

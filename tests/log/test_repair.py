@@ -88,6 +88,17 @@ class RandomDamageTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=100)
     @given(SEEDS)
+    def test_lasting(self, seed: int) -> None:
+        """What a repair has done survives a loss of power right behind it."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        segment.damage_length(0, random)
+        segment.repair()
+        segment.files.restart(power_lost=True)
+        self.assertEqual(segment.look(), [])
+
+    @settings(deadline=None, max_examples=100)
+    @given(SEEDS)
     def test_short(self, seed: int) -> None:
         """A file that lost its end is as long as before; what is left of it stays, the rest is a gap."""
         random = Random(seed)
@@ -163,6 +174,33 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.PAYLOAD])
         segment.repair()
         self.assertEqual(sum(a != b for a, b in zip(before, segment.data, strict=True)) <= 9, True)
+
+    def test_index_wrong_further_on(self) -> None:
+        """Entries do not go on where an index says so if none is there."""
+        segment = DamagedSegment([plain(b"number %d" % number) for number in range(10)])
+        segment.write_index(1, shift=2, shift_from=6)
+        segment.data[5 * 17 : 5 * 17 + 9] = b"\xff" * 9
+        segment.repair()
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [number == 5 for number in range(10)])
+
+    def test_no_room_for_a_gap(self) -> None:
+        """Where what was taken for entries ends too near to a vouched place, they were none."""
+        segment = DamagedSegment([plain(plain(b"planted") + b"junk!"), plain(b"next")])
+        segment.write_index(1)
+        segment.data[3] = 5  # it would end where the planted entry begins, and its checksum cannot tell
+        segment.data[6] ^= 1
+        segment.repair()
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [True, False])
+
+    def test_wrong_end(self) -> None:
+        """A sound entry over the place where the next segment should begin is left alone; that place is wrong."""
+        segment = DamagedSegment([plain(b"one"), plain(b"two")])
+        segment.place = SegmentPlace(FOLDER, 0, 20, True)
+        before = bytes(segment.data)
+        (damage,) = segment.look()
+        self.assertEqual((damage.kind, damage.position, damage.size), (DamageKind.UNVOUCHED, 12, 8))
+        segment.repair(cut=True)
+        self.assertEqual(segment.data, before)
 
     def test_magic(self) -> None:
         """A magic that became 2 leaves the checksum right, but not the fields: consumers would stumble over it."""
