@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from twisted.application.service import IService, MultiService
@@ -106,6 +107,8 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
 
     from logd.broker.service import BrokerService
 
+    # What is loaded now stays: the garbage collector need not look at it again and again while requests come and go.
+    gc.freeze()
     settings = options.settings
     broker = BrokerService(reactor, settings, foreground=options.foreground)
     if settings.http is None:

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -67,6 +68,8 @@ def run(work: Work) -> int:
     """Run ``work(reactor)`` to its end and return the exit status. Can be called once in a process."""
     from twisted.internet import reactor as installed
 
+    # What is loaded now stays: the garbage collector need not look at it again for every hundred thousand messages.
+    gc.freeze()
     reactor: Any = installed
     ended: list[object] = []
     signalled: list[int] = []
