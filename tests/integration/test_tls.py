@@ -1,0 +1,114 @@
+"""A real broker behind TLS: the same answers without sendfile, and as bounded."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+from typing import Any
+from unittest import skipUnless
+
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, Produce
+from logd.protocol.legacy_responses import FetchResponse
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests import encode_request
+from logd.testing.processes import BrokerProcess, free_port
+from tests.integration.peers import BrokerTestCase, Peer
+
+try:
+    from twisted.internet import ssl as twisted_ssl
+except ImportError:  # an extra: logd[tls]
+    twisted_ssl = None  # type: ignore[assignment]
+
+MEGABYTE = 1 << 20
+
+
+def make_certificate(folder: str) -> tuple[str, str]:
+    """Make a key and a certificate that is signed by itself; return their paths."""
+    key, certificate = f"{folder}.key", f"{folder}.crt"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=logd"
+    subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    return key, certificate
+
+
+@skipUnless(twisted_ssl is not None, "TLS needs the extra logd[tls]")
+class TlsTests(BrokerTestCase):
+    """An ssl: endpoint with a certificate of its own."""
+
+    def setUp(self) -> None:
+        """Make a certificate, start the broker with it, fill a topic."""
+        self.data = os.path.abspath(self.mktemp())
+        key, certificate = make_certificate(self.data)
+        port = free_port()
+        listen = f"ssl:{port}:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+        # The peers of these tests take no notice of a connection's end over TLS unless they read.
+        self.broker = BrokerProcess(self.data, ("--listen", listen, "--set", "stop.ms=300"), port=port)
+        self.broker.start()
+        self.addCleanup(self.broker.kill)
+        self.tls = ssl.create_default_context(cafile=certificate)
+        self.tls.check_hostname = False  # the certificate itself is what is trusted
+        self.peer = self.connect()
+        messages = [Message(os.urandom(10_000)) for _ in range(100)]
+        self.set = MessageSet(messages).encode()
+        parts = tuple([ProducePart("t", 0, 0, False, self.set)] * 10)
+        self.end = self.peer.ask(ProduceAck(-1, 0, parts)).parts[-1].next_id
+        self.log = self.set * 10
+
+    def connect(self, **more: Any) -> Peer:
+        """A connection over TLS."""
+        return super().connect(tls=self.tls, **more)
+
+    def test_large_fetches(self) -> None:
+        """What was produced comes back whole, small and large, several at a time, in order."""
+        self.assertEqual(self.end, len(self.log))
+        requests = [Fetch("t", 0, number, size) for number in range(3) for size in (1, 5000, 150_000, self.end)]
+        self.peer.begin(*requests)
+        for request in requests:
+            expected = self.log[request.offset : request.offset + request.max_bytes]
+            self.assertEqual(self.peer.answer(request), FetchResponse(0, expected))
+
+    def test_ours(self) -> None:
+        """A fetch of ours over several parts, one of which has to be waited for."""
+        request = FetchWait(30_000, 8 * MEGABYTE, 0, tuple([FetchPart("t", n, 0, 0, 6 * MEGABYTE) for n in (0, 0)]))
+        parts = self.peer.ask(request).parts
+        self.assertEqual([part.message_set for part in parts], [self.log[: 6 * MEGABYTE]] * 2)
+        waiting = FetchWait(30_000, 1, 0, (FetchPart("t", 0, 0, self.end, 2 * MEGABYTE),))
+        self.peer.begin(waiting, Produce("t", 0, self.set))
+        self.assertEqual(self.peer.answer(waiting).parts[0].message_set, self.set)
+
+    def test_not_reading(self) -> None:
+        """A peer that asks for much and reads nothing does not make the broker keep it, in one piece or in many."""
+        before = self.memory()
+        fetches: dict[str, LegacyRequest] = {
+            "large": Fetch("t", 0, 0, self.end),
+            "middling": Fetch("t", 0, 0, 100_000),
+            "many": MultiFetch(tuple([Fetch("t", 0, 0, 100_000)] * 100)),
+        }
+        for name, request in fetches.items():
+            data = b"".join(encode_request(request)) * 200
+            stuck = self.connect(receive_buffer=4096)
+            stuck.socket.settimeout(0.4)
+            try:
+                for _ in range(1000):
+                    stuck.send(data)
+                self.fail("the broker reads without end")
+            except TimeoutError:
+                pass
+            self.assertLess(self.memory() - before, 16 * MEGABYTE, name)
+            self.assertEqual(self.peer.ask(Fetch("t", 0, 7, 9)), FetchResponse(0, self.log[7:16]))
+
+    def test_refusal_is_answered(self) -> None:
+        """What is owed arrives before a connection is closed for what came after it."""
+        self.peer.send(b"".join(encode_request(Fetch("t", 0, 0, 300_000))) + bytes(4))
+        self.assertEqual(self.peer.frame()[2:], self.log[:300_000])
+        self.assertTrue(self.peer.is_closed())
+
+    def test_stop(self) -> None:
+        """A broker that stops closes TLS connections in order; everything is there when it comes again."""
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertTrue(self.peer.is_closed())
+        self.broker.start()
+        self.assertEqual(self.connect().ask(Fetch("t", 0, 0, 1 << 24)), FetchResponse(0, self.log))

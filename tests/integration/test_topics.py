@@ -1,0 +1,116 @@
+"""Topics of a real broker come and go while they are used."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from logd.protocol.administration import CreateTopic, DeleteTopic
+from logd.protocol.describe_log import DescribeLog
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.legacy_requests import Fetch
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.metadata import Metadata
+from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from tests.integration.peers import BrokerTestCase, Peer
+
+#: What a set or a wait may be answered with when its topic goes away under it.
+GONE = {101, 105, 106}
+
+
+def some_set(number: int) -> bytes:
+    """A set that can be told from others."""
+    return MessageSet([Message(b"%d" % number), Message(bytes(number % 500))]).encode()
+
+
+class TopicsTests(BrokerTestCase):
+    """Creating, deleting, creating again."""
+
+    options = ("--advertise", "broker.example:1234", "--id", "7")
+
+    def test_uuids(self) -> None:
+        """A topic made again has another uuid and begins at 0; metadata say where the broker is to be found."""
+        peer = self.connect()
+        uuids = []
+        for number in range(3):
+            created = peer.ask(CreateTopic("t", 2, {"segment.bytes": 1000}))
+            uuids.append(created.uuid)
+            (part,) = peer.ask(ProduceAck(-1, 0, (ProducePart("t", 1, 0, False, some_set(number)),))).parts
+            self.assertEqual(part.first_id, 0)
+            metadata = peer.ask(Metadata(("t",)))
+            self.assertEqual(metadata.topics[0].uuid, created.uuid)
+            self.assertEqual(metadata.brokers, ((7, "broker.example", 1234),))
+            self.assertEqual(peer.ask(DescribeLog("t", 1)).uuid, created.uuid)
+            self.assertEqual(peer.ask(DeleteTopic("t")).error, 0)
+            self.assertEqual(peer.ask(Metadata(None)).topics, ())
+        self.assertEqual(len(set(uuids)), 3)
+        self.assertEqual([path.name for path in Path(self.data).iterdir() if path.is_dir()], [])
+
+    def test_delete_under_load(self) -> None:
+        """While consumers wait and a producer writes a topic is deleted, again and again: nobody hangs."""
+        rounds = 5
+        done = threading.Event()
+        answers: list[ProducedPart] = []
+        errors: list[int] = []
+        waits: list[int] = []
+
+        def produce() -> None:
+            with Peer(self.broker.port) as peer:
+                number, restart = 0, False
+                while not done.is_set():
+                    window: list[ProduceAck] = []
+                    for _ in range(10):
+                        part = ProducePart("t", 0, 0, restart and not window, some_set(number))
+                        window.append(ProduceAck(-1, 10_000, (part,)))
+                        number += 1
+                    peer.begin(*window)
+                    parts = [peer.answer(request).parts[0] for request in window]
+                    restart = any(part.error for part in parts)
+                    errors.extend(part.error for part in parts if part.error)
+                    answers.extend(part for part in parts if not part.error)
+
+        def consume() -> None:
+            with Peer(self.broker.port) as peer:
+                offset = 0
+                while not done.is_set():
+                    (part,) = peer.ask(FetchWait(200, 1, 0, (FetchPart("t", 0, 0, offset, 10_000),))).parts
+                    offset = 0 if part.error else offset + len(part.message_set)
+                    waits.append(part.error)
+
+        threads = [threading.Thread(target=produce), *[threading.Thread(target=consume) for _ in range(3)]]
+        for thread in threads:
+            thread.start()
+        try:
+            peer = self.connect()
+            for _ in range(rounds):
+                before = len(answers)
+                self.until(lambda before=before: len(answers) > before + 50, "the producer goes on")  # type: ignore[misc]
+                self.assertEqual(peer.ask(DeleteTopic("t")).error, 0)
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        self.assertLessEqual(set(errors), GONE)
+        self.assertLessEqual(set(waits), {0, 1, *GONE})
+        # Within each life of the topic ids follow one another, from 0.
+        lives = 0
+        at = 0
+        for part in answers:
+            if part.first_id == 0:
+                lives, at = lives + 1, 0
+            self.assertEqual(part.first_id, at)
+            at = part.next_id
+        self.assertIn(lives, (rounds, rounds + 1))
+        self.assertNotIn("Traceback", self.broker_log())
+        self.assertEqual(self.broker.stop(), 0)
+
+    def test_deleted_while_delivered(self) -> None:
+        """An answer that is on its way is delivered whole."""
+        large = MessageSet([Message(bytes([number]) * 900_000) for number in range(10)]).encode()
+        peer, slow = self.connect(), self.connect(receive_buffer=4096)
+        peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, large),)))
+        slow.begin(Fetch("t", 0, 0, len(large)))
+        got = slow.receive(6 + 100_000)
+        self.assertEqual(peer.ask(DeleteTopic("t")).error, 0)
+        self.assertEqual((got + slow.receive(len(large) - 100_000))[6:], large)
