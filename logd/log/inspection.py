@@ -7,6 +7,7 @@ it a broker may be appending at this moment, or a crash may have left: it is loo
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 
 from attrs import define, field, frozen
 
@@ -107,8 +108,7 @@ def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
     elif starts and not damaged:
         remark(Remark(path, "is missing: the next start checks more than usual", False))
     found.segments = [
-        SegmentPlace.of_log(folder, start, following, flushed)
-        for start, following in zip(starts, [*starts[1:], None], strict=True)
+        SegmentPlace.of_log(folder, start, following, flushed) for start, following in zip_longest(starts, starts[1:])
     ]
     return found
 

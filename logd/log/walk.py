@@ -166,7 +166,7 @@ class SegmentWalk:
         return self.position in (self.end, self._upcoming)
 
     def _passes(self, position: int, end: int) -> None:
-        """Take the boundaries in ``[position, end)``, a sound entry, as passed; if it lies over one, the index is wrong."""
+        """Pass the boundaries in ``[position, end)``, a sound entry; if it lies over one, the index is wrong."""
         if self._upcoming <= position:
             self._pass_boundaries(position + 1)
         if self._upcoming < end:

@@ -86,7 +86,7 @@ class DamagedSegment:
         return self.files.open(join(FOLDER, name), create=True)
 
     def write_index(self, every: int, shift: int = 0, shift_from: int = 1) -> None:
-        """Give it an index with a boundary in every so many bytes; from entry ``shift_from`` on all are ``shift`` too far."""
+        """Give it an index with a boundary in so many bytes; from entry ``shift_from`` on ``shift`` too far."""
         boundaries: list[Boundary] = []
         for number, position in enumerate(self.ends[:-1]):
             if not boundaries or position >= boundaries[-1].position + every:
