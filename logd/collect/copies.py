@@ -31,9 +31,7 @@ def first_that_fits(files: Files, mark: Mark, candidates: Iterable[Seen]) -> See
 def is_copy(files: Files, descriptors: Descriptors, source: Source, seen: Seen) -> bool:
     """Whether all of a file is the beginning of a source's, as it is now; a copy in the making is one too."""
     count = seen.size
-    if source.broken or source.missed or not MIN_BYTES <= count <= source.size:
-        return False
-    if source.mark.position < MIN_BYTES:  # then it was hardly read, and to read both costs little and loses nothing
+    if source.broken or source.missed or count < MIN_BYTES:
         return False
     with suppress(OSError):
         original = descriptors.get(source)

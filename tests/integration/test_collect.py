@@ -272,7 +272,7 @@ class EndTests(CollectTestCase):
 
     def test_terminated_at_work(self) -> None:
         """SIGTERM in the middle of a large file is status 0, and the next run sends exactly the rest."""
-        lines = [b"%d %s" % (number, b"x" * 190) for number in range(300_000)]
+        lines = [b"%d %s" % (number, b"x" * 190) for number in range(150_000)]
         self.write("big.log", b"\n".join(lines) + b"\n")
         process: subprocess.Popen[bytes] = self.begin(*self.arguments())
         self.until(lambda: sum(self.positions().values()), "a beginning")

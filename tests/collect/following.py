@@ -1,0 +1,62 @@
+"""What the tests of following files share: a disk in memory and a follower of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.collect.cutting import Rules
+from logd.collect.follower import Follower, FollowSettings
+from logd.collect.source import Source
+from logd.collect.state import decode_state, encode_state
+from tests.collect.memory import MemoryDisk
+
+#: A line that is enough to tell a file's content by.
+LONG = b"x" * 70 + b"\n"
+
+
+class FollowerTestCase(SynchronousTestCase):
+    """A disk in memory and a follower of /l/*.log."""
+
+    def setUp(self) -> None:
+        """Begin with nothing."""
+        self.disk = MemoryDisk()
+        self.now = 0.0
+        self.notices: list[str] = []
+        self.options: dict[str, Any] = {}
+        self.follower = self.begin()
+
+    def begin(self, restored: Iterable[Source] = (), **more: Any) -> Follower:
+        """A new follower."""
+        self.options = {"patterns": ["/l/*.log"], "rules": Rules(1000), **self.options, **more}
+        self.follower = Follower(self.disk, lambda: self.now, FollowSettings(**self.options), restored)
+        return self.follower
+
+    def again(self, **more: Any) -> Follower:
+        """A new follower that goes on from the state of this one."""
+        for source in self.follower.catalogue.sources.values():
+            source.acknowledged = source.mark
+        state = encode_state("t", self.follower.catalogue.sources.values())
+        self.disk.crash()
+        return self.begin(decode_state(state, "t"), **more)
+
+    def lines(self, seconds: float = 1.0) -> list[bytes]:
+        """What the next looks and steps bring, until there is nothing more."""
+        self.now += seconds
+        found = []
+        for _ in range(100):
+            harvest = self.follower.step()
+            self.notices += harvest.notices
+            found += [line for piece in harvest.pieces for line in piece.lines]
+            if harvest.idle and not harvest.pieces:
+                return found
+        self.fail("it does not come to rest")
+
+    def noticed(self, *words: str) -> None:
+        """There was one notice since the last time, with these words; none without words."""
+        self.assertEqual(len(self.notices), bool(words), self.notices)
+        for word in words:
+            self.assertIn(word, self.notices[0])
+        self.notices.clear()
