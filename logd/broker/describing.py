@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.broker.core import BrokerCore
 from logd.broker.reading import find_log
 from logd.errors import (
     BrokerStopping,
@@ -30,17 +31,13 @@ from logd.protocol.requests import OurRequest, Unsupported
 from logd.protocol.responses import ErrorResponse, OurResponse, encode_response
 from logd.topic import TopicEntry
 
-if TYPE_CHECKING:
-    from logd.broker.broker import Broker
-
-
 _log = Logger()
 
 
 class Describing:
     """The questions and the administration of one connection."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
         self._broker = broker
         self._connection = connection
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
+from logd.broker.core import BrokerCore
 from logd.broker.reading import find_log, read_range
 from logd.broker.waiting import ReadPart, Start, WaitingFetch
 from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
@@ -17,16 +17,13 @@ from logd.protocol.fetch_wait import FetchedHead, FetchPart, FetchWait, fetch_wa
 from logd.protocol.legacy_requests import Fetch, MultiFetch
 from logd.protocol.legacy_responses import fetch_head, multi_fetch_heads
 
-if TYPE_CHECKING:
-    from logd.broker.broker import Broker
-
 _log = Logger()
 
 
 class Fetching:
     """The fetches of one connection."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
         self._broker = broker
         self._connection = connection
         self._waiting: set[WaitingFetch] = set()

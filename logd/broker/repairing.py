@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.core import BrokerCore
 from logd.errors import (
     BrokerStopping,
     InvalidRequest,
@@ -30,9 +31,6 @@ from logd.protocol.checksums import crc32
 from logd.protocol.repair import MOST_DESCRIBED, OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
 from logd.protocol.responses import encode_response
 
-if TYPE_CHECKING:
-    from logd.broker.broker import Broker
-
 T = TypeVar("T")
 
 #: Blocks of 1 MiB that are looked at before the thread is given back: others wait for it, and so does a stop.
@@ -44,7 +42,7 @@ _log = Logger()
 class Repairing:
     """The repairs that one connection asks for. One at a time for each partition, over all connections."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
         self._broker = broker
         self._connection = connection
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.python.failure import Failure
 
+from logd.broker.core import BrokerCore
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
 from logd.broker.producing import Producing
@@ -23,15 +24,14 @@ from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPa
 from logd.protocol.repair import Repair
 from logd.protocol.responses import encode_response
 
-if TYPE_CHECKING:
-    from logd.broker.broker import Broker
-
 
 class BrokerSession:
     """One connection's requests. See ``logd.net.server.Session``."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
+        """``on_lost(session)`` is called when the connection is gone."""
         self._broker = broker
+        self._on_lost = on_lost
         self.connection = connection
         self._producing = Producing(broker.routing, connection.peer, self._answer_produce, connection.give_up)
         self._fetching = Fetching(broker, connection)
@@ -83,7 +83,7 @@ class BrokerSession:
         """See ``logd.net.server.Session``."""
         self._producing.lost()
         self._fetching.lost()
-        self._broker.forget(self)
+        self._on_lost(self)
 
     def stop(self) -> None:
         """The broker stops: refuse new sets, answer what waits for messages with what there is."""
@@ -94,7 +94,7 @@ class BrokerSession:
         """From a connection's first produce on, too many unflushed bytes in the broker pause it."""
         if not self.has_produced:
             self.has_produced = True
-            self._broker.gate_producer(self)
+            self._broker.gate.add(self.connection)
 
     def _multi_produce(self, request: MultiProduce) -> None:
         self._gate_producer()

@@ -1,0 +1,66 @@
+"""What all connections of a broker share: its logs and topics, its settings, what it is doing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from logd.broker.counters import Counters
+from logd.broker.pressure import ProducerGate
+from logd.broker.routing import Routing
+from logd.config import BrokerSettings
+from logd.errors import TopicExists
+from logd.interfaces import Clock, IThreads, ITopics
+from logd.log.store import LogStore
+from logd.topic import TopicEntry
+
+
+@define(eq=False)
+class BrokerCore:
+    """Handed to everything that answers requests."""
+
+    settings: BrokerSettings
+    store: LogStore
+    topics: ITopics
+    #: Where blocking reads run.
+    threads: IThreads
+    clock: Clock
+    #: Told by the store when too much waits for the disk.
+    gate: ProducerGate
+    counters: Counters = field(factory=Counters, init=False)
+    routing: Routing = field(init=False)
+    #: Partitions that are being repaired.
+    repairs: set[tuple[str, int]] = field(factory=set, init=False)
+    stopping: bool = field(default=False, init=False)
+    #: (host, port) that clients are told to connect to.
+    advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
+    _creating: dict[str, list[Deferred[None]]] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        create, due_now = self.settings.topics_create, self.store.flusher.due_now
+        self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
+
+    def create_on_demand(self, topic: str) -> Deferred[None]:
+        """Create a topic that a client used; connections that ask at the same time share the creation.
+
+        Fails as ``ITopics.create`` does, but not with TopicExists.
+        """
+        waiter: Deferred[None] = Deferred()
+        waiters = self._creating.get(topic)
+        if waiters is not None:
+            waiters.append(waiter)
+            return waiter
+        self._creating[topic] = [waiter]
+        creating: Deferred[TopicEntry] = self.topics.create(topic, self.settings.topics_partitions, {})
+        creating.addErrback(lambda failure: failure.trap(TopicExists))
+        creating.addBoth(self._created, topic)
+        return waiter
+
+    def _created(self, result: Any, topic: str) -> None:
+        for waiter in self._creating.pop(topic):
+            if isinstance(result, TopicEntry) or result is TopicExists:
+                waiter.callback(None)
+            else:
+                waiter.errback(result)
