@@ -71,3 +71,16 @@ class ProgressTests(SynchronousTestCase):
         """Nothing is written where nobody looks, or when quiet was asked for."""
         self.assertEqual(self.shown(io.StringIO()), "")
         self.assertEqual(self.shown(Terminal(), quiet=True), "")
+
+    def test_described(self) -> None:
+        """What is in front of the figures can change, and a line for a person on the way is not overwritten."""
+        self.patch(sys, "stderr", Terminal())
+        terminal = sys.stderr
+        with mock.patch.dict(os.environ, ORDINARY), ProgressLine("to clicks") as progress:
+            progress.describe("3 files to clicks")
+            progress.advance(7)
+            print("a notice", file=sys.stderr)
+        assert isinstance(terminal, Terminal)
+        text = unstyle(terminal.getvalue())
+        self.assertIn("3 files to clicks 7 messages", text)
+        self.assertIn("a notice\n", text)
