@@ -19,7 +19,7 @@ from tests.integration.peers import BrokerTestCase, Peer
 
 MEGABYTE = 1 << 20
 #: Seconds without a byte taken after which a broker is said to take no more.
-TAKES_NO_MORE = 0.4
+TAKES_NO_MORE = 0.25
 #: What the broker's memory may grow by when nothing is kept: buffers of a few connections, and the allocator's ways.
 SLACK = 12 * MEGABYTE
 

@@ -18,7 +18,7 @@ from logd.protocol.messageset import MessageSet
 from logd.protocol.produce_ack import ProduceAck, ProducePart
 from tests.integration.peers import PATIENCE, BrokerTestCase, Peer
 
-ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3"))
 PRODUCERS = 3
 PARTITIONS = 2
 #: Requests of one producer in flight.

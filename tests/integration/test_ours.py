@@ -78,10 +78,3 @@ class OursTests(BrokerTestCase):
         expected = (8 + len(text)).to_bytes(4, "big") + bytes.fromhex("40000005 0064 0038") + text
         self.assertEqual(self.peer.receive(len(expected)), expected)
         self.assertEqual(self.peer.ask(Offsets("t", 0, -2, 1)), OffsetsResponse(0, (0,)))
-
-    def test_topics_by_setting(self) -> None:
-        """A setting that is not allowed is named in the answer."""
-        answer = self.peer.ask(CreateTopic("u", 1, {"retention.msec": 5}))
-        self.assertEqual(answer.error, 103)
-        self.assertIn("retention.msec", answer.text)
-        self.assertIn("did you mean retention.ms", answer.text)

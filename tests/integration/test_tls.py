@@ -29,7 +29,8 @@ MEGABYTE = 1 << 20
 def make_certificate(folder: str) -> tuple[str, str]:
     """Make a key and a certificate that is signed by itself; return their paths."""
     key, certificate = f"{folder}.key", f"{folder}.crt"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=logd"
+    kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1"  # made in no time, unlike RSA's
+    command = f"openssl req -x509 {kind} -nodes -days 2 -subj /CN=logd"
     subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
     return key, certificate
 
