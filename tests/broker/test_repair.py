@@ -98,7 +98,9 @@ class ServedTests(RepairTestCase):
         self.peer.send(Repair("t", 0, False, False, 180))
         log = self.log_of("t")
         log.append([ENTRY], 1, -1)
+        self.data(180)[-1] ^= 1  # as if it were half written
         self.reads.settle()
+        self.data(180)[-1] ^= 1
         (answer,) = self.peer.answers()
         self.assertEqual((answer.checked_to, answer.damages), (200, 1))
         self.settle()

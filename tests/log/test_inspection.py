@@ -199,6 +199,7 @@ class SegmentTests(InspectionTestCase):
         self.files.remove(join(FOLDER, "checkpoint"))
         self.assertEqual(self.damages(), [(180, 20, DamageKind.PAYLOAD)])
         write_checkpoint(self.files, FOLDER, Checkpoint(0, 180))
+        self.assertEqual(self.damages(), [(180, 20, DamageKind.PAYLOAD)])
         self.files.remove(join(FOLDER, "mark"))
         self.assertEqual(self.damages(), [(180, 20, DamageKind.TAIL)])
 
