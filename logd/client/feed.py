@@ -18,6 +18,10 @@ from logd.client.starts import Position, Time
 from logd.errors import CorruptMessage, OffsetOutOfRange
 from logd.protocol.loops import decode_set
 
+#: Pieces of one partition that are asked for at a time, and full answers in a row after which the next counts as full.
+MOST_UNDER_WAY = 2
+SURE_AFTER = 2
+
 
 class Wanted(NamedTuple):
     """What to ask the broker for; ``generation`` tells an answer that came too late."""
@@ -53,6 +57,9 @@ class Feed:
         self.generation = 0
         self._settings = settings
         self._chunks: deque[bytes | memoryview] = deque()
+        #: What was asked for and not answered yet, of this generation, and how many answers in a row were full.
+        self._under_way: list[Wanted] = []
+        self._full_answers = 0
         self._fetch_at = 0
         self._exact = False
         self._begin_at = -1
@@ -82,24 +89,49 @@ class Feed:
         self._begin_at = position
 
     def wanted(self, share: int) -> Wanted | None:
-        """What to fetch next while at most ``share`` bytes are to be held; None while there is enough or no way on."""
+        """What to fetch next while at most ``share`` bytes are to be held; None while there is enough or no way on.
+
+        Far behind the log's end it asks for a second piece before the first has come, so that the broker sends while we
+        read: the first will be full, unless a segment ends in it. Then the second is asked for again from where it
+        begins.
+        """
         if self.start is not None or self.error is not None or self.lost_at is not None:
+            return None
+        if len(self._under_way) >= MOST_UNDER_WAY:
             return None
         settings = self._settings
         most = min(settings.fetch_bytes, share)
         missing = self._needed - self.buffered
-        if missing > 0:  # the entry at hand is longer than all that is held: without it there is no way on
+        if (
+            missing > 0 and not self._under_way
+        ):  # the entry at hand is longer than all that is held: without it there is no way on
             return Wanted(self._fetch_at, max(missing, most), self._exact, self.generation)
-        room = share - self.buffered
+        at = self._ask_at()
+        if at > self._fetch_at and not (self._full_answers >= SURE_AFTER and at < self.visible_end):
+            return None
+        room = share - self.buffered - (at - self._fetch_at)
         if room < most // 2:
             return None
-        return Wanted(self._fetch_at, min(most, room), self._exact, self.generation)
+        return Wanted(at, min(most, room), self._exact, self.generation)
+
+    def asked(self, wanted: Wanted) -> None:
+        """What was wanted is asked for."""
+        self._under_way.append(wanted)
+
+    def answered(self, wanted: Wanted) -> bool:
+        """An answer came, or never will; say whether it is still of use."""
+        if wanted.generation != self.generation:
+            return False
+        if wanted in self._under_way:
+            self._under_way.remove(wanted)
+        return True
 
     def received(self, wanted: Wanted, first_position: int, data: bytes | memoryview, visible_end: int) -> bool:
         """The answer to ``wanted``; say whether there is something new to take."""
-        if wanted.generation != self.generation:
+        if not self.answered(wanted) or wanted.offset != self._fetch_at:
             return False
         self.visible_end = visible_end
+        self._full_answers = self._full_answers + 1 if len(data) == wanted.max_bytes else 0
         if not data:
             return False
         if not self._exact:
@@ -112,7 +144,7 @@ class Feed:
 
     def out_of_range(self, wanted: Wanted, log_start: int, visible_end: int) -> None:
         """The position asked for is not in the log (any more): go on where the settings say."""
-        if wanted.generation != self.generation:
+        if not self.answered(wanted) or wanted.offset != self._fetch_at:
             return
         policy = self._settings.on_out_of_range
         where = f"topic {self.topic!r}, partition {self.partition}"
@@ -186,6 +218,14 @@ class Feed:
             self._skip(damaged_at, position)
             self._restart(position, exact=True)
 
+    def _ask_at(self) -> int:
+        """Where what is under way ends, if each answer is full."""
+        at = self._fetch_at
+        for wanted in self._under_way:
+            if wanted.offset == at:
+                at += wanted.max_bytes
+        return at
+
     def _more(self, needed: int = 0) -> bool:
         """Put the next chunks behind the rest of the data; say whether there were any."""
         self._needed = needed
@@ -219,6 +259,8 @@ class Feed:
         """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
         self.generation += 1
         self.lost_at = None
+        self._under_way.clear()
+        self._full_answers = 0
         self._chunks.clear()
         self._data, self._at, self.buffered, self._needed = b"", 0, 0, 0
         self._position = self._fetch_at = position

@@ -33,14 +33,12 @@ class _Entry:
     feed: Feed
     arrived: Callable[[Feed], None]
     backoff: Backoff
-    #: The generation that an outstanding fetch is for, -1 if there is none.
-    asked: int = -1
     #: Whether it waits for metadata, a position or a delay.
     held_up: bool = field(default=False)
 
 
 class Fetcher:
-    """One consumer's fetches. Each request covers the partitions that want something and have none outstanding."""
+    """One consumer's fetches. Each request covers the partitions that want something at that moment."""
 
     _log = Logger()
 
@@ -98,7 +96,7 @@ class Fetcher:
         wanted: dict[Link, list[tuple[_Entry, Wanted]]] = {}
         for entry in list(self._entries.values()):
             feed = entry.feed
-            if entry.held_up or entry.asked == feed.generation:
+            if entry.held_up:
                 continue
             if feed.start is not None or feed.lost_at is not None:
                 self._begin(entry, self._locate(entry))
@@ -127,7 +125,7 @@ class Fetcher:
         total = 0
         for entry, want in wants:
             feed = entry.feed
-            entry.asked = want.generation
+            feed.asked(want)
             total += want.max_bytes
             parts.append(FetchPart(feed.topic, feed.partition, 0, want.offset, want.max_bytes, want.exact))
         most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
@@ -147,8 +145,6 @@ class Fetcher:
         arrived = []
         for (entry, want), part in zip(wants, response.parts, strict=True):
             feed = entry.feed
-            if entry.asked == want.generation:
-                entry.asked = -1
             if feed not in self._entries:
                 continue
             if part.error == 0:
@@ -161,7 +157,7 @@ class Fetcher:
                 feed.out_of_range(want, part.log_start, part.visible_end)
                 if feed.error is not None:
                     arrived.append(entry)
-            else:
+            elif feed.answered(want):
                 self._trouble(entry, error_for_code(part.error))
         self._issue()  # before anything is decoded: the broker works while we do
         for entry in arrived:
@@ -169,8 +165,7 @@ class Fetcher:
 
     def _failed(self, failure: Failure, wants: list[tuple[_Entry, Wanted]]) -> None:
         for entry, want in wants:
-            if entry.asked == want.generation:
-                entry.asked = -1
+            if entry.feed.answered(want):
                 self._trouble(entry, failure.value)
 
     def _connected(self, _: object, link: Link) -> None:
