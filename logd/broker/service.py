@@ -24,10 +24,12 @@ from logd.broker.pressure import ProducerGate
 from logd.broker.topics import LocalTopics
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
+from logd.interfaces import IFileOperations
 from logd.log.files import LocalFiles
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
-from logd.net.server import ConnectionFactory, ConnectionLimits
+from logd.net.limits import ConnectionLimits
+from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 from logd.net.transfer import SendfileSender
 
@@ -42,11 +44,21 @@ class BrokerService(Service):
 
     log = Logger()
 
-    def __init__(self, reactor: Any, settings: BrokerSettings, foreground: bool = False) -> None:
-        """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback."""
+    def __init__(
+        self,
+        reactor: Any,
+        settings: BrokerSettings,
+        foreground: bool = False,
+        files: IFileOperations | None = None,
+    ) -> None:
+        """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback.
+
+        ``files`` stands in for the disk.
+        """
         self._reactor = reactor
         self._settings = settings
         self._foreground = foreground
+        self._files: IFileOperations = LocalFiles() if files is None else files
         self._port: IListeningPort | None = None
         self._loops: list[LoopingCall] = []
         self._flush_threads = DiskThreads(reactor, settings.flush_threads + 1, "logd-flush")
@@ -84,7 +96,7 @@ class BrokerService(Service):
         self._flush_threads.start()
         self._read_threads.start()
         try:
-            files = LocalFiles()
+            files = self._files
             path = os.path.abspath(settings.data)
             gate = ProducerGate()
             descriptors = share_out(raise_limit(), settings.connections_max, self.log.warn)
@@ -134,7 +146,14 @@ class BrokerService(Service):
 
     def _listen(self, broker: Broker) -> None:
         settings = self._settings
-        limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests)
+        limits = ConnectionLimits(
+            settings.frame_bytes,
+            settings.connection_requests,
+            settings.frames_bytes,
+            _or_none(settings.frame_ms),
+            _or_none(settings.send_ms),
+            _or_none(settings.idle_ms),
+        )
         factory = ConnectionFactory(broker, SendfileSender(self._read_threads), self._reactor, limits)
         outcome: list[Any] = []
         # TCP and UNIX endpoints listen before they return; a port in use has to stop the start.
@@ -217,6 +236,10 @@ class BrokerService(Service):
             work()
         except Exception:
             self.log.failure("housekeeping failed; it is tried again when it is due again")
+
+
+def _or_none(milliseconds: int) -> int | None:
+    return None if milliseconds == -1 else milliseconds
 
 
 def _flushed(store: LogStore) -> Deferred[None]:

@@ -14,6 +14,8 @@ from logd.errors import ConfigurationError
 #: Room in a frame for what stands around a message set: type, version, topic (202 bytes), numbers, lengths.
 FRAME_ROOM = 1024
 _MEBIBYTE = 1 << 20
+#: Room beside the largest frame for what one read of its connection brings with it.
+READ_ROOM = _MEBIBYTE
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +58,31 @@ class BrokerSettings:
         Whole(FRAME_ROOM, 1 << 30, "bytes"),
         16 * _MEBIBYTE,
         "A request that is larger closes its connection.",
+    )
+    frames_bytes: int = setting(
+        "frames.bytes",
+        Whole(FRAME_ROOM, 1 << 50, "bytes"),
+        128 * _MEBIBYTE,
+        "What all connections together may hold of requests that are not complete, or not yet taken; above it the "
+        "connection is closed whose request began first.",
+    )
+    frame_ms: int = setting(
+        "frame.ms",
+        Whole(1, LONGEST_TIMER_MS, "milliseconds", none="no limit"),
+        60_000,
+        "A connection is closed when a request that it has begun is not complete after this time.",
+    )
+    send_ms: int = setting(
+        "send.ms",
+        Whole(1, LONGEST_TIMER_MS, "milliseconds", none="no limit"),
+        120_000,
+        "A connection is closed when its client takes nothing for this time while answers wait for it.",
+    )
+    idle_ms: int = setting(
+        "idle.ms",
+        Whole(1, LONGEST_TIMER_MS, "milliseconds", none="no limit"),
+        -1,
+        "A connection is closed when it has sent nothing for this time and waits for nothing.",
     )
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
@@ -118,6 +145,11 @@ class BrokerSettings:
 
     def __attrs_post_init__(self) -> None:
         self._check_message_fits(self.log)
+        if self.frames_bytes < self.frame_bytes + READ_ROOM:
+            raise ConfigurationError(
+                f"frames.bytes = {self.frames_bytes} is not allowed with frame.bytes = {self.frame_bytes}; allowed is "
+                f"a whole number of bytes from {self.frame_bytes + READ_ROOM} (or a smaller frame.bytes)"
+            )
 
     def log_settings(self, overrides: Mapping[str, object]) -> LogSettings:
         """The settings of a topic's logs; raise ConfigurationError for an override that is not allowed here."""

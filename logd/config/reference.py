@@ -47,7 +47,8 @@ _LIMITS = """
 ## What must fit together
 
 `message.bytes` must be smaller than `frame.bytes` by at least 1024 bytes, the room for what stands around a message in
-a request, and than `fetch.max.bytes` by at least 4, so that every message can be fetched.
+a request, and than `fetch.max.bytes` by at least 4, so that every message can be fetched. `frames.bytes` must be larger
+than `frame.bytes` by at least 1 MiB, so that a connection alone can send the largest request.
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from attrs import define, field, frozen
+from attrs import define, field
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
@@ -13,8 +13,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.interfaces import Clock, IFileRange, Timer
+from logd.net.limits import ConnectionLimits, Watch
 from logd.net.output import OutputQueue
 from logd.net.transfer import SendfileSender
+from logd.net.uptake import uptake
 from logd.protocol.requests import expects_response
 from logd.protocol.server_conversation import ServerConversation
 
@@ -45,28 +47,27 @@ class SessionOpener(Protocol):
     def open_session(self, connection: Connection) -> Session | None: ...
 
 
-@frozen
-class ConnectionLimits:
-    """``frame_bytes``: the largest request; ``pending_answers``: how many of a connection's requests are under way."""
-
-    frame_bytes: int = 16 << 20
-    pending_answers: int = 100
-
-
 class Connection(TwistedProtocol):
     """One client's connection."""
 
     _log = Logger()
 
-    def __init__(self, opener: SessionOpener, sender: SendfileSender, clock: Clock, limits: ConnectionLimits) -> None:
+    def __init__(self, opener: SessionOpener, sender: SendfileSender, clock: Clock, watch: Watch) -> None:
         self._opener = opener
         self._sender = sender
         self._clock = clock
-        self._limits = limits
+        self._watch = watch
+        self._limits = limits = watch.limits
         self._conversation: ServerConversation[bytes | IFileRange] = ServerConversation(limits.frame_bytes)
         self._backlog: Sequence[Any] = ()
         #: How many requests of the backlog expect an answer.
         self._untaken = 0
+        #: Bytes of the requests in the backlog, or more, and what the watch was last told that is here.
+        self._backlog_bytes = 0
+        self._told_bytes = 0
+        #: Whether the last bytes began another request.
+        self._begun = False
+        self._congested = False
         self._cutting_off: Timer | None = None
         self._holds: set[str] = set()
         self._taking = False
@@ -89,13 +90,20 @@ class Connection(TwistedProtocol):
         if self.session is None:
             self._lost = True
             transport.abortConnection()
+        elif self._watch.idle is not None:
+            self._watch.idle.heard(self)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
         if self._lost or self._closing:
             return
-        before = self._conversation.unanswered
-        requests = self._conversation.receive_data(data)
-        self._untaken += self._conversation.unanswered - before
+        if self._watch.idle is not None:
+            self._watch.idle.heard(self)
+        conversation = self._conversation
+        before, kept = conversation.unanswered, conversation.kept_bytes
+        requests = conversation.receive_data(data)
+        self._untaken += conversation.unanswered - before
+        self._backlog_bytes += kept + len(data) - conversation.kept_bytes
+        self._begun = self._begun or bool(requests)
         # Reading is paused while there is a backlog, but a TLS transport may still hand over what it had decrypted.
         self._backlog = [*self._backlog, *requests] if self._backlog else requests
         self._drain()
@@ -105,6 +113,7 @@ class Connection(TwistedProtocol):
         self._backlog = ()
         if self._cutting_off is not None and self._cutting_off.active():
             self._cutting_off.cancel()
+        self._forget_me()
         self._output.close()
         for piece in self._conversation.held_pieces():
             if not isinstance(piece, bytes):
@@ -123,6 +132,10 @@ class Connection(TwistedProtocol):
                     piece.close()
             return
         self._output.send(self._conversation.answer(request, pieces))
+        if self._output.congested and not self._congested:
+            self._congested = True
+            if self._watch.stuck is not None:
+                self._watch.stuck.begin(self)
         if self._closing:
             self._close_when_empty()
         elif not self._taking and (self._backlog or not self._reading):
@@ -172,7 +185,46 @@ class Connection(TwistedProtocol):
             transport: Any = self.transport
             transport.abortConnection()
 
+    # What the watch calls.
+
+    @property
+    def reading(self) -> bool:
+        """Whether the peer is read from: its fault alone if nothing comes."""
+        return self._reading
+
+    def uptake(self) -> tuple[int, int] | None:
+        """See ``logd.net.uptake``."""
+        return uptake(self.transport)
+
+    def cut_off(self, reason: str) -> None:
+        """Close at once, and log why."""
+        if not self._lost:
+            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
+            self._backlog = ()
+            self._closing = True
+            self._forget_me()
+            self.abort()
+
     # The inside.
+
+    def _forget_me(self) -> None:
+        watch = self._watch
+        self._told_bytes = 0
+        watch.untaken.leave(self)
+        if watch.stuck is not None:
+            watch.stuck.leave(self)
+        if watch.idle is not None:
+            watch.idle.leave(self)
+
+    def _tell_kept(self) -> None:
+        """Tell the watch what is here of requests that were not taken."""
+        if not self._backlog:
+            self._backlog_bytes = 0
+        kept = self._conversation.kept_bytes + self._backlog_bytes
+        begun, self._begun = self._begun, False
+        if kept or self._told_bytes:
+            self._told_bytes = kept
+            self._watch.untaken.keeps(self, kept, begun)
 
     def _drain(self) -> None:
         session = self.session
@@ -199,6 +251,8 @@ class Connection(TwistedProtocol):
         elif self._closing:
             self._close_when_empty()
         self._set_reading()
+        if not (self._lost or self._closing):
+            self._tell_kept()
 
     def _from_backlog(self) -> Sequence[Any]:
         """Take out the requests whose answers there is room for; one read may bring thousands of them."""
@@ -234,11 +288,16 @@ class Connection(TwistedProtocol):
             self._reading = wanted
             transport: Any = self.transport
             if wanted:
+                if self._told_bytes:
+                    self._watch.untaken.restart(self)
                 transport.resumeProducing()
             else:
                 transport.pauseProducing()
 
     def _emptied(self) -> None:
+        self._congested = False
+        if self._watch.stuck is not None:
+            self._watch.stuck.end(self)
         if self._closing:
             self._close_when_empty()
         elif not self._taking:
@@ -274,7 +333,15 @@ class ConnectionFactory(Factory):
     _sender: SendfileSender
     _clock: Clock
     _limits: ConnectionLimits = field(factory=ConnectionLimits)
+    watch: Watch = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.watch = Watch(self._clock, self._limits)
 
     def buildProtocol(self, addr: IAddress | None) -> Connection:  # noqa: N802
         """See IProtocolFactory."""
-        return Connection(self._opener, self._sender, self._clock, self._limits)
+        return Connection(self._opener, self._sender, self._clock, self.watch)
+
+    def stopFactory(self) -> None:  # noqa: N802
+        """Nobody connects any more; those who are connected are closed by whoever stops the broker."""
+        self.watch.stop()

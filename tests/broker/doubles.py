@@ -21,7 +21,8 @@ from logd.config import BrokerSettings, LogSettings
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
-from logd.net.server import Connection, ConnectionFactory, ConnectionLimits
+from logd.net.limits import ConnectionLimits
+from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart

@@ -16,7 +16,8 @@ from zope.interface import implementer
 
 from logd.errors import BrokerUnavailable, ConfigurationError, InvalidRequest, MessageTooLarge, ProtocolViolation
 from logd.net.connection import BrokerConnection, endpoint_for
-from logd.net.server import ConnectionFactory, ConnectionLimits
+from logd.net.limits import ConnectionLimits
+from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.administration import DeleteTopic
 from logd.protocol.legacy_requests import Fetch, Offsets, Produce

@@ -11,7 +11,8 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.server import LINGER_SECONDS, Connection, ConnectionFactory, ConnectionLimits
+from logd.net.limits import ConnectionLimits
+from logd.net.server import LINGER_SECONDS, Connection, ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.legacy_requests import Fetch, Offsets, Produce
 from logd.protocol.metadata import Metadata

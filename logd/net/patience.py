@@ -1,0 +1,74 @@
+"""What takes longer than it may: the same time for all of a kind, so that one timer and an order will do."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from logd.interfaces import Clock, Timer
+
+Item = TypeVar("Item")
+
+
+class Patience(Generic[Item]):
+    """Calls ``late(item)`` once for each item that was begun and not ended within ``seconds``."""
+
+    def __init__(self, clock: Clock, seconds: float, late: Callable[[Item], None]) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._late = late
+        #: When each item is late; the order of beginning is that of lateness.
+        self._deadlines: OrderedDict[Item, float] = OrderedDict()
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def begin(self, item: Item) -> None:
+        """From now on, also if it was begun before."""
+        self._deadlines[item] = self._clock.seconds() + self._seconds
+        self._deadlines.move_to_end(item)
+        # A timer is left to run when its item ends: to make and cancel one for each would cost more than the item.
+        if self._timer is None:
+            self._arm(self._seconds)
+
+    def end(self, item: Item) -> None:
+        """In time, or given up; nothing for an item that was not begun."""
+        self._deadlines.pop(item, None)
+
+    def leave(self, item: Item) -> None:
+        """The item is gone for good; with the last one goes the timer."""
+        self.end(item)
+        if not self._deadlines:
+            self._cancel()
+
+    def stop(self) -> None:
+        """Leave no timer behind."""
+        self._stopped = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, seconds: float) -> None:
+        if not self._stopped:
+            self._timer = self._clock.callLater(max(seconds, 0.0), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._clock.seconds()
+        late = []
+        for item, deadline in self._deadlines.items():
+            if deadline > now:
+                break
+            late.append(item)
+        for item in late:
+            del self._deadlines[item]
+        for item in late:
+            self._late(item)
+        if self._deadlines and self._timer is None:
+            self._arm(next(iter(self._deadlines.values())) - now)

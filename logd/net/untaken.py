@@ -1,0 +1,90 @@
+"""Requests that are here in part, or whole and not yet taken: their bytes over all connections, and how long."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Protocol
+
+from logd.interfaces import Clock
+from logd.net.patience import Patience
+
+
+class Sender(Protocol):
+    """The part of a connection that is needed here."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether its peer can send at this moment."""
+        ...
+
+    def cut_off(self, reason: str) -> None:
+        """Close at once, and log why."""
+        ...
+
+
+class UntakenRequests:
+    """Keeps what all connections hold of requests below a limit, and each of them below a time.
+
+    Above the limit the connection goes whose request has been under way the longest. A frame's size is no reason to
+    close, for a peer may send the largest frame allowed, nor is it one to make others wait: a few peers that never
+    finish would then keep out everybody. The longest under way is the one that does not get on.
+    """
+
+    def __init__(self, clock: Clock, limit_bytes: int, seconds: float | None) -> None:
+        """``seconds``: None for no limit on the time."""
+        self._limit = limit_bytes
+        self._kept: OrderedDict[Sender, int] = OrderedDict()
+        self._seconds = seconds or 0.0
+        self._patience = Patience(clock, self._seconds, self._late) if seconds is not None else None
+        self.total_bytes = 0
+
+    def keeps(self, sender: Sender, count: int, begun: bool) -> None:
+        """``sender`` holds ``count`` bytes now; ``begun``: they are of another request than before."""
+        before = self._kept.get(sender, 0)
+        self.total_bytes += count - before
+        if not count:
+            if before:
+                del self._kept[sender]
+                if self._patience is not None:
+                    self._patience.end(sender)
+            return
+        self._kept[sender] = count
+        if begun or not before:
+            self._kept.move_to_end(sender)
+            self.restart(sender)
+        while self.total_bytes > self._limit:
+            self._shed()
+
+    def leave(self, sender: Sender) -> None:
+        """The connection is gone."""
+        self.total_bytes -= self._kept.pop(sender, 0)
+        if self._patience is not None:
+            self._patience.leave(sender)
+
+    def restart(self, sender: Sender) -> None:
+        """Count its time from now on: it was not read from, and is again."""
+        if self._patience is not None and sender in self._kept:
+            self._patience.begin(sender)
+
+    def stop(self) -> None:
+        """Leave no timer behind."""
+        if self._patience is not None:
+            self._patience.stop()
+
+    def _shed(self) -> None:
+        total = self.total_bytes
+        sender, kept = self._kept.popitem(last=False)
+        self.total_bytes -= kept
+        if self._patience is not None:
+            self._patience.end(sender)
+        sender.cut_off(
+            f"the requests of all connections that are not complete hold {total} bytes, more than frames.bytes = "
+            f"{self._limit}, and its own, of {kept} bytes, is the oldest"
+        )
+
+    def _late(self, sender: Sender) -> None:
+        if not sender.reading:  # not its fault
+            self.restart(sender)
+            return
+        kept = self._kept[sender]
+        sender.cut_off(f"its request was not complete within frame.ms = {self._seconds * 1000:.0f}: {kept} bytes came")

@@ -1,0 +1,38 @@
+"""How much of what was written the other side has taken, as the kernel knows it."""
+
+from __future__ import annotations
+
+import socket
+from fcntl import ioctl
+from struct import Struct
+from termios import TIOCOUTQ
+from typing import Any
+
+#: In Linux's struct tcp_info: eight single bytes, 24 uint32, two uint64, then uint64 tcpi_bytes_acked (since 4.1).
+_ACKED_AT = 120
+_ACKED = Struct("@Q")
+_QUEUED = Struct("@i")
+
+
+def uptake(transport: Any) -> tuple[int, int] | None:
+    """Return (bytes that the peer's side has acknowledged so far, bytes that wait in the kernel).
+
+    The first is 0 for sockets that do not count it. None where there is no socket that can be asked, or it is closed.
+    A peer that reads acknowledges, sooner or later; one that does not has a window of no bytes.
+    """
+    connection = getattr(transport, "socket", None)
+    if not isinstance(connection, socket.socket):
+        return None
+    try:
+        (queued,) = _QUEUED.unpack(ioctl(connection.fileno(), TIOCOUTQ, bytes(_QUEUED.size)))
+    except (OSError, ValueError):
+        return None
+    acknowledged = 0
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED_AT + _ACKED.size)
+        except OSError:
+            return None
+        if len(info) == _ACKED_AT + _ACKED.size:
+            (acknowledged,) = _ACKED.unpack_from(info, _ACKED_AT)
+    return acknowledged, queued
