@@ -183,7 +183,9 @@ class _Recovery:
         """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
         while self.starts and self.starts[0] < self.start:
             start = self.starts[0]
-            end = self.starts[1] if len(self.starts) > 1 else start + self.files.size(self._path(start))
+            end = start + self.files.size(self._path(start))
+            if len(self.starts) > 1:
+                end = min(end, self.starts[1])
             if end > self.start:
                 break
             if not self.unclean:

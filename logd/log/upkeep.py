@@ -18,8 +18,8 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
     """Write the checkpoint, then remove segments. Blocks; raises OSError.
 
     In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain would cost all
-    that follows it. Only where a full disk does not take the checkpoint something has to go first: then the oldest, and
-    lastingly, so that no crash leaves a hole.
+    that follows it. Only where a full disk does not take the checkpoint something has to go first: then the oldest, one
+    by one, so that no crash leaves a hole.
     """
     waiting = list(expired)
     while True:
@@ -29,8 +29,9 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
         except OSError as error:
             if error.errno not in NO_ROOM or not waiting:
                 raise
-            _remove(files, folder, waiting.pop(0))
+            # Those removed before have to stay removed: with one of them back, this one would leave a hole.
             files.sync_directory(folder)
+            _remove(files, folder, waiting.pop(0))
     for start in waiting:
         _remove(files, folder, start)
 

@@ -1,13 +1,14 @@
 """Brokers that are killed under the real clients: what was acknowledged, and what a consumer has seen, stays.
 
 LOGD_TEST_ROUNDS says how often, three times unless it is set: ``LOGD_TEST_ROUNDS=50 python -m twisted.trial
-tests.integration.test_kills_clients``. Files are looked at without logd's code, between the kill and the next start too.
+tests.integration.test_kills_clients``. Files are looked at without logd's code, also between the kill and the start.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -59,14 +60,14 @@ class KillTests(TestCase):
         clients: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.1}
         producers = [Producer(self.broker.address, batch_messages=20, **clients) for _ in range(PRODUCERS)]
         consumer = Consumer(self.broker.address, **clients)
-        for client in (*producers, consumer):
-            self.addCleanup(client.close)
+        self.addCleanup(consumer.close)
+        for producer in producers:
+            self.addCleanup(producer.close)
         producing = [self.go_on(self.produce(b"%d" % n, producer)) for n, producer in enumerate(producers)]
         await self.until(lambda: self.count() > 0)
         consuming = self.go_on(self.consume(consumer))
         for number in range(ROUNDS):
-            before = self.count(), sum(self.seen_end)
-            await self.until(lambda b=before: self.count() > b[0] + 200 and sum(self.seen_end) > b[1])
+            await self.until(partial(self.went_on, self.count() + 200, sum(self.seen_end)))
             await deferLater(CLOCK, self.random.random() * 0.2)
             self.assertEqual(await deferToThread(self.broker.kill), -9)
             self.check_files(f"killed {number}")
@@ -85,6 +86,10 @@ class KillTests(TestCase):
         Logger().info("{r} kills, {s} sets acknowledged, {e} entries in the end", r=ROUNDS, s=sets, e=entries)
         for partition, seen in enumerate(self.seen):
             self.assertEqual(min(seen), 0, partition)
+
+    def went_on(self, count: int, seen: int) -> bool:
+        """Whether more than so much was acknowledged, and seen."""
+        return self.count() > count and sum(self.seen_end) > seen
 
     def count(self) -> int:
         """How many sets were acknowledged."""

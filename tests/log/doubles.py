@@ -34,9 +34,14 @@ class MemoryFile:
         files.open_handles += 1
 
     def append(self, buffers: Sequence[bytes]) -> int:
-        """See IFile. A full disk takes a part."""
-        self._change()
+        """See IFile. A full disk takes a part, a disk that fails too; and a process may be killed in the middle."""
         data = b"".join(buffers)
+        try:
+            self._change("append")
+        except (PowerLoss, OSError):
+            if self._life == self._files.life:
+                self.inode.write(len(self.inode.data), data[: self._files.random.randint(0, len(data))])
+            raise
         room = self._files.room
         if room is not None and len(data) > room:
             self.inode.write(len(self.inode.data), data[:room])
@@ -49,12 +54,13 @@ class MemoryFile:
 
     def write_at(self, position: int, data: bytes) -> None:
         """See IFile."""
-        self._change()
+        self._change("write_at")
         self.inode.write(position, data)
 
     def read_at(self, position: int, count: int) -> bytes:
         """See IFile."""
         self._check()
+        self._files.maybe_fail("read_at", self.path)
         self._files.bytes_read += count
         return bytes(self.inode.data[position : position + count])
 
@@ -73,12 +79,13 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         """See IFile."""
-        self._change()
+        self._change("truncate")
         self.inode.truncate(size)
 
     def sync_data(self) -> None:
         """See IFile."""
         self._check()
+        self._files.maybe_fail("sync_data", self.path)
         if self._files.sync_site("data", self.path):
             if self._files.fail_syncs and ".log" in self.path:
                 self._files.fail_syncs -= 1
@@ -99,7 +106,7 @@ class MemoryFile:
 
     def punch_hole(self, position: int, count: int) -> None:
         """See IFile."""
-        self._change()
+        self._change("punch_hole")
         self.inode.write(position, bytes(count))
 
     def fileno(self) -> int:
@@ -121,11 +128,12 @@ class MemoryFile:
         if self.closed:
             raise ValueError(f"{self.path} is closed")
 
-    def _change(self) -> None:
+    def _change(self, call: str) -> None:
         self._check()
         if not self._writable:
             raise OSError(errno.EBADF, "open for reading only")
         self._files.step()
+        self._files.maybe_fail(call, self.path)
         self.inode.modified = self._files.now()
 
 
@@ -150,6 +158,10 @@ class MemoryFiles:
     sites: set[str] = field(factory=set)
     #: What a call ("open", or "open PATH") raises, once for each in the list.
     errors: dict[str, list[OSError]] = field(factory=dict)
+    #: The call of this number, counted from 1, raises what ``fail_with`` makes of it (None: it does not fail).
+    fail_at: int = 0
+    fail_with: Callable[[str, str], OSError | None] = lambda call, path: None
+    calls: int = 0
     locks: dict[MemoryFile, bool] = field(factory=dict)
     open_handles: int = 0
     bytes_read: int = 0
@@ -203,9 +215,10 @@ class MemoryFiles:
 
     def open(self, path: str, create: bool = False) -> IFile:
         """See IFileOperations."""
-        self._maybe_fail("open", path)
+        self.maybe_fail("open", path)
         directory, name = self._parent(path)
         if create:
+            self.maybe_fail("create", path)
             if name in directory.names:
                 raise FileExistsError(errno.EEXIST, "exists", path)
             self.step()
@@ -214,12 +227,12 @@ class MemoryFiles:
 
     def open_for_reading(self, path: str) -> IFile:
         """See IFileOperations."""
-        self._maybe_fail("open_for_reading", path)
+        self.maybe_fail("open_for_reading", path)
         return MemoryFile(self, path, self._inode(path), writable=False)
 
     def list(self, path: str) -> list[str]:
         """See IFileOperations."""
-        self._maybe_fail("list", path)
+        self.maybe_fail("list", path)
         return sorted(self._directory(path).names)
 
     def exists(self, path: str) -> bool:
@@ -248,7 +261,7 @@ class MemoryFiles:
 
     def make_directory(self, path: str) -> None:
         """See IFileOperations."""
-        self._maybe_fail("make_directory", path)
+        self.maybe_fail("make_directory", path)
         directory, name = self._parent(path)
         if name in directory.names:
             raise FileExistsError(errno.EEXIST, "exists", path)
@@ -257,7 +270,7 @@ class MemoryFiles:
 
     def rename(self, source: str, target: str) -> None:
         """See IFileOperations; within one directory."""
-        self._maybe_fail("rename", source)
+        self.maybe_fail("rename", source)
         directory, name = self._parent(source)
         other, new_name = self._parent(target)
         assert directory is other
@@ -267,7 +280,7 @@ class MemoryFiles:
 
     def remove(self, path: str) -> None:
         """See IFileOperations."""
-        self._maybe_fail("remove", path)
+        self.maybe_fail("remove", path)
         if self.room is not None:
             self.room += len(self._inode(path).data)
         directory, name = self._parent(path)
@@ -284,14 +297,14 @@ class MemoryFiles:
 
     def sync_directory(self, path: str) -> None:
         """See IFileOperations."""
-        self._maybe_fail("sync_directory", path)
+        self.maybe_fail("sync_directory", path)
         directory = self._directory(path)
         if self.sync_site("directory", path):
             directory.sync()
 
     def lock(self, path: str) -> IFile:
         """See IFileOperations."""
-        self._maybe_fail("lock", path)
+        self.maybe_fail("lock", path)
         file = self.open(path, create=not self.exists(path))
         assert isinstance(file, MemoryFile)
         if file.inode.locked:
@@ -304,7 +317,13 @@ class MemoryFiles:
         """See IFileOperations."""
         return 1 << 40 if self.room is None else self.room
 
-    def _maybe_fail(self, call: str, path: str) -> None:
+    def maybe_fail(self, call: str, path: str) -> None:
+        """Raise what is to be raised by ``call``."""
+        self.calls += 1
+        if self.calls == self.fail_at:
+            error = self.fail_with(call, path)
+            if error is not None:
+                raise error
         for key in (call, f"{call} {path}"):
             if self.errors.get(key):
                 raise self.errors[key].pop(0)
