@@ -36,13 +36,22 @@ class RandomPartitioner:
             del self._current[topic]
 
 
+def partition_of_key(key: bytes, count: int) -> int:
+    """Return ``(crc32(key) * 2654435761 mod 2^32) * count / 2^32``, rounded down: a number below ``count``.
+
+    The remainder of crc32 alone would put keys that differ in one character into few partitions, since the checksum is
+    linear; multiplying by 2^32 over the golden ratio and taking the high bits spreads them (Knuth, volume 3, 6.4).
+    """
+    return ((zlib.crc32(key) * 2654435761) & 0xFFFFFFFF) * count >> 32
+
+
 @implementer(IPartitioner)
 @define
 class KeyedPartitioner:
-    """Messages with a key go to partition ``partitions[crc32(key) % len(partitions)]``; those without, at random.
+    """Messages with a key go to the partition of ``partition_of_key``; those without, at random.
 
-    crc32 is the zlib polynomial, unsigned, over the key's bytes: a producer in any language finds the same partition.
-    ``partitions`` are all of the topic's, ascending.
+    A producer in any language finds the same partition: crc32 is the zlib polynomial, unsigned, over the key's bytes,
+    and the partitions are all of the topic's, ascending.
     """
 
     without_key: RandomPartitioner = field(factory=RandomPartitioner)
@@ -51,7 +60,7 @@ class KeyedPartitioner:
         """Return the key's partition."""
         if key is None:
             return self.without_key.choose(topic, None, partitions)
-        return partitions[zlib.crc32(key) % len(partitions)]
+        return partitions[partition_of_key(key, len(partitions))]
 
     def sealed(self, topic: str, partition: int) -> None:
         """Let messages without a key move on."""

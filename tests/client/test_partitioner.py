@@ -10,7 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from logd.client.interfaces import IPartitioner
-from logd.client.partitioner import FunctionPartitioner, KeyedPartitioner, RandomPartitioner, as_partitioner
+from logd.client.partitioner import (
+    FunctionPartitioner,
+    KeyedPartitioner,
+    RandomPartitioner,
+    as_partitioner,
+    partition_of_key,
+)
 
 
 class PartitionerTests(SynchronousTestCase):
@@ -39,11 +45,20 @@ class PartitionerTests(SynchronousTestCase):
         self.assertEqual(partitioner.choose("t", None, (1 - chosen,)), 1 - chosen)
 
     def test_keyed_is_the_documented_function(self) -> None:
-        """A key's partition is its crc32 modulo their number."""
+        """A key's partition is the one that docs/clients.md computes."""
         partitions = (3, 5, 9)
         for key in (b"", b"k", b"user-17"):
-            expected = partitions[zlib.crc32(key) % 3]
+            expected = partitions[(zlib.crc32(key) * 2654435761 % 2**32) * 3 // 2**32]
             self.assertEqual(KeyedPartitioner().choose("t", key, partitions), expected)
+
+    def test_similar_keys_spread(self) -> None:
+        """Keys that differ in a character or two do not crowd in a few partitions."""
+        for count in (2, 4, 8, 16):
+            for shape in (b"/var/log/app%d.log", b"user-%d", b"10.0.0.%d"):
+                counts = [0] * count
+                for number in range(256):
+                    counts[partition_of_key(shape % number, count)] += 1
+                self.assertLess(max(counts), 2 * 256 / count + 8, (shape, counts))
 
     def test_function_is_checked(self) -> None:
         """A function that names a partition which does not exist is told so."""
