@@ -1,0 +1,95 @@
+"""Tests of one time for many."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.net.patience import Patience
+
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["begin", "end", "leave"]), st.integers(0, 3)),
+        st.tuples(st.just("advance"), st.integers(1, 12)),
+    ),
+    max_size=30,
+)
+
+
+class PatienceTests(SynchronousTestCase):
+    """Items that have ten seconds."""
+
+    def setUp(self) -> None:
+        """Nothing was begun."""
+        self.clock = Clock()
+        self.late: list[str] = []
+        self.patience: Patience[str] = Patience(self.clock, 10.0, self.late.append)
+
+    def test_late_and_in_time(self) -> None:
+        """Who ends in time is not late, who begins again has the whole time again, the others are late once."""
+        for item in ("ended", "again", "late"):
+            self.patience.begin(item)
+        self.clock.advance(6)
+        self.patience.end("ended")
+        self.patience.begin("again")
+        self.clock.advance(4)
+        self.assertEqual(self.late, ["late"])
+        self.clock.advance(5)
+        self.assertEqual(self.late, ["late"])
+        self.clock.advance(1)
+        self.assertEqual(self.late, ["late", "again"])
+        self.assertEqual(len(self.patience), 0)
+        self.clock.advance(100)
+        self.assertEqual(self.late, ["late", "again"])
+
+    def test_begun_when_late(self) -> None:
+        """What is late may be begun again from within."""
+
+        def late(item: str) -> None:
+            self.late.append(item)
+            self.patience.begin(item)
+
+        self.patience = Patience(self.clock, 10.0, late)
+        self.patience.begin("slow")
+        self.clock.pump([10, 5, 5])
+        self.assertEqual(self.late, ["slow", "slow"])
+
+    def test_timers(self) -> None:
+        """One timer serves all; it goes with the last item, and when all stops."""
+        for item in "abc":
+            self.patience.begin(item)
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        for item in "abc":
+            self.patience.leave(item)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.patience.begin("d")
+        self.patience.stop()
+        self.patience.begin("e")
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    @given(_STEPS)
+    @settings(max_examples=100, deadline=None)
+    def test_against_a_model(self, steps: list[tuple[str, int]]) -> None:
+        """Whatever happens in whatever order, exactly those are late whose time has passed, in order."""
+        clock = Clock()
+        late: list[int] = []
+        patience: Patience[int] = Patience(clock, 10.0, late.append)
+        model: dict[int, float] = {}
+        expected: list[int] = []
+        for step, number in steps:
+            if step == "begin":
+                patience.begin(number)
+                model[number] = clock.seconds() + 10
+            elif step == "advance":
+                clock.advance(number)
+                gone = [item for item, deadline in model.items() if deadline <= clock.seconds()]
+                expected += sorted(gone, key=lambda item: model[item])
+                for item in gone:
+                    del model[item]
+            else:
+                getattr(patience, step)(number)
+                model.pop(number, None)
+            self.assertEqual(sorted(late), sorted(expected))
+            self.assertEqual(len(patience), len(model))
