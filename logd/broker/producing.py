@@ -32,6 +32,8 @@ from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
 LONGEST_WAIT_MS = 300_000
 #: Partitions, as a connection named them, of which it is remembered that a set was refused.
 MOST_BROKEN = 10_000
+#: Bytes of sets below which it is not worth the time to let go of a request that waits.
+LIGHT_BYTES = 4096
 
 
 @define(eq=False)
@@ -45,6 +47,8 @@ class Producing:
     _reply: Callable[[ProduceAck, tuple[ProducedPart, ...]], None]
     #: Closes the connection, for a reason.
     _give_up: Callable[[str], None]
+    #: Has the answer to the first request be one to the second, of the same correlation id.
+    _exchange: Callable[[ProduceAck, ProduceAck], None]
     _appender: Appender = field(init=False)
     #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
     _broken: set[tuple[str, int]] = field(factory=set, init=False)
@@ -86,6 +90,11 @@ class Producing:
             self._answered(answer)
         elif answer.left:
             self._pending.add(answer)
+            if request.acks == -1 and sum([len(part.message_set) for part in request.parts]) > LIGHT_BYTES:
+                # It may wait for a slow disk: its sets are kept until they are appended, and no longer.
+                parts = tuple([part._replace(message_set=b"") for part in request.parts])
+                answer.request = request._replace(parts=parts)
+                self._exchange(request, answer.request)
 
     def check_creation(self, topic: str, partition: int) -> None:
         """Raise CreationNeeded when a produce there would."""

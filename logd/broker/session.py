@@ -33,7 +33,9 @@ class BrokerSession:
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
-        self._producing = Producing(broker.routing, connection.peer, self._answer_produce, connection.give_up)
+        self._producing = Producing(
+            broker.routing, connection.peer, self._answer_produce, connection.give_up, connection.exchange
+        )
         self._fetching = Fetching(broker, connection)
         self._describing = Describing(broker, connection)
         self.has_produced = False

@@ -141,6 +141,10 @@ class Connection(TwistedProtocol):
         elif not self._taking and (self._backlog or not self._reading):
             self._drain()
 
+    def exchange(self, request: Any, other: Any) -> None:
+        """See ServerConversation: ``other`` is what will be answered."""
+        self._conversation.exchange(request, other)
+
     @property
     def full(self) -> bool:
         """Whether so many requests are here that no more should be read."""

@@ -103,6 +103,11 @@ class ServerConversation(Generic[Piece]):
             released += turns.popleft().pieces or ()
         return released
 
+    def exchange(self, request: Request, other: Request) -> None:
+        """Let ``other`` stand for a request of ours that waits for its answer, so that what that holds can be freed."""
+        if self._ours.pop(id(request), None) is not None:
+            self._ours[id(other)] = other
+
     def held_pieces(self) -> list[Piece]:
         """Forget all requests; return the answers held back, so that what they keep open can be closed."""
         held = [piece for turn in self._turns for piece in turn.pieces or ()]

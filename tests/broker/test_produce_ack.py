@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from logd.broker.producing import MOST_BROKEN
 from logd.protocol.legacy_requests import Fetch, Produce
 from logd.protocol.legacy_responses import FetchResponse
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.requests import encode_request
+from logd.protocol.responses import encode_response
 from tests.broker.doubles import BrokerTestCase, Peer
 from tests.log.entries import gap, plain, timed
 
@@ -300,6 +303,23 @@ class FlushTroubleTests(ProduceAckTestCase):
         self.clock.advance(1)
         (answer,) = self.peer.answers()
         self.assertEqual(answer.parts, (refused(TIMED_OUT), stored(0, SIZE, 1)))
+
+    def test_waits_without_its_sets(self) -> None:
+        """However long the disk takes, the broker keeps no set that is appended."""
+        sizes = 5000, 6000
+        for size in sizes:
+            request = ask(-1, part(plain(bytes(size))), part(partition=1))._replace(correlation_id=0x4000_0000 + size)
+            self.peer.send_bytes(b"".join(encode_request(request)))
+        del request
+        kept = [each for each in gc.get_objects() if isinstance(each, ProducePart) and len(each.message_set) > 4096]
+        self.assertEqual(kept, [])
+        self.settle()
+        expected = [
+            ProduceAckResponse((stored(0, 5009), stored(0, SIZE, 1))),
+            ProduceAckResponse((stored(5009, 11_018), stored(SIZE, 2 * SIZE, 1))),
+        ]
+        pieces = [encode_response(response, 0x4000_0000 + size) for response, size in zip(expected, sizes, strict=True)]
+        self.assertEqual(self.peer.received(), b"".join(b"".join(each) for each in pieces))
 
     def test_no_timeout(self) -> None:
         """Without a timeout the answer comes with the flush, however late."""
