@@ -194,7 +194,9 @@ class MemoryFiles:
         site = f"{kind} in {frame.f_globals['__name__'].removeprefix('logd.log.')}.{frame.f_code.co_name}"
         if site == "data in flusher.run":
             folder, _, name = path.rpartition("/")
-            site += " of the " + ("last" if name == max(n for n in self.list(folder) if n[-4:] == ".log") else "rolled")
+            site += " of the " + (
+                "last" if name == max(n for n in self._directory(folder).names if n[-4:] == ".log") else "rolled"
+            )
         elif site == "directory in flusher.run":
             site += " of the " + ("partition" if path.count("/") > 1 else "data directory")
         elif site.endswith("atomic.replace_file"):

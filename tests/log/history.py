@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from random import Random
 
@@ -117,6 +118,8 @@ class History:
                     self.files.fail_syncs = 1
                 elif draw < 0.075:
                     self._delete()
+                elif draw < 0.08:
+                    self._fail_appends()
                 else:
                     self.random.choice(actions)()
                 self._observe()
@@ -158,6 +161,7 @@ class History:
                 entry = plain(payload)
             sets.append(entry)
             ends.append(ends[-1] + len(entry))
+        was_offline = log.offline is not None
         could_differ, shadow.may_differ = shadow.may_differ, True
         try:
             first = log.append(sets, len(sets), newest)  # the power may go in the middle of it
@@ -165,7 +169,8 @@ class History:
             shadow.refused_at = log.end
             return
         except PartitionOffline:
-            shadow.may_differ = could_differ
+            # Which it was, or became by this append: then what was written of it may be found at the next start.
+            shadow.may_differ = could_differ or not was_offline
             return
         shadow.may_differ = could_differ
         check(first == len(shadow.content), "an append is not at the end", first, len(shadow.content))
@@ -192,12 +197,17 @@ class History:
         self.store.write_checkpoints()
 
     def _write_topics(self) -> None:
-        if self.files.room is not None:
+        if self.files.room is not None or any(self.files.errors.values()):
             return
         new = {f"t{self.random.randrange(100)}" for _ in range(self.random.randrange(4))}
         self.topics_tried = new
         TopicsFile(self.files, ROOT).write({name: TopicEntry("u", {0: (0,)}) for name in new})
         self.topics, self.topics_tried = new, None
+
+    def _fail_appends(self) -> None:
+        """The next append fails half-way, and perhaps cannot be taken back."""
+        for call in ("append", "truncate")[: self.random.randint(1, 2)]:
+            self.files.errors[call] = [OSError(errno.EIO, "input/output error")]
 
     def _delete(self) -> None:
         topic = self.random.choice(["a", "b-c"])
@@ -219,6 +229,7 @@ class History:
         done: list[bool] = []
         self.files.room = None
         self.files.fail_syncs = 0
+        self.files.errors.clear()
         self.store.flush_all(lambda: done.append(True))
         self.threads.settle()
         check(done == [True], "a clean stop does not come to its end")
@@ -237,6 +248,7 @@ class History:
         self.threads.works.clear()
         self.threads.outcomes.clear()
         self.leaving.clear()
+        self.files.errors.clear()
         while True:
             self.files.restart(power_lost=self.random.random() < 0.7)
             if self.random.random() < 0.2:
