@@ -212,6 +212,10 @@ class LocalFiles:
             return stat.S_ISDIR(os.stat(path).st_mode)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # a symbolic link to itself
+                return False
+            raise
 
     def size(self, path: str) -> int:
         """A file's length in bytes."""
