@@ -12,7 +12,7 @@ from attrs import frozen
 
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
-from logd.log.names import META, join
+from logd.log.names import META, TOPICS, folder_partition, is_deleted_name, join
 
 FORMAT = 1
 _LIMIT = 4096
@@ -55,6 +55,10 @@ def lock_directory(files: IFileOperations, path: str) -> IFile:
         raise DataDirectoryError(f"data directory {path} cannot be used: {error}") from error
 
 
+def _is_ours(name: str) -> bool:
+    return name == TOPICS or folder_partition(name) is not None or is_deleted_name(name)
+
+
 def read_or_make_meta(
     files: IFileOperations, path: str, lock: IFile, broker_id: int | None, new_instance: Callable[[], str]
 ) -> Meta:
@@ -66,8 +70,9 @@ def read_or_make_meta(
         meta = Meta.decode(lock.read_at(0, _LIMIT))
     except ValueError as error:
         # Written in place, because the lock is on this very file: a loss of power may leave a part of it. But then
-        # nothing else is there yet, for this file is synced before anything else is made.
-        if files.list(path) != [META]:
+        # nothing else of ours is there yet, for this file is synced before anything else is made. Others may have
+        # something there: a new file system comes with its lost+found.
+        if any(map(_is_ours, files.list(path))):
             raise DataDirectoryError(
                 f"{join(path, META)} is damaged ({error}): if {path} is a data directory of logd, write there "
                 + Meta(broker_id or 0, new_instance()).encode().decode()

@@ -227,6 +227,14 @@ class FolderTests(DamageTestCase):
             self.assertIn(str(path), str(error))
             self.assertIn("move it away", str(error))
 
+    def test_a_new_file_system(self) -> None:
+        """What a new file system brings with it does not make an empty data directory a damaged one."""
+        self.path = self.path.parent / "other"
+        (self.path / "lost+found").mkdir(parents=True)
+        store = self.new_store()
+        store.open()
+        store.close()
+
     def test_meta(self) -> None:
         """So does a directory that does not say whose it is."""
         path = self.path / "meta"
