@@ -13,6 +13,7 @@ from rich.table import Table
 
 from logd.bench.rounds import Bench, Where, middle
 from logd.bench.workload import Workload
+from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.running import run
 
@@ -84,6 +85,9 @@ def latency(messages: int, acks: str, **options: Any) -> None:
     """One message at a time, from send to consumer."""
     workload = Workload(messages, options["size"], 1, int(acks))
     _run(options, lambda bench, reactor: bench.latency(reactor, workload), key="delivered_ms_median")
+
+
+bench.add_command(beside)
 
 
 def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str = "ratio_to_limit") -> None:

@@ -1,0 +1,129 @@
+"""An ordinary producer and consumer alone and beside a disturbance, in turn: how much it costs them, as ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from attrs import asdict, define, fields, frozen
+from twisted.internet.threads import deferToThread
+
+from logd.bench.disturbance import Disturbance, Flag, Peers
+from logd.bench.disturbing import KINDS, TOPIC
+from logd.bench.oldlog import fill, make_segments
+from logd.bench.pace import Pace, pace
+from logd.bench.scratch import scratch
+from logd.bench.slowdisk import SlowDiskBroker
+from logd.client.admin import Admin
+from logd.testing.processes import BrokerProcess
+
+#: What can be measured, each with how many of it unless that is said.
+COUNTS = {"cold": 1, "stuck": 20, "idle": 5000, "half": 5000, "storm": 1000, "slow-disk": 1, "segments": 10_000}
+#: The topic of the ordinary load.
+ORDINARY = "bench-ordinary"
+
+
+@frozen
+class Beside:
+    """Medians over the rounds, and ratios of those: below 1 is slower for a rate, above 1 for a time."""
+
+    what: str
+    count: int
+    rounds: int
+    alone: Pace
+    beside: Pace
+    ratios: dict[str, float]
+    done: list[str]
+
+    def to_json(self) -> dict[str, object]:
+        """Every field by its name."""
+        return asdict(self)
+
+
+@define
+class Comparison:
+    """``seconds`` is how long the rates are measured each time, ``old_bytes`` the size of the old log."""
+
+    folder: str
+    what: str
+    count: int
+    rounds: int = 3
+    seconds: float = 5.0
+    one_by_one: int = 200
+    old_bytes: int = 1 << 30
+    tell: Callable[[str], None] = lambda _: None
+
+    async def run(self, reactor: Any) -> Beside:
+        """Measure, from the start of a broker to its end."""
+        with scratch(self.folder) as folder:
+            if self.what == "segments":
+                return await self._segments(reactor, folder)
+            data, flag = f"{folder}/data", f"{folder}/slow"
+            broker = (
+                SlowDiskBroker(data, log_path=f"{folder}/log", flag=flag)
+                if self.what == "slow-disk"
+                else BrokerProcess(data, log_path=f"{folder}/log")
+            )
+            disturbance = Peers(self.what, self.count, data) if self.what in KINDS else Flag(flag)
+            return await _with(broker, lambda: self._peers(reactor, broker, disturbance))
+
+    async def _peers(self, reactor: Any, broker: BrokerProcess, disturbance: Disturbance) -> Beside:
+        if self.what in ("cold", "stuck"):
+            self.tell(f"filling an old log with {self.old_bytes / 1e6:,.0f} MB")
+            await fill(reactor, broker.address, TOPIC, self.old_bytes)
+        alone, beside, done = [], [], []
+        admin = Admin(broker.address, reactor=reactor)
+        await admin.create(ORDINARY)
+        await admin.close()
+        for number in range(self.rounds):
+            alone.append(await self._pace(reactor, broker, ORDINARY, f"round {number + 1}: alone"))
+            await deferToThread(disturbance.begin, broker.port)
+            try:
+                beside.append(await self._pace(reactor, broker, ORDINARY, f"round {number + 1}: beside {self.what}"))
+            finally:
+                done.append(await deferToThread(disturbance.end))
+        return self._result(alone, beside, done)
+
+    async def _segments(self, reactor: Any, folder: str) -> Beside:
+        """Two brokers in turn: one has old segments in the very partition that is used, the other none."""
+        self.tell(f"making {self.count:,} segments")
+        await deferToThread(make_segments, f"{folder}/old", TOPIC, self.count)
+        none = BrokerProcess(f"{folder}/none")
+        old = BrokerProcess(f"{folder}/old")
+
+        async def both() -> Beside:
+            admin = Admin(none.address, reactor=reactor)
+            await admin.create(TOPIC)
+            await admin.close()
+            alone, beside = [], []
+            for number in range(self.rounds):
+                alone.append(await self._pace(reactor, none, TOPIC, f"round {number + 1}: no old segments"))
+                beside.append(await self._pace(reactor, old, TOPIC, f"round {number + 1}: {self.count:,} old segments"))
+            return self._result(alone, beside, [])
+
+        return await _with(none, lambda: _with(old, both))
+
+    async def _pace(self, reactor: Any, broker: BrokerProcess, topic: str, told: str) -> Pace:
+        self.tell(told)
+        return await pace(reactor, broker.address, topic, self.seconds, self.one_by_one)
+
+    def _result(self, alone: list[Pace], beside: list[Pace], done: list[str]) -> Beside:
+        one, other = _middle(alone), _middle(beside)
+        ratios = {field.name: round(getattr(other, field.name) / getattr(one, field.name), 3) for field in fields(Pace)}
+        return Beside(self.what, self.count, self.rounds, one, other, ratios, [each for each in done if each])
+
+
+def _middle(paces: list[Pace]) -> Pace:
+    """The median of each figure."""
+    return Pace(
+        **{field.name: statistics.median(getattr(each, field.name) for each in paces) for field in fields(Pace)}
+    )
+
+
+async def _with(broker: BrokerProcess, work: Callable[[], Coroutine[Any, Any, Beside]]) -> Beside:
+    await deferToThread(broker.start)
+    try:
+        return await work()
+    finally:
+        await deferToThread(broker.stop)

@@ -1,0 +1,88 @@
+"""How much memory a broker takes while much passes through it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, define, frozen
+from twisted.internet.threads import deferToThread
+
+from logd.bench.pace import SIZE, rates
+from logd.bench.scratch import scratch
+from logd.bench.workload import OVERHEAD_BYTES
+from logd.client.admin import Admin
+from logd.testing.processes import BrokerProcess
+
+TOPIC = "bench-memory"
+#: Small, so that the disk does not have to hold everything that passes.
+SEGMENT_BYTES = 64 << 20
+KEPT_BYTES = 512 << 20
+ROUND_SECONDS = 10.0
+
+
+@frozen
+class Memory:
+    """Megabytes (millions of bytes): what passed, in and out, and the broker's resident set before and at its peak."""
+
+    what: str
+    passed_megabytes: float
+    seconds: float
+    megabytes_before: float
+    megabytes_peak: float
+
+    def to_json(self) -> dict[str, object]:
+        """Every field by its name."""
+        return asdict(self)
+
+
+@define
+class MemoryRun:
+    """``total_bytes`` are produced and consumed at full speed."""
+
+    folder: str
+    total_bytes: int
+    tell: Callable[[str], None] = lambda _: None
+
+    async def run(self, reactor: Any) -> Memory:
+        """Measure, from the start of a broker to its end."""
+        with scratch(self.folder) as folder:
+            settings = {
+                "segment.bytes": SEGMENT_BYTES,
+                "retention.bytes": KEPT_BYTES,
+                "retention.check.ms": 1000,
+            }
+            options = [option for name, value in settings.items() for option in ("--set", f"{name}={value}")]
+            broker = BrokerProcess(f"{folder}/data", options, log_path=f"{folder}/log")
+            await deferToThread(broker.start)
+            try:
+                return await self._measure(reactor, broker)
+            finally:
+                await deferToThread(broker.stop)
+
+    async def _measure(self, reactor: Any, broker: BrokerProcess) -> Memory:
+        admin = Admin(broker.address, reactor=reactor)
+        await admin.create(TOPIC)
+        before = _resident(broker, "VmRSS")
+        passed = 0
+        begin = time.perf_counter()
+        while passed < self.total_bytes:
+            await rates(reactor, broker.address, TOPIC, ROUND_SECONDS)
+            passed = (await admin.describe_log(TOPIC, 0)).visible_end
+            self.tell(f"{passed / 1e6:,.0f} MB have passed")
+        seconds = time.perf_counter() - begin
+        await admin.close()
+        assert passed % (SIZE + OVERHEAD_BYTES) == 0
+        peak = _resident(broker, "VmHWM")
+        return Memory("memory", round(passed / 1e6, 1), round(seconds, 1), round(before / 1e6, 1), round(peak / 1e6, 1))
+
+
+def _resident(broker: BrokerProcess, name: str) -> int:
+    """Bytes, as Linux counts them."""
+    assert broker.process is not None
+    for line in Path(f"/proc/{broker.process.pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"there is no {name} in /proc/{broker.process.pid}/status")

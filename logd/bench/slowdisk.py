@@ -1,0 +1,85 @@
+"""A broker whose disk is slow to sync while a file is there: for a bench, and in a process of its own.
+
+python -m logd.bench.slowdisk FLAG SECONDS [options of twistd logd]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+from attrs import define
+from twisted.logger import globalLogBeginner, textFileLogObserver
+from zope.interface import implementer
+
+from logd.broker.service import BrokerService
+from logd.interfaces import IFile, IFileOperations
+from logd.log.files import LocalFile, LocalFiles
+from logd.tap import Options
+from logd.testing.processes import BrokerProcess
+
+
+class SlowFile(LocalFile):
+    """A file whose fdatasync takes ``seconds`` more while there is a file at ``flag``."""
+
+    __slots__ = ("flag", "seconds")
+
+    flag: str
+    seconds: float
+
+    def sync_data(self) -> None:
+        """See IFile."""
+        if os.path.exists(self.flag):
+            time.sleep(self.seconds)
+        super().sync_data()
+
+
+@implementer(IFileOperations)
+class SlowFiles(LocalFiles):
+    """The local disk with SlowFiles on it."""
+
+    def __init__(self, flag: str, seconds: float) -> None:
+        self._flag = flag
+        self._seconds = seconds
+
+    def open(self, path: str, create: bool = False) -> IFile:
+        """See IFileOperations."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
+        file = SlowFile(path, os.open(path, flags, 0o644))
+        file.flag, file.seconds = self._flag, self._seconds
+        return file
+
+
+@define(eq=False)
+class SlowDiskBroker(BrokerProcess):
+    """A broker that runs as this module; ``flag`` is the file that makes its disk slow."""
+
+    flag: str = ""
+    seconds: float = 1.0
+
+    @property
+    def command(self) -> list[str]:
+        """The command line."""
+        listen = f"tcp:{self.port}:interface=127.0.0.1"
+        module = [sys.executable, "-m", "logd.bench.slowdisk", self.flag, str(self.seconds)]
+        return [*module, "--data", self.data, "--listen", listen, *self.options]
+
+
+def main(flag: str, seconds: str, *arguments: str) -> None:
+    """Serve until SIGTERM."""
+    from twisted.internet import reactor as installed
+
+    reactor: Any = installed
+    globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
+    options = Options()
+    options.parseOptions(list(arguments))  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+    service = BrokerService(reactor, options.settings, files=SlowFiles(flag, float(seconds)))
+    service.startService()
+    reactor.addSystemEventTrigger("before", "shutdown", service.stopService)
+    reactor.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
