@@ -178,6 +178,16 @@ class BehaviourTests(LegacyTestCase):
             expected = b"".join(entries[number::5])
             self.assertEqual(self.read(peer, f"t{number}", len(expected)), expected)
 
+    def test_send_and_leave(self) -> None:
+        """What a producer sends before it closes is kept, though it is gone when its topic is made."""
+        entries = [entry(b"%d" % number) for number in range(400)]
+        for number in range(10):
+            with self.connect() as peer:
+                peer.send(b"".join(produce(f"t{number}", 0, each) for each in entries))
+        peer = self.connect()
+        for number in range(10):
+            self.assertEqual(self.read(peer, f"t{number}", len(b"".join(entries))), b"".join(entries))
+
     def test_multi_produce(self) -> None:
         """A MultiProduce to topics of which some are new."""
         peer = self.connect()
