@@ -38,6 +38,8 @@ class BrokerProcess:
     options: Sequence[str] = ()
     port: int = field(factory=free_port)
     log_path: str = ""
+    #: What stands before the command, such as ``("nice",)``.
+    wrap: Sequence[str] = ()
     #: Seconds in which a broker has to answer, and to stop when it is asked to.
     patience: float = 30.0
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
@@ -52,7 +54,7 @@ class BrokerProcess:
         """The command line."""
         listen = f"tcp:{self.port}:interface=127.0.0.1"
         twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log_path or f"{self.data}.log"]
-        return [*twistd, "logd", "--data", self.data, "--listen", listen, *self.options]
+        return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, *self.options]
 
     def start(self) -> BrokerProcess:
         """Start it and wait until it takes connections. Raises LogdError with the end of its log when it does not."""

@@ -1,0 +1,50 @@
+"""Small file systems of a test's own: one that is soon full, and one on a disk that begins to fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from twisted.trial.unittest import SkipTest
+
+#: Bytes of a failing disk: what it says that it has.
+SAID = 64 << 20
+
+
+def mount_small(path: Path, size: int, undo: Callable[..., object]) -> None:
+    """Mount a tmpfs of ``size`` bytes at ``path``, which ``undo`` takes away; SkipTest where that cannot be."""
+    path.mkdir(parents=True, exist_ok=True)
+    _run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path))
+    undo(_run, "umount", "-l", str(path))
+
+
+def enlarge(path: Path, size: int) -> None:
+    """Make room in what ``mount_small`` has made."""
+    _run("mount", "-o", f"remount,size={size}", str(path))
+
+
+def mount_failing(path: Path, image: Path, undo: Callable[..., object]) -> None:
+    """Mount a file system in the file ``image`` at ``path``. Where the file has no more room its writes will fail.
+
+    To make reads fail as well, cut the file short.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    image.touch()
+    os.truncate(image, SAID)
+    # Without a journal, which would stop the whole file system at the first error.
+    _run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard", str(image))
+    _run("mount", "-o", "loop,errors=continue", str(image), str(path))
+    undo(_run, "umount", "-l", str(path))
+
+
+def _run(*command: str) -> None:
+    if os.geteuid() != 0:
+        raise SkipTest("only root can mount")
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except FileNotFoundError as error:
+        raise SkipTest(f"there is no {command[0]} here") from error
+    except subprocess.CalledProcessError as error:
+        raise SkipTest(f"{' '.join(command)}: {error.stderr.decode().strip()}") from error
