@@ -74,7 +74,7 @@ def main(flag: str, seconds: str, *arguments: str) -> None:
     reactor: Any = installed
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
     options = Options()
-    options.parseOptions(list(arguments))  # type: ignore[no-untyped-call]  # Twisted has no annotations there
+    options.parseOptions(list(arguments))
     service = BrokerService(reactor, options.settings, files=SlowFiles(flag, float(seconds)))
     service.startService()
     reactor.addSystemEventTrigger("before", "shutdown", service.stopService)

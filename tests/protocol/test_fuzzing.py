@@ -1,0 +1,86 @@
+"""Runs the targets of fuzzing.py: for seconds here, for as long as LOGD_FUZZ_EXAMPLES says (300 by default)."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.protocol.client_conversation import FIRST_CORRELATION_ID
+from logd.protocol.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse, encode_legacy_response
+from logd.protocol.messageset import MessageSet
+from logd.protocol.metadata import BrokerAddress, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.produce_ack import ProduceAckResponse, ProducedPart
+from logd.protocol.requests import encode_request
+from logd.protocol.responses import encode_response
+from tests.protocol import fuzzing
+from tests.protocol.strategies import codecs, message_lists, requests
+
+EXAMPLES = int(os.environ.get("LOGD_FUZZ_EXAMPLES", "300"))
+
+_settings = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+
+_TOPIC = TopicMetadata("t", 0, "uuid", (PartitionMetadata(0, 0, 1, 0, (1,), (1,)),))
+_RESPONSES = [
+    encode_legacy_response(FetchResponse(0, b"abc")),
+    encode_legacy_response(MultiFetchResponse(0, (FetchResponse(0, b"abc"),))),
+    encode_legacy_response(OffsetsResponse(0, (5,))),
+    encode_response(MetadataResponse((BrokerAddress(1, "h", 1),), (_TOPIC,)), FIRST_CORRELATION_ID),
+    encode_response(ProduceAckResponse((ProducedPart("t", 0, 0, 0, 0, 9),)), FIRST_CORRELATION_ID + 1),
+]
+_responses = st.lists(st.sampled_from([b"".join(pieces) for pieces in _RESPONSES]), max_size=5).map(b"".join)
+_requests = st.lists(requests.map(lambda request: b"".join(encode_request(request))), max_size=5).map(b"".join)
+_sets = st.lists(
+    st.builds(lambda messages, codec: MessageSet(messages, codec).encode(), message_lists, st.just("none") | codecs),
+    max_size=3,
+).map(b"".join)
+
+
+@st.composite
+def _spoiled(draw: st.DrawFn, sound: st.SearchStrategy[bytes]) -> bytes:
+    """Sound bytes with some of them changed, put in or left out, behind a byte that says how they are cut."""
+    data = bytearray(draw(sound))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data)))
+        match draw(st.sampled_from("cidn")):
+            case "c" if at < len(data):
+                data[at] = draw(st.integers(0, 255))
+            case "i":
+                data[at:at] = draw(st.binary(max_size=8))
+            case "d":
+                del data[at : at + draw(st.integers(1, 8))]
+            case "n":
+                data[at : at + 4] = draw(st.sampled_from([0, 1, 5, 4096, 4097, 1 << 31, (1 << 32) - 1])).to_bytes(
+                    4, "big"
+                )
+    return bytes([draw(st.integers(0, 255))]) + bytes(data)
+
+
+class FuzzingTests(SynchronousTestCase):
+    """Bytes that are no protocol, and bytes that nearly are."""
+
+    @_settings
+    @given(st.binary(max_size=300) | _spoiled(_requests))
+    def test_frames(self, data: bytes) -> None:
+        """The frame parser."""
+        fuzzing.frames(data)
+
+    @_settings
+    @given(st.binary(max_size=300) | _spoiled(_requests))
+    def test_server(self, data: bytes) -> None:
+        """The broker's conversation."""
+        fuzzing.server(data)
+
+    @_settings
+    @given(st.binary(max_size=300) | _spoiled(_responses))
+    def test_client(self, data: bytes) -> None:
+        """The client's conversation."""
+        fuzzing.client(data)
+
+    @_settings
+    @given(st.binary(max_size=100) | _spoiled(_sets).map(lambda data: data[1:]))
+    def test_sets(self, data: bytes) -> None:
+        """What the broker lets in, and what the consumer makes of it."""
+        fuzzing.sets(data)
