@@ -120,11 +120,6 @@ class Producing:
         for answer in pending:
             answer.forget()
 
-    @property
-    def busy(self) -> bool:
-        """Whether answers are still owed."""
-        return bool(self._pending)
-
     def _log_for(self, topic: str, partition: int) -> PartitionLog:
         try:
             return self._routing.log_for(topic, partition)
