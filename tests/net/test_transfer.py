@@ -143,9 +143,37 @@ class WritingTests(SynchronousTestCase):
                 raise OSError(5, "Input/output error")
 
         transport = MemoryTransport()
-        done = self.sender.begin_file_transfer(Range(Broken(CONTENT, cold=True), 0, 1000), transport)
+        asked = Range(Broken(CONTENT, cold=True), 7, 1000)
+        done = self.sender.begin_file_transfer(asked, transport)
         self.threads.work()
         self.assertIn("Input/output error", str(self.failureResultOf(done, TransferFailed).value))
+        self.assertEqual(asked.unreadable_at, [7])
+
+    def test_unreadable_later(self) -> None:
+        """The range is told where it was: behind what could be read, also when that was read a moment ago."""
+
+        class Fading(BytesFile):
+            fails_at = 2
+
+            def read_at(self, position: int, count: int) -> bytes:
+                if len(self.reads) + 1 >= self.fails_at:
+                    raise OSError(5, "Input/output error")
+                return super().read_at(position, count)
+
+        for fails_at, place in ((1, 0), (2, PIECE_BYTES)):
+            file = Fading(bytes(3 * PIECE_BYTES), cold=True)
+            file.fails_at = fails_at
+            asked = Range(file, 0, 3 * PIECE_BYTES)
+            done = self.sender.begin_file_transfer(asked, MemoryTransport())
+            self.threads.work()
+            self.failureResultOf(done, TransferFailed)
+            self.assertEqual(asked.unreadable_at, [place])
+        file = Fading(bytes(PIECE_BYTES), cold=True)
+        asked = Range(file, 0, PIECE_BYTES)
+        done = self.sender.begin_file_transfer(asked, MemoryTransport())
+        self.threads.work()  # it is warmed by one read, and then read once more
+        self.failureResultOf(done, TransferFailed)
+        self.assertEqual(asked.unreadable_at, [0])
 
     def test_shorter_than_promised(self) -> None:
         """The end of the file inside the range fails the transfer."""
