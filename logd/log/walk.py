@@ -51,6 +51,8 @@ class SegmentWalk:
     misplaced: int = -1
     _all: Entries = field(init=False)
     _evidence: Evidence = field(init=False)
+    #: Where the sound entry begins that ends at ``position``, -1 if there is none or something vouches for its end.
+    _previous: int = -1
     #: Found since the last vouched place.
     _waiting: list[Damage] = field(factory=list)
     #: Index of the next boundary, and its position.
@@ -94,6 +96,7 @@ class SegmentWalk:
         if not problem:
             self._passes(base, end)
             self.entries += 1
+            self._previous = base
             if self._all.read(base + 4, 1)[0] == GAP:
                 self.gaps += 1
                 self.gap_bytes += end - base
@@ -110,6 +113,7 @@ class SegmentWalk:
         minimum = MINIMUM
         upcoming = self._upcoming - base
         entries = at = 0
+        previous = -1
         problem = ""
         while size - at >= LEAST:
             length, magic, crc = unpack(block, at)
@@ -147,7 +151,10 @@ class SegmentWalk:
                 self.gaps += 1
                 self.gap_bytes += length + 4
             entries += 1
+            previous = at
             at = stop
+        if entries:
+            self._previous = base + previous
         self.entries += entries
         self.position = base + at
         return problem
@@ -218,6 +225,10 @@ class SegmentWalk:
         if anchor - position < LEAST and self._waiting:
             # What chained from the last damage to here does not meet the vouched place, so it was no chain of entries.
             position = self._waiting.pop().position
+        elif anchor - position < LEAST and self._previous >= 0:
+            # Nor was the last entry one, however sound it looks: its end leaves no room for another before that place.
+            position = self._previous
+            self.entries -= 1
         kind = DamageKind.SHORT if anchor > self.size else DamageKind.LENGTH
         if anchor - position < LEAST:
             kind = DamageKind.UNVOUCHED  # no gap is so short
@@ -227,6 +238,7 @@ class SegmentWalk:
 
     def _go_to(self, position: int) -> None:
         self.position = position
+        self._previous = -1
         self._pass_boundaries(position)
 
     def _has_bytes(self, position: int) -> bool:

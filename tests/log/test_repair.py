@@ -121,6 +121,15 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual([each[:9] for each in segment.found().values()][1], gap(12)[:9])
         self.assertEqual(segment.data[21:24], b"two"[:1] + bytes([b"w"[0] ^ 1]) + b"o")
 
+    def test_too_short_for_a_gap(self) -> None:
+        """What looks like an entry but leaves no room for another before the segment's end was none: one gap of both."""
+        segment = DamagedSegment([plain(b"first"), plain(b"x" * 30)])
+        segment.data[14:49] = plain(b"y" * 26)
+        self.assertEqual(len(segment.data), segment.ends[-1])
+        segment.repair()
+        self.assertEqual(segment.look(), [])
+        self.assertEqual({at: is_gap(each) for at, each in segment.found().items()}, {0: False, 14: True})
+
     def test_planted(self) -> None:
         """The length that happens to point at an entry inside of the payload is not believed: the checksum knows."""
         planted = plain(b"") * 3
