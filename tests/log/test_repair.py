@@ -122,7 +122,7 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertEqual(segment.data[21:24], b"two"[:1] + bytes([b"w"[0] ^ 1]) + b"o")
 
     def test_too_short_for_a_gap(self) -> None:
-        """What looks like an entry but leaves no room for another before the segment's end was none: one gap of both."""
+        """What looks like an entry but leaves no room for another before the end was none: one gap of both."""
         segment = DamagedSegment([plain(b"first"), plain(b"x" * 30)])
         segment.data[14:49] = plain(b"y" * 26)
         self.assertEqual(len(segment.data), segment.ends[-1])
