@@ -129,19 +129,16 @@ class LocalTopics:
                 self._store.create(topic, number, log_settings)
         except (LogdError, OSError) as error:
             await self._take_back(topic)
-            if isinstance(error, WireError):
-                raise
-            failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
-            raise failure(f"topic {topic!r} cannot be made: {error}") from error
+            raise _answerable(f"topic {topic!r} cannot be made", error) from error
         self._entries[topic] = entry
         self._partitions += partitions
         return entry
 
     async def _take_back(self, topic: str) -> None:
-        await self._remove_logs(topic)
         try:
+            await self._remove_logs(topic)
             await self._write(self._entries)
-        except OSError as error:
+        except (LogdError, OSError) as error:
             self._log.warn(
                 "topic {topic} could not be made, but is perhaps there after the next start: {error}",
                 topic=topic,
@@ -154,8 +151,22 @@ class LocalTopics:
             raise UnknownTopic(f"there is no topic {topic!r}")
         self._partitions -= len(entry.partitions)
         # The logs first: logs without an entry would come back at the next start.
-        await self._remove_logs(topic)
-        await self._write(self._entries)
+        try:
+            await self._remove_logs(topic)
+            await self._write(self._entries)
+        except (LogdError, OSError) as error:
+            self._put_back(topic, entry)
+            raise _answerable(f"topic {topic!r} cannot be deleted", error) from error
+
+    def _put_back(self, topic: str, entry: TopicEntry) -> None:
+        """Have a topic that could not be deleted as the next start would find it, with what is left of its logs."""
+        self._entries[topic] = entry
+        self._partitions += len(entry.partitions)
+        for number in entry.partitions:
+            try:
+                self._store.create(topic, number, self._settings.log_settings(entry.settings))
+            except WireError as error:
+                self._log.warn("{error}", error=str(error))
 
     def _new_entry(self, partitions: int, settings: dict[str, int]) -> TopicEntry:
         brokers = (self._store.broker_id,)
@@ -166,8 +177,9 @@ class LocalTopics:
 
         def done(error: BaseException | None) -> None:
             if error is not None:
-                self._log.warn("files of {topic} are still there: {error}", topic=topic, error=str(error))
-            removed.callback(None)
+                removed.errback(error)
+            else:
+                removed.callback(None)
 
         self._store.delete(topic, done)
         await removed
@@ -184,3 +196,11 @@ class LocalTopics:
 
         self._threads.run(lambda: self._file.write(entries), done)
         await written
+
+
+def _answerable(what: str, error: LogdError | OSError) -> WireError:
+    """The error to answer when a change of topics failed."""
+    if isinstance(error, WireError):
+        return error
+    failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
+    return failure(f"{what}: {error}")

@@ -155,7 +155,11 @@ class LogStore:
                 log.names_are_new([self.path])
                 return log
             self._files.make_directory(folder)
-            writer = create_segment(self._files, folder, 0, self._clock.seconds())
+            try:
+                writer = create_segment(self._files, folder, 0, self._clock.seconds())
+            except OSError:
+                self._remove_folder(folder)  # the next start would take it for a topic
+                raise
         except OSError as error:
             failure = StorageFull if error.errno in NO_ROOM else UnknownError
             raise failure(f"cannot make {folder}: {error}") from error
@@ -371,7 +375,10 @@ class LogStore:
             self._files.rename(folder, leaving[-1])
         self._files.sync_directory(self.path)
         for folder in leaving:
-            self._remove_folder(folder)
+            try:
+                self._remove_folder(folder)
+            except OSError as error:
+                self._report("{folder} is left until the next start: {error}", folder=folder, error=error)
 
     def _remove_folder(self, path: str) -> None:
         for name in self._files.list(path):

