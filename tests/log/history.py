@@ -171,6 +171,8 @@ class History:
         except PartitionOffline:
             # Which it was, or became by this append: then what was written of it may be found at the next start.
             shadow.may_differ = could_differ or not was_offline
+            if not was_offline:
+                shadow.refused_at = log.end
             return
         shadow.may_differ = could_differ
         check(first == len(shadow.content), "an append is not at the end", first, len(shadow.content))
