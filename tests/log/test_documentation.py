@@ -1,0 +1,37 @@
+"""Tests that docs/protocol.md says how the files of a data directory look."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.checkpoint import Checkpoint
+from logd.log.indexfile import Boundary, encode_chunk, encode_header
+from logd.log.mark import encode_mark
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "protocol.md"
+
+
+class FilesTests(SynchronousTestCase):
+    """The vectors of the section Files against the code."""
+
+    def setUp(self) -> None:
+        """The section's text, and what its hex digits make."""
+        self.text = PAGE.read_text(encoding="utf-8").split("\n## Files\n")[1]
+        vectors = re.findall(r"^index \w+((?:\s+[0-9a-f]{8,})+)", self.text, re.M)
+        self.vectors = [bytes.fromhex("".join(vector.split())) for vector in vectors]
+
+    def test_texts(self) -> None:
+        """Checkpoint and mark."""
+        for content in (Checkpoint(0, 4711).encode(), encode_mark(4711)):
+            self.assertIn('"' + content.decode().replace("\n", "\\n") + '"', self.text)
+
+    def test_index(self) -> None:
+        """The head and a chunk of an index."""
+        boundaries = [
+            Boundary(0, 1_320_969_600_000, -1),
+            Boundary(4110, 1_320_969_600_250, 1_320_969_599_000),
+        ]
+        self.assertEqual(self.vectors, [encode_header(0), encode_chunk(boundaries)])
