@@ -29,6 +29,10 @@ class TransferFailed(LogdError):
     """A range could not be sent whole: the file is shorter than promised or unreadable, or the connection went away."""
 
 
+class PeerLeft(TransferFailed):
+    """The connection was lost in the middle of a transfer, which peers may do."""
+
+
 def can_sendfile(transport: Any) -> bool:
     """Whether bytes may be put into the transport's socket directly: a plain stream socket, not TLS."""
     return (
@@ -84,7 +88,7 @@ class _Transfer:
 
     def stopProducing(self) -> None:  # noqa: N802
         """Called by the transport when the connection is lost."""
-        self._finish(TransferFailed("the connection was lost"))
+        self._finish(PeerLeft("the connection was lost"))
 
     def _finish(self, error: Exception | None = None) -> None:
         if self._over:
@@ -143,6 +147,8 @@ class _BySendfile(_Transfer):
             return
         try:
             self._send_turn()
+        except (BrokenPipeError, ConnectionResetError):
+            self._finish(PeerLeft("the connection was lost"))
         except OSError as error:
             if error.errno == errno.EIO:  # sockets do not say this, disks do
                 self._unreadable(self._position, error)
