@@ -230,7 +230,7 @@ class FailingTests(DiskTestCase):
             time.sleep(POLL_SECONDS)  # pages that are being written, or were just used, stay for a moment
         else:
             raise SkipTest("the page cache does not let go")
-        os.truncate(self.image, 1 << 20)
+        os.truncate(self.image, 1 << 12)
         both = FetchWait(0, 1, 1 << 20, tuple([FetchPart("t", number, 0, 0, 1 << 18, True) for number in (0, 1)]))
         self.assertRaises(ConnectionError, peer.ask, both)
         peer = self.connect()

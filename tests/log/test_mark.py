@@ -128,6 +128,7 @@ class StartTests(SynchronousTestCase):
         self.assertEqual(rig.log().end, 40)
         self.assertIn("bytes are lost", " ".join(rig.reports))
         self.assertFalse(rig.files.exists(MARK))
+        self.assertNotIn("mark", rig.files._directory(FOLDER).disk)  # nor does it come back
         rig.log().append([ENTRY], 1, -1)
         rig.kill()
         rig.data()[50] ^= 1
