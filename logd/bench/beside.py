@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import asdict, define, fields, frozen
 from twisted.internet.threads import deferToThread
@@ -18,8 +19,14 @@ from logd.bench.slowdisk import SlowDiskBroker
 from logd.client.admin import Admin
 from logd.testing.processes import BrokerProcess
 
+T = TypeVar("T")
+
 #: What can be measured, each with how many of it unless that is said.
 COUNTS = {"cold": 1, "stuck": 20, "idle": 5000, "half": 5000, "storm": 1000, "slow-disk": 1, "segments": 10_000}
+#: Messages sent one by one beside a disk that takes a second for each.
+FEW = 10
+#: Seconds that a broker has to start: it makes the indexes of the old segments then.
+PATIENCE_SECONDS = 600.0
 #: The topic of the ordinary load.
 ORDINARY = "bench-ordinary"
 
@@ -73,9 +80,7 @@ class Comparison:
             self.tell(f"filling an old log with {self.old_bytes / 1e6:,.0f} MB")
             await fill(reactor, broker.address, TOPIC, self.old_bytes)
         alone, beside, done = [], [], []
-        admin = Admin(broker.address, reactor=reactor)
-        await admin.create(ORDINARY)
-        await admin.close()
+        await _create(reactor, broker, ORDINARY)
         for number in range(self.rounds):
             alone.append(await self._pace(reactor, broker, ORDINARY, f"round {number + 1}: alone"))
             await deferToThread(disturbance.begin, broker.port)
@@ -87,26 +92,30 @@ class Comparison:
 
     async def _segments(self, reactor: Any, folder: str) -> Beside:
         """Two brokers in turn: one has old segments in the very partition that is used, the other none."""
+        none, old = (BrokerProcess(f"{folder}/{name}", patience=PATIENCE_SECONDS) for name in ("none", "old"))
+        await _with(none, lambda: _create(reactor, none, TOPIC))
+        await _with(old, lambda: _create(reactor, old, TOPIC))
         self.tell(f"making {self.count:,} segments")
-        await deferToThread(make_segments, f"{folder}/old", TOPIC, self.count)
-        none = BrokerProcess(f"{folder}/none")
-        old = BrokerProcess(f"{folder}/old")
+        await deferToThread(make_segments, old.data, TOPIC, self.count)
 
         async def both() -> Beside:
-            admin = Admin(none.address, reactor=reactor)
-            await admin.create(TOPIC)
-            await admin.close()
             alone, beside = [], []
             for number in range(self.rounds):
                 alone.append(await self._pace(reactor, none, TOPIC, f"round {number + 1}: no old segments"))
                 beside.append(await self._pace(reactor, old, TOPIC, f"round {number + 1}: {self.count:,} old segments"))
-            return self._result(alone, beside, [])
+            return self._result(alone, beside, [f"started in {seconds:.1f} seconds"])
 
+        await _with(old, _nothing)  # makes the indexes
+        begin = time.perf_counter()
+        await deferToThread(old.start)
+        seconds = time.perf_counter() - begin
+        await deferToThread(old.stop)
         return await _with(none, lambda: _with(old, both))
 
     async def _pace(self, reactor: Any, broker: BrokerProcess, topic: str, told: str) -> Pace:
         self.tell(told)
-        return await pace(reactor, broker.address, topic, self.seconds, self.one_by_one)
+        one_by_one = min(self.one_by_one, FEW) if self.what == "slow-disk" else self.one_by_one
+        return await pace(reactor, broker.address, topic, self.seconds, one_by_one)
 
     def _result(self, alone: list[Pace], beside: list[Pace], done: list[str]) -> Beside:
         one, other = _middle(alone), _middle(beside)
@@ -121,7 +130,17 @@ def _middle(paces: list[Pace]) -> Pace:
     )
 
 
-async def _with(broker: BrokerProcess, work: Callable[[], Coroutine[Any, Any, Beside]]) -> Beside:
+async def _create(reactor: Any, broker: BrokerProcess, topic: str) -> None:
+    admin = Admin(broker.address, reactor=reactor)
+    await admin.create(topic)
+    await admin.close()
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def _with(broker: BrokerProcess, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     await deferToThread(broker.start)
     try:
         return await work()

@@ -35,9 +35,9 @@ async def fill(reactor: Any, address: str, topic: str, total_bytes: int) -> None
 
 
 def make_segments(data: str, topic: str, count: int) -> None:
-    """Make a data directory with ``count`` closed segments, of yesterday, in partition 0 of ``topic``."""
+    """Put ``count`` closed segments, of yesterday, in partition 0 of ``topic``, which is there and empty."""
     folder = os.path.join(data, folder_name(topic, 0))
-    os.makedirs(folder)
+    os.makedirs(folder, exist_ok=True)
     content = MessageSet([Message(bytes(200))] * SEGMENT_MESSAGES).encode()
     yesterday = time.time() - DAY_SECONDS
     for number in range(count):

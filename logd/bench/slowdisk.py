@@ -15,9 +15,9 @@ from twisted.logger import globalLogBeginner, textFileLogObserver
 from zope.interface import implementer
 
 from logd.broker.service import BrokerService
+from logd.config import Source, broker_settings, parse_assignments
 from logd.interfaces import IFile, IFileOperations
 from logd.log.files import LocalFile, LocalFiles
-from logd.tap import Options
 from logd.testing.processes import BrokerProcess
 
 
@@ -54,7 +54,7 @@ class SlowFiles(LocalFiles):
 
 @define(eq=False)
 class SlowDiskBroker(BrokerProcess):
-    """A broker that runs as this module; ``flag`` is the file that makes its disk slow."""
+    """A broker that runs as this module: ``options`` are KEY=VALUE, ``flag`` is the file that makes its disk slow."""
 
     flag: str = ""
     seconds: float = 1.0
@@ -64,18 +64,18 @@ class SlowDiskBroker(BrokerProcess):
         """The command line."""
         listen = f"tcp:{self.port}:interface=127.0.0.1"
         module = [sys.executable, "-m", "logd.bench.slowdisk", self.flag, str(self.seconds)]
-        return [*module, "--data", self.data, "--listen", listen, *self.options]
+        module.append(self.log_path or f"{self.data}.log")
+        return [*module, self.data, listen, *self.options]
 
 
-def main(flag: str, seconds: str, *arguments: str) -> None:
+def main(flag: str, seconds: str, log: str, data: str, listen: str, *assignments: str) -> None:
     """Serve until SIGTERM."""
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
-    globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
-    options = Options()
-    options.parseOptions(list(arguments))
-    service = BrokerService(reactor, options.settings, files=SlowFiles(flag, float(seconds)))
+    globalLogBeginner.beginLoggingTo([textFileLogObserver(open(log, "a"))], redirectStandardIO=False)  # noqa: SIM115
+    settings = broker_settings(Source("", {"data": data, "listen": listen}), parse_assignments(assignments))
+    service = BrokerService(reactor, settings, files=SlowFiles(flag, float(seconds)))
     service.startService()
     reactor.addSystemEventTrigger("before", "shutdown", service.stopService)
     reactor.run()

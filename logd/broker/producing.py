@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from attrs import define, field
@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from logd.broker.appending import Appender
+from logd.broker.checking import AT_ONCE_BYTES, SetChecks
 from logd.broker.routing import CreationNeeded, Routing
 from logd.errors import (
     BrokerStopping,
@@ -25,6 +26,7 @@ from logd.errors import (
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
+from logd.protocol.legacy_requests import Produce
 from logd.protocol.loops import check_set
 from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
 
@@ -50,6 +52,7 @@ class Producing:
     #: Has the answer to the first request be one to the second, of the same correlation id.
     _exchange: Callable[[ProduceAck, ProduceAck], None]
     _appender: Appender = field(init=False)
+    checks: SetChecks = field(init=False)
     #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
     _broken: set[tuple[str, int]] = field(factory=set, init=False)
     _pending: set[_PendingAnswer] = field(factory=set, init=False)
@@ -59,25 +62,34 @@ class Producing:
 
     def __attrs_post_init__(self) -> None:
         self._appender = Appender(self._routing.counters)
+        self.checks = SetChecks(self._routing.clock)
 
     def produce(self, topic: str, partition: int, message_set: bytes) -> None:
-        """A produce of 0.7: no answer; what is bad is refused, counted and logged. May raise CreationNeeded."""
+        """A produce of 0.7: no answer; what is bad is refused, counted and logged.
+
+        May raise CreationNeeded or CheckNeeded.
+        """
         try:
             log = self._routing.logs.log(topic, partition)
             if log is None or log.offline is not None:
                 log = self._log_for(topic, partition)
-            count, newest = check_set(message_set, log.settings.message_bytes)
+            if len(message_set) > AT_ONCE_BYTES or self.checks.known:
+                self.checks.put_off([(message_set, log.settings.message_bytes)])
+                count, newest = self.checks.check(message_set, log.settings.message_bytes)
+            else:
+                count, newest = check_set(message_set, log.settings.message_bytes)
         except WireError as error:
             self._refuse(topic, partition, error)
             return
         self._appender.add(log, message_set, count, newest)
 
     def produce_ack(self, request: ProduceAck) -> None:
-        """A produce of ours. May raise CreationNeeded, before anything of the request was done."""
+        """A produce of ours. May raise CreationNeeded or CheckNeeded, before anything of the request was done."""
         if not self.stopping:
             for part in request.parts:
                 if self._routing.topics.get(part.topic) is None:
                     self.check_creation(part.topic, part.partition)
+            self.put_off(request.parts)
         answer = _PendingAnswer(
             request, self._answered, self._mark_broken, [None] * len(request.parts), len(request.parts)
         )
@@ -101,13 +113,28 @@ class Producing:
         with suppress(WireError):
             self._log_for(topic, partition)
 
+    def put_off(self, parts: Sequence[ProducePart | Produce]) -> None:
+        """Raise CheckNeeded when these sets of one request are too much to be checked at once."""
+        if sum([len(part.message_set) for part in parts]) > AT_ONCE_BYTES:
+            limits = [(part.message_set, self._limit(part.topic, part.partition)) for part in parts]
+            self.checks.put_off([(message_set, limit) for message_set, limit in limits if limit is not None])
+
+    def _limit(self, topic: str, partition: int) -> int | None:
+        """The limit on messages there, None for no such place; partition -1 has no turn for it."""
+        if partition == -1:
+            entry = self._routing.topics.get(topic)
+            partition = min(entry.partitions, default=-1) if entry is not None else -1
+        log = self._routing.logs.log(topic, partition)
+        return None if log is None else log.settings.message_bytes
+
     def creation_failed(self, topic: str, error: WireError) -> None:
         """Refuse what asks for this topic, until ``creations_settled``, instead of raising CreationNeeded again."""
         self._not_created[topic] = error
 
     def creations_settled(self) -> None:
-        """The request that asked for topics is dealt with."""
+        """The request that asked for topics, or was put off, is dealt with."""
         self._not_created.clear()
+        self.checks.clear()
 
     def append(self) -> None:
         """Append what the calls since the last one have brought."""
@@ -116,6 +143,7 @@ class Producing:
 
     def lost(self) -> None:
         """The connection is gone: what was appended stays, nobody is told."""
+        self.checks.stop()
         pending, self._pending = self._pending, set()
         for answer in pending:
             answer.forget()
@@ -146,7 +174,7 @@ class Producing:
             log = self._log_for(part.topic, part.partition)
         except CreationNeeded:
             raise UnknownTopic(f"there is no topic {part.topic!r}") from None
-        count, newest = check_set(part.message_set, log.settings.message_bytes)
+        count, newest = self.checks.check(part.message_set, log.settings.message_bytes)
 
         def appended(first: int, after: int) -> None:
             result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)

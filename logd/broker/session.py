@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
+from logd.broker.checking import CheckNeeded
 from logd.broker.core import BrokerCore
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
@@ -75,6 +76,9 @@ class BrokerSession:
                 taken += 1
         except CreationNeeded as needed:
             self._create(needed.topic)
+        except CheckNeeded as large:
+            self.connection.hold("check")
+            producing.checks.start(large, lambda: self.connection.proceed("check"))
         producing.append()
         if taken:
             producing.creations_settled()
@@ -104,6 +108,7 @@ class BrokerSession:
         for produce in produces:
             if self._broker.topics.get(produce.topic) is None:
                 self._producing.check_creation(produce.topic, produce.partition)
+        self._producing.put_off(produces)
         for produce in produces:
             self._producing.produce(produce.topic, produce.partition, produce.message_set)
 

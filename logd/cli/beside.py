@@ -81,4 +81,4 @@ def _show(result: Beside | Memory) -> None:
             table.add_row(name.replace("_", " "), f"{one:,}", f"{other:,}", f"{ratio:.2f}")
     Console().print(table)
     if isinstance(result, Beside) and result.done:
-        print("in each round: " + ", ".join(result.done))
+        print(", ".join(result.done))

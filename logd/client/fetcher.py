@@ -19,6 +19,7 @@ from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
 from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
 from logd.protocol.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests import MAX_ITEMS
 
 #: Room in an answer's frame for what is around the sets.
 FRAME_MARGIN = 64 << 10
@@ -112,7 +113,8 @@ class Fetcher:
             wanted.setdefault(link, []).append((entry, want))
         for link, wants in wanted.items():
             if link.current is not None:
-                self._send(link, link.current, wants)
+                for at in range(0, len(wants), MAX_ITEMS):
+                    self._send(link, link.current, wants[at : at + MAX_ITEMS])
             elif link not in self._connecting:
                 self._connecting.add(link)
                 link.get().addCallbacks(

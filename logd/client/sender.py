@@ -15,6 +15,7 @@ from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViol
 from logd.interfaces import Clock
 from logd.protocol.legacy_requests import Produce
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
+from logd.protocol.requests import MAX_ITEMS
 
 #: Bytes of sets in one request to which further partitions' batches are added.
 ENOUGH_BYTES = 1 << 20
@@ -72,7 +73,7 @@ class BrokerSender:
             batches.append((lane, batch))
             parts.append(ProducePart(lane.topic, lane.partition, 0, restart, data))
             total += len(data) + 2 * len(lane.topic) + 32
-            if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST:
+            if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == MAX_ITEMS:
                 break
         if parts:
             answer = self.link.ask(connection, ProduceAck(self._acks, self._timeout_ms, tuple(parts)), self._timeout)

@@ -15,13 +15,16 @@ from twisted.python.failure import Failure
 from logd.interfaces import Clock, IFileRange, Timer
 from logd.net.limits import ConnectionLimits, Watch
 from logd.net.output import OutputQueue
-from logd.net.transfer import SendfileSender
+from logd.net.transfer import PeerLeft, SendfileSender
 from logd.net.uptake import uptake
 from logd.protocol.requests import expects_response
 from logd.protocol.server_conversation import ServerConversation
 
 #: Bytes asked of the kernel in one read. Twisted's 64 KiB would mean four times the calls for a busy producer.
 READ_BYTES = 256 << 10
+#: Requests that are taken together, and seconds after which the others have their turn before the rest is taken.
+TURN_REQUESTS = 1000
+TURN_SECONDS = 0.01
 #: Seconds that a peer which broke the protocol has for taking the answers to what it sent before.
 LINGER_SECONDS = 5.0
 
@@ -69,6 +72,7 @@ class Connection(TwistedProtocol):
         self._begun = False
         self._congested = False
         self._cutting_off: Timer | None = None
+        self._next_turn: Timer | None = None
         self._holds: set[str] = set()
         self._taking = False
         self._reading = True
@@ -111,8 +115,9 @@ class Connection(TwistedProtocol):
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
         self._lost = True
         self._backlog = ()
-        if self._cutting_off is not None and self._cutting_off.active():
-            self._cutting_off.cancel()
+        for timer in (self._cutting_off, self._next_turn):
+            if timer is not None and timer.active():
+                timer.cancel()
         self._forget_me()
         self._output.close()
         for piece in self._conversation.held_pieces():
@@ -236,6 +241,7 @@ class Connection(TwistedProtocol):
             return
         self._taking = True
         try:
+            late = self._clock.seconds() + TURN_SECONDS
             while self._backlog and not self._holds:
                 requests = self._from_backlog()
                 if not requests:
@@ -243,6 +249,9 @@ class Connection(TwistedProtocol):
                 taken = session.take(requests)
                 if taken < len(requests):
                     self._put_back(requests[taken:])
+                elif self._backlog and self._clock.seconds() >= late:
+                    self.hold("turn")
+                    self._next_turn = self._clock.callLater(0, self.proceed, "turn")
         except Exception:
             self._log.failure("request of {peer} failed; closing its connection", peer=self.peer)
             self.abort()
@@ -263,17 +272,22 @@ class Connection(TwistedProtocol):
         backlog = self._backlog
         room = self._limits.pending_answers - self._under_way - len(self._output)
         if self._untaken <= room:
-            self._backlog, self._untaken = (), 0
-            return backlog
-        count = expecting = 0
-        for request in backlog:
-            if expects_response(request):
-                if expecting >= room:
-                    break
-                expecting += 1
-            count += 1
+            if len(backlog) <= TURN_REQUESTS:
+                self._backlog, self._untaken = (), 0
+                return backlog
+            count = TURN_REQUESTS
+            if self._untaken:
+                self._untaken -= sum(map(expects_response, backlog[:count]))
+        else:
+            count = expecting = 0
+            for request in backlog:
+                if expects_response(request):
+                    if expecting >= room:
+                        break
+                    expecting += 1
+                count += 1
+            self._untaken -= expecting
         self._backlog = backlog[count:]
-        self._untaken -= expecting
         return backlog[:count]
 
     def _put_back(self, requests: Sequence[Any]) -> None:
@@ -319,7 +333,8 @@ class Connection(TwistedProtocol):
 
     def _transfer_failed(self, failure: Failure) -> None:
         if not self._lost:
-            self._log.warn("cannot deliver to {peer}: {reason}", peer=self.peer, reason=str(failure.value))
+            if not failure.check(PeerLeft):
+                self._log.warn("cannot deliver to {peer}: {reason}", peer=self.peer, reason=str(failure.value))
             self.abort()
 
 

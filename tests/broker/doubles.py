@@ -201,6 +201,9 @@ class BrokerTestCase(SynchronousTestCase):
         """Let threads do what waits and peers take what they are sent, until nothing moves."""
         for _ in range(10_000):
             busy = False
+            if any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls()):
+                self.clock.advance(0)
+                busy = True
             for threads in (self.flushes, self.reads):
                 if threads.works or threads.outcomes:
                     threads.settle()

@@ -1,0 +1,74 @@
+"""Tests of sets that are checked in slices, against the check in one."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import InvalidMessage, MessageTooLarge, WireError
+from logd.protocol.loops import check_set
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.slices import check_in_slices, slice_end
+from tests.protocol.strategies import message_lists
+
+SET = MessageSet([Message(bytes(size)) for size in range(20)]).encode()
+
+
+def check(data: bytes, entries: int = 3, size: int = 40, limit: int = 1000) -> tuple[int, int]:
+    """Check in slices; return what the check in one returns."""
+    counts = list(check_in_slices(data, limit, entries, size))
+    return sum(count for count, _ in counts), max(newest for _, newest in counts)
+
+
+class SliceTests(SynchronousTestCase):
+    """Slices of a set."""
+
+    def test_bounds(self) -> None:
+        """A slice ends behind so many entries, or behind the first that makes it longer than so many bytes."""
+        self.assertEqual(slice_end(SET, 0, 1, 1000), 9)
+        self.assertEqual(slice_end(SET, 0, 3, 1000), 9 + 10 + 11)
+        self.assertEqual(slice_end(SET, 0, 100, 19), 9 + 10 + 11)
+        self.assertEqual(slice_end(SET, 9, 100, 9), 9 + 10)
+        self.assertEqual(slice_end(SET, 0, 100, 1000), len(SET))
+
+    @given(message_lists.filter(bool), st.integers(1, 4), st.integers(1, 100))
+    @settings(deadline=None, max_examples=100)
+    def test_sound(self, messages: list[Message], entries: int, size: int) -> None:
+        """All slices together are what the set is."""
+        data = MessageSet(messages).encode()
+        self.assertEqual(check(data, entries, size), check_set(data, 1000))
+
+    @given(message_lists, st.data(), st.integers(1, 4), st.integers(1, 100))
+    @settings(deadline=None, max_examples=300)
+    def test_spoiled(self, messages: list[Message], data: st.DataObject, entries: int, size: int) -> None:
+        """A set is refused in slices for what it is refused for in one, whatever was done to it."""
+        spoiled = bytearray(MessageSet(messages).encode())
+        for _ in range(data.draw(st.integers(0, 2))):
+            if spoiled:
+                spoiled[data.draw(st.integers(0, len(spoiled) - 1))] = data.draw(st.integers(0, 255))
+        cut = bytes(spoiled[: len(spoiled) - data.draw(st.integers(0, 9))])
+
+        def outcome(call: object) -> object:
+            try:
+                return call()  # type: ignore[operator]
+            except WireError as error:
+                return type(error)
+
+        self.assertEqual(outcome(lambda: check(cut, entries, size, 30)), outcome(lambda: check_set(cut, 30)))
+
+    def test_where(self) -> None:
+        """The error says where."""
+        spoiled = SET[:-1] + b"x"
+        error = self.assertRaises(InvalidMessage, check, spoiled, 100, 200)
+        self.assertIn("behind byte 217: entry at byte 125", str(error))
+        large = SET + MessageSet([Message(bytes(1001))]).encode()
+        self.assertRaises(MessageTooLarge, check, large)
+        self.assertEqual(str(self.assertRaises(InvalidMessage, check, b"")), "the message set is empty")
+
+    def test_lengths_that_lead_back(self) -> None:
+        """A length that is not positive ends the slices."""
+        for length in (0, -1, -(1 << 31)):
+            data = SET[:30] + length.to_bytes(4, "big", signed=True) + SET[34:]
+            self.assertRaises(InvalidMessage, check, data)
