@@ -26,7 +26,7 @@ from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProducePart
 from logd.testing.processes import BrokerProcess, free_port
 from tests.integration.mounts import enlarge, mount_failing, mount_small
-from tests.integration.peers import POLL_SECONDS, Peer
+from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 from tests.integration.segments import check_partition
 
 UNKNOWN, OFFLINE, FULL = -1, 106, 110
@@ -161,9 +161,10 @@ class FullTests(DiskTestCase):
         peer = self.start(
             "--set", "segment.bytes=200000", "--set", "retention.bytes=800000", "--set", "retention.check.ms=50"
         )
+        deadline = time.monotonic() + PATIENCE
         for _ in range(100):
             while self.produce(peer):
-                pass
+                self.assertLess(time.monotonic(), deadline, "no room is made")
         start = int(min((self.data / "t-0").glob("*.log")).stem)
         self.kept[0] = {first: encoded for first, encoded in self.kept[0].items() if first >= start + 400_000}
         self.is_well(peer, 0)
