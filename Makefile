@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test lint bench smoke docs clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -35,6 +35,12 @@ bench: $(STAMP)  ## Measure produce, consume and latency against the limits of t
 	$(BIN)/logd bench produce
 	$(BIN)/logd bench consume
 	$(BIN)/logd bench latency
+
+smoke: $(STAMP)  ## The demonstration and a short run of each bench: does it all still go
+	$(BIN)/python -m demo
+	$(BIN)/logd bench produce --messages 200000 --rounds 1
+	$(BIN)/logd bench consume --messages 200000 --rounds 1
+	$(BIN)/logd bench latency --messages 200 --rounds 1
 
 docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
