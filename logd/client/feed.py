@@ -70,6 +70,8 @@ class Feed:
         self._needed = 0
         self._damaged_at = -1
         self._tries = 0
+        #: Where damage began that was skipped, until that is told.
+        self._found_from: int | None = None
         if isinstance(start, Position):
             self.seek(start.value)
 
@@ -158,6 +160,9 @@ class Feed:
 
     def next_batch(self, limit: int) -> MessageBatch | None:
         """Decode up to ``limit`` further entries of what is held; None when none is whole, or ``error`` is set."""
+        if self._found_from is not None:
+            start, self._found_from = self._found_from, None
+            return self._passed(start)
         while self.error is None and self.lost_at is None:
             data, at, position = self._data, self._at, self._position
             if at >= len(data) and not self._more():
@@ -190,6 +195,8 @@ class Feed:
                     return MessageBatch(self.topic, self.partition, messages, start, decoded.position, self.visible_end)
             elif decoded.error is not None:
                 self._damaged(decoded.error, decoded.error_end)
+                if self._position > position:  # no message may follow, and whoever waits for this place has to know
+                    return self._passed(position)
             elif decoded.needed > self._settings.message_bytes:
                 self._damaged(CorruptMessage(f"a length of {decoded.needed} bytes", position), -1)
             elif not self._more(decoded.needed):
@@ -217,6 +224,7 @@ class Feed:
         if damaged_at is not None:
             self._skip(damaged_at, position)
             self._restart(position, exact=True)
+            self._found_from = damaged_at
 
     def _ask_at(self) -> int:
         """Where what is under way ends, if each answer is full."""
@@ -249,6 +257,10 @@ class Feed:
         self.buffered -= self._at
         self._at = 0
         return True
+
+    def _passed(self, start: int) -> MessageBatch:
+        """A batch of no messages, for damage that was skipped."""
+        return MessageBatch(self.topic, self.partition, [], start, self.position, self.visible_end)
 
     def _consume(self) -> None:
         """All of the data is used."""

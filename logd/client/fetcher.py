@@ -224,6 +224,7 @@ class Fetcher:
                 found = await next_boundary(self._cluster, feed.topic, feed.partition, feed.lost_at)
                 if feed.generation == generation:
                     feed.found(found)
+                    entry.arrived(feed)
             elif feed.start is not None:
                 position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start)
                 if feed.generation == generation:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
+from logd.client.deliveries import MessageBatch
 from logd.client.starts import Position, Time, check_start
+from logd.client.stream import MessageStream
 from logd.errors import (
     ClientClosed,
     ConfigurationError,
@@ -297,6 +301,27 @@ class TroubleTests(ConsumerCase):
         self.assertEqual((messages[6].id, stream.skipped), (19 * 6, 1))
         self.assertIn(messages[7].id, known)
         self.assertEqual(messages[-1].next_position, self.logs[0].end)
+
+    def test_damage_at_the_end_is_passed(self) -> None:
+        """Who reads up to the end comes there, though no message follows the damage: it has a length, or it has not."""
+        for spoiled in (12, 3):
+            log = self.logs[0]
+            known = [*log.boundaries()[:-1], log.end]
+            log.data[19 * 99 + spoiled] ^= 3
+            self.patch(type(log), "boundaries", lambda _, known=known: known)
+            stream = self.stream([0], on_corrupt="skip")
+            batches: list[MessageBatch] = []
+
+            async def read(stream: MessageStream = stream, batches: list[MessageBatch] = batches) -> None:
+                async for batch in stream.batches(until={0: self.logs[0].end}):
+                    batches.append(batch)
+
+            reading = Deferred.fromCoroutine(read())
+            self.run_for(2.0)
+            self.successResultOf(reading)
+            self.assertEqual((sum(len(batch.messages) for batch in batches), stream.skipped), (99, 1))
+            self.assertEqual((batches[-1].messages, batches[-1].next_position), ([], log.end))
+            log.data[19 * 99 + spoiled] ^= 3
 
     def test_one_damaged_partition_harms_no_other_stream(self) -> None:
         """The other streams of the consumer go on."""
