@@ -1,0 +1,86 @@
+"""Small messages that want to become large ones, at a real consumer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import cramjam
+
+from logd.protocol.checksums import crc32
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from tests.integration.peers import PATIENCE, BrokerTestCase
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+#: Runs a command, and writes to the file in MEMORY how much it had at most.
+PROGRAM = """
+import atexit, os
+from pathlib import Path
+atexit.register(lambda: Path(os.environ["MEMORY"]).write_text(Path("/proc/self/status").read_text()))
+from logd.cli.main import main
+main(prog_name="logd")
+"""
+MEGABYTE = 1 << 20
+#: Four times what a consumer lets a message become.
+BOMB_BYTES = 256 * MEGABYTE
+#: What a consumer takes at most: itself, what it lets a message become, and some. With a bomb in it, it takes more.
+MOST_BYTES = BOMB_BYTES
+
+
+def wrapper(codec: int, payload: bytes) -> bytes:
+    """A magic-1 entry."""
+    return (len(payload) + 6).to_bytes(4, "big") + bytes((1, codec)) + crc32(payload).to_bytes(4, "big") + payload
+
+
+def bomb(compressor: Any) -> bytes:
+    """Zeros, a megabyte at a time."""
+    pieces = [bytes(compressor.compress(bytes(MEGABYTE)) or b"") for _ in range(BOMB_BYTES // MEGABYTE)]
+    if isinstance(compressor, cramjam.zstd.Compressor):
+        return bytes(compressor.finish())
+    return b"".join(pieces) + bytes(compressor.flush())
+
+
+class BombTests(BrokerTestCase):
+    """The broker takes them: it looks at their outside alone."""
+
+    def test_consume(self) -> None:
+        """``logd consume`` fails on each without blowing up, and goes on behind it when it is told to skip."""
+        bombs = {
+            "gzip": wrapper(1, bomb(zlib.compressobj(wbits=31))),
+            "snappy": wrapper(2, b"\x80\x80\x80\x80\x04" + bytes(cramjam.snappy.compress_raw(bytes(1000)))[2:]),
+            "zstd": wrapper(3, bomb(cramjam.zstd.Compressor())),
+        }
+        peer = self.connect()
+        for name, harmful in bombs.items():
+            self.assertLess(len(harmful), MEGABYTE)
+            sound = [MessageSet([Message(word)]).encode() for word in (b"before", b"behind")]
+            for data in (sound[0], harmful, sound[1]):
+                answer = peer.ask(ProduceAck(-1, 0, (ProducePart(name, 0, 0, False, data),)))
+                self.assertEqual(answer.parts[0].error, 0, name)
+            status, output, errors, memory = self.consume(name)
+            self.assertEqual((status, output), (1, b"before\n"), errors)
+            self.assertIn("allowed" if name == "snappy" else "would become more than", errors)
+            self.assertLess(memory, MOST_BYTES, name)
+            status, output, errors, memory = self.consume(name, "--on-corrupt", "skip")
+            self.assertEqual((status, output), (0, b"before\nbehind\n"), errors)
+            self.assertIn("skipped 1 damaged place", errors)
+            self.assertLess(memory, MOST_BYTES, name)
+            # With nothing behind it the command still comes to the end.
+            self.assertEqual(peer.ask(ProduceAck(-1, 0, (ProducePart(name, 0, 0, False, harmful),))).parts[0].error, 0)
+            status, output, errors, _ = self.consume(name, "--on-corrupt", "skip")
+            self.assertEqual((status, output), (0, b"before\nbehind\n"), errors)
+
+    def consume(self, topic: str, *options: str) -> tuple[int, bytes, str, int]:
+        """Run the command; return its status, what it wrote, and the most memory that it had."""
+        memory = Path(self.mktemp())
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address, "MEMORY": str(memory)}
+        command = [sys.executable, "-c", PROGRAM, "consume", topic, "--exit-at-end", *options]
+        done = subprocess.run(command, capture_output=True, env=env, timeout=PATIENCE, check=False)
+        most = int(memory.read_text().split("VmHWM:")[1].split()[0]) * 1024
+        return done.returncode, done.stdout, done.stderr.decode(), most

@@ -1,0 +1,127 @@
+"""Requests as large as they may be at a real broker: answered, or refused with a reason, and others are in between."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from logd.protocol.describe_log import DescribeLog
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.legacy_responses import OffsetsResponse
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.metadata import Metadata
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests import MAX_ITEMS, encode_request
+from tests.integration.peers import BrokerTestCase, Peer
+
+SMALL = MessageSet([Message(b"small")]).encode()
+#: Much work for its size: most of a megabyte of messages of nothing.
+TINY = MessageSet([Message(b"")] * 70_000).encode()
+
+
+class HugeRequestTests(BrokerTestCase):
+    """Somebody else asks for little all the while."""
+
+    def setUp(self) -> None:
+        """Put something in, and have somebody ask."""
+        super().setUp()
+        self.peer = self.connect()
+        part = self.peer.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, SMALL),))).parts[0]
+        self.assertEqual(part.next_id, len(SMALL))
+        self.enough = threading.Event()
+        self.asked = 0
+        self.wrong: list[Any] = []
+        self.thread = threading.Thread(target=self.keep_asking, args=(self.connect(),))
+        self.thread.start()
+        self.addCleanup(self.thread.join)
+        self.addCleanup(self.enough.set)
+
+    def keep_asking(self, other: Peer) -> None:
+        """Ask for the start of the log, over and over."""
+        try:
+            while not self.enough.is_set():
+                answer = other.ask(Offsets("t", 0, -2, 1))
+                if answer != OffsetsResponse(0, (0,)):
+                    self.wrong.append(answer)
+                self.asked += 1
+        except Exception as error:
+            self.wrong.append(error)
+
+    def ask(self, request: Any) -> Any:
+        """Ask for much; return the answer, once somebody else has been answered after it."""
+        answer = self.peer.ask(request)
+        asked = self.asked
+        self.until(lambda: self.asked > asked + 1 or self.wrong, "somebody else is served")
+        self.assertEqual(self.wrong, [])
+        return answer
+
+    def test_fetches(self) -> None:
+        """As many fetches as there may be, each answered; further ones than the answer has room for are empty."""
+        answer = self.ask(MultiFetch((Fetch("t", 0, 0, 100),) * MAX_ITEMS))
+        self.assertEqual({part.message_set for part in answer.parts}, {SMALL})
+        self.assertEqual(len(answer.parts), MAX_ITEMS)
+        for request in (
+            FetchWait(0, 1, 1 << 30, (FetchPart("t", 0, 0, 0, 100),) * MAX_ITEMS),
+            FetchWait(0, 1, 1 << 30, (FetchPart("t", 0, 0, 3, 100),) * MAX_ITEMS),
+            FetchWait(50, 1, 1 << 30, (FetchPart("t", 0, 0, len(SMALL), 100),) * MAX_ITEMS),
+        ):
+            parts = self.ask(request).parts
+            self.assertEqual(len(parts), MAX_ITEMS)
+            self.assertEqual({bytes(part.message_set) for part in parts}, {SMALL if request.max_wait_ms == 0 else b""})
+
+    def test_produces(self) -> None:
+        """As many sets as there may be."""
+        self.peer.begin(MultiProduce((Produce("t", 0, SMALL),) * MAX_ITEMS))
+        answer = self.ask(ProduceAck(-1, 0, (ProducePart("t", 0, 0, False, SMALL),) * MAX_ITEMS))
+        self.assertEqual({part.error for part in answer.parts}, {0})
+        self.assertEqual(answer.parts[-1].next_id, (2 * MAX_ITEMS + 1) * len(SMALL))
+
+    def test_questions(self) -> None:
+        """As many names and positions as there may be; topics that do not exist are not made for the asking."""
+        topics = self.ask(Metadata(tuple(f"no-{number}" for number in range(MAX_ITEMS)), False)).topics
+        self.assertEqual((len(topics), {topic.error for topic in topics}), (MAX_ITEMS, {101}))
+        described = self.ask(DescribeLog("t", 0, tuple(range(MAX_ITEMS)), -1))
+        self.assertEqual(set(described.boundaries), {0, len(SMALL)})
+        self.assertEqual([topic.topic for topic in self.ask(Metadata(None)).topics], ["t"])
+
+    def test_one_too_many(self) -> None:
+        """One more than that closes the connection, with the reason in the log."""
+        parts = MAX_ITEMS + 1
+        for request in (
+            MultiFetch((Fetch("t", 0, 0, 1),) * parts),
+            MultiProduce((Produce("t", 0, SMALL),) * 32_767),
+            FetchWait(0, 1, 1, (FetchPart("t", 0, 0, 0, 1),) * 65_536),
+            Metadata(("t",) * parts),
+            ProduceAck(1, 0, (ProducePart("t", 0, 0, False, SMALL),) * parts),
+        ):
+            peer = self.connect()
+            peer.send(b"".join(encode_request(request)))
+            self.assertTrue(peer.is_closed())
+        self.until_logged("65536 items in one list, 10000 are allowed")
+        self.assertEqual(self.ask(Offsets("t", 0, -1, 1)), OffsetsResponse(0, (len(SMALL),)))
+
+    def test_large_set(self) -> None:
+        """While the largest request is checked somebody else is answered many times, before it is."""
+        parts = tuple([ProducePart("large", number, 0, False, TINY) for number in range(16)])
+        self.peer.ask(Metadata(("large",), True))
+        request = ProduceAck(1, 0, tuple([part._replace(partition=0) for part in parts]))
+        self.peer.begin(request)
+        asked = self.asked
+        self.assertEqual({part.error for part in self.peer.answer(request).parts}, {0})
+        self.assertGreater(self.asked - asked, 20)
+        self.assertEqual(self.wrong, [])
+
+    def test_crowd_of_small_requests(self) -> None:
+        """A hundred thousand produces of one message each: all in the log, and somebody else in between."""
+        count = 100_000
+        produce = b"".join(encode_request(Produce("t", 0, SMALL)))
+        self.peer.send(produce * count)
+        asked = self.asked
+        (end,) = self.ask(Offsets("t", 0, -1, 1)).offsets
+        self.assertEqual(end % len(SMALL), 0)
+        self.assertGreater(self.asked - asked, 2)
+        self.until(
+            lambda: self.peer.ask(Offsets("t", 0, -1, 1)).offsets == ((count + 1) * len(SMALL),), "all is visible"
+        )

@@ -1,0 +1,192 @@
+"""A real broker and peers that never finish, never read, or never say anything: closed in time, and others served."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+from logd.protocol.legacy_requests import Fetch, Offsets
+from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.metadata import Metadata
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests import encode_request
+from tests.integration.peers import PATIENCE, BrokerTestCase, Peer
+
+MEGABYTE = 1 << 20
+#: Claims a megabyte.
+HALF = MEGABYTE.to_bytes(4, "big")
+
+
+def settings(**more: int) -> tuple[str, ...]:
+    """Options of a command line: ``frame_ms=1`` is the setting frame.ms."""
+    return tuple(word for name, value in more.items() for word in ("--set", f"{name.replace('_', '.')}={value}"))
+
+
+class LimitsTestCase(BrokerTestCase):
+    """A broker that somebody else uses, too."""
+
+    def setUp(self) -> None:
+        """Put something in."""
+        super().setUp()
+        self.other = self.connect()
+        self.set = MessageSet([Message(bytes(1000))] * 500).encode()
+        part = ProducePart("t", 0, 0, False, self.set)
+        for _ in range(16):
+            self.end = self.other.ask(ProduceAck(-1, 0, (part,))).parts[0].next_id
+
+    def served(self) -> None:
+        """Somebody else is."""
+        self.assertEqual(self.other.ask(Offsets("t", 0, -1, 1)), OffsetsResponse(0, (self.end,)))
+
+    def closed(self, peer: Peer) -> bool:
+        """Whether the broker has closed the connection by now."""
+        peer.socket.setblocking(False)
+        try:
+            return peer.socket.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        finally:
+            peer.socket.settimeout(PATIENCE)
+
+
+class UnfinishedTests(LimitsTestCase):
+    """A request has half a second."""
+
+    options = settings(frame_ms=500)
+
+    def test_slowloris(self) -> None:
+        """Peers that dribble are closed, and the log says why; who has sent nothing, or all of it, stays."""
+        silent, done = self.connect(), self.connect()
+        self.assertEqual(done.ask(Fetch("t", 0, 0, 10)).error, 0)
+        dribbling = [self.connect() for _ in range(30)]
+        for peer in dribbling:
+            peer.send(HALF)
+
+        def all_closed() -> bool:
+            for peer in dribbling:
+                with contextlib.suppress(ConnectionError):
+                    peer.send(b"\0")
+            self.served()
+            return all(self.closed(peer) for peer in dribbling)
+
+        self.until(all_closed, "dribbling peers are closed")
+        self.until_logged("its request was not complete within frame.ms = 500")
+        for peer in (silent, done):
+            self.assertEqual(peer.ask(Fetch("t", 0, 0, 10)).error, 0)
+
+
+class TogetherTests(LimitsTestCase):
+    """All together may keep four megabytes of halves."""
+
+    options = settings(frames_bytes=4 * MEGABYTE, frame_bytes=2 * MEGABYTE)
+
+    def test_lying_lengths(self) -> None:
+        """Peers that claim much cost what they have sent."""
+        before = self.memory()
+        crowd = [self.connect() for _ in range(200)]
+        for peer in crowd:
+            peer.send((2 * MEGABYTE).to_bytes(4, "big") + b"\0\0")
+        self.served()
+        self.assertLess(self.memory() - before, 8 * MEGABYTE)
+        self.assertEqual([peer for peer in crowd if self.closed(peer)], [])
+
+    def test_oldest_goes(self) -> None:
+        """Above the limit the oldest is closed, each time; a producer of the largest request gets through."""
+        before = self.memory()
+        crowd = []
+        for _ in range(20):
+            peer = self.connect()
+            crowd.append(peer)
+            with contextlib.suppress(ConnectionError):
+                peer.send(HALF + bytes(MEGABYTE - 100))
+            self.served()
+        self.until(lambda: sum(map(self.closed, crowd)) >= 15, "most are closed")
+        # Each is read when the reactor comes to it, so that which of the last few goes is not certain.
+        self.assertTrue(all(map(self.closed, crowd[:12])))
+        self.assertLess(self.memory() - before, 24 * MEGABYTE)
+        self.until_logged("more than frames.bytes = 4194304")
+        messages = MessageSet([Message(bytes(900_000))] * 2).encode()
+        answer = self.connect().ask(ProduceAck(-1, 0, (ProducePart("large", 0, 0, False, messages),)))
+        self.assertEqual(answer.parts[0].error, 0)
+
+
+class NotTakingTests(LimitsTestCase):
+    """Half a second to take something."""
+
+    options = settings(send_ms=500)
+
+    def test_stuck(self) -> None:
+        """Who takes nothing is closed, with the reason in the log; who is slow gets everything, right."""
+        wanted = b"".join(encode_request(Fetch("t", 0, 0, self.end)))
+        stuck = self.connect(receive_buffer=4096)
+        stuck.send(wanted)
+        slow = self.connect(receive_buffer=4096)
+        slow.send(wanted)
+        received = bytearray()
+
+        def dropped() -> bool:
+            received.extend(slow.socket.recv(20_000))
+            self.served()
+            return "has taken nothing of its answers for send.ms = 500" in self.broker_log()
+
+        self.until(dropped, "the stuck one is dropped")
+        received += slow.receive(6 + self.end - len(received))
+        self.assertEqual(bytes(received[6:]), self.set * 16)
+        self.assertEqual(self.broker_log().count("has taken nothing"), 1)
+        with self.assertRaises(ConnectionError):
+            stuck.receive(6 + self.end)
+
+
+class SilentTests(LimitsTestCase):
+    """Half a second to say something."""
+
+    options = settings(idle_ms=500)
+
+    def test_idle(self) -> None:
+        """Who says nothing is closed, who talks is not."""
+        idle = self.connect()
+
+        def gone() -> bool:
+            self.served()
+            return self.closed(idle)
+
+        self.until(gone, "the silent one is closed")
+        self.until_logged("nothing came for idle.ms = 500")
+        self.served()
+
+
+class CrowdTests(LimitsTestCase):
+    """No limit but those that are there by default."""
+
+    def test_pipelined_without_reading(self) -> None:
+        """A peer that asks and asks without reading is read no further; what it asked for is right in the end."""
+        peer = self.connect(receive_buffer=4096)
+        peer.socket.settimeout(0.3)
+        ask = b"".join(encode_request(Metadata(("t",) * 1000, False, 0x4000_0000)))
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 200 * len(ask):
+                sent += peer.socket.send(ask)
+                self.served()
+        peer.socket.settimeout(PATIENCE)
+        first = peer.frame()
+        self.assertTrue(all(peer.frame() == first for _ in range(sent // len(ask) - 1)))
+        self.assertEqual(first[:4], b"\x40\0\0\0")
+
+    def test_storm(self) -> None:
+        """Connections by the hundred, most of them reset in the middle of a word: somebody else is served all along."""
+        for number in range(300):
+            storm = socket.create_connection(("127.0.0.1", self.broker.port))
+            storm.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            if number % 2:
+                storm.sendall(b"".join(encode_request(Fetch("t", 0, 0, self.end))) + HALF)
+            storm.close()
+            if number % 10 == 0:
+                self.served()
+        fetch = self.connect().ask(Fetch("t", 0, 0, self.end))
+        self.assertEqual(fetch, FetchResponse(0, self.set * 16))
+        self.assertNotIn("Traceback", self.broker_log())
