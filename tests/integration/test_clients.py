@@ -224,7 +224,10 @@ class ScriptTests(ClientsCase):
         """Ctrl-C ends a script that waits for a message."""
         script = self.script(
             """
+            import signal
             from logd.client.blocking import Consumer
+            # A suite that runs in the background of a shell has its children ignore it.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             (stream,) = Consumer(BROKER).create_message_streams("topic1", 1)
             try:
                 print("waiting", flush=True)
