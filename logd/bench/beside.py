@@ -22,7 +22,16 @@ from logd.testing.processes import BrokerProcess
 T = TypeVar("T")
 
 #: What can be measured, each with how many of it unless that is said.
-COUNTS = {"cold": 1, "stuck": 20, "idle": 5000, "half": 5000, "storm": 1000, "slow-disk": 1, "segments": 10_000}
+COUNTS = {
+    "cold": 1,
+    "disk": 1,
+    "stuck": 20,
+    "idle": 5000,
+    "half": 5000,
+    "storm": 1000,
+    "slow-disk": 1,
+    "segments": 10_000,
+}
 #: Messages sent one by one beside a disk that takes a second for each.
 FEW = 10
 #: Seconds that a broker has to start: it makes the indexes of the old segments then.
@@ -33,7 +42,7 @@ ORDINARY = "bench-ordinary"
 
 @frozen
 class Beside:
-    """Medians over the rounds, and ratios of those: below 1 is slower for a rate, above 1 for a time."""
+    """Medians over the rounds, and of the ratios in each: below 1 is slower for a rate, above 1 for a time."""
 
     what: str
     count: int
@@ -76,7 +85,7 @@ class Comparison:
             return await _with(broker, lambda: self._peers(reactor, broker, disturbance))
 
     async def _peers(self, reactor: Any, broker: BrokerProcess, disturbance: Disturbance) -> Beside:
-        if self.what in ("cold", "stuck"):
+        if self.what in ("cold", "disk", "stuck"):
             self.tell(f"filling an old log with {self.old_bytes / 1e6:,.0f} MB")
             await fill(reactor, broker.address, TOPIC, self.old_bytes)
         alone, beside, done = [], [], []
@@ -118,8 +127,13 @@ class Comparison:
         return await pace(reactor, broker.address, topic, self.seconds, one_by_one)
 
     def _result(self, alone: list[Pace], beside: list[Pace], done: list[str]) -> Beside:
+        ratios = {
+            name: round(
+                statistics.median(getattr(b, name) / getattr(a, name) for a, b in zip(alone, beside, strict=True)), 3
+            )
+            for name in [field.name for field in fields(Pace)]
+        }
         one, other = _middle(alone), _middle(beside)
-        ratios = {field.name: round(getattr(other, field.name) / getattr(one, field.name), 3) for field in fields(Pace)}
         return Beside(self.what, self.count, self.rounds, one, other, ratios, [each for each in done if each])
 
 

@@ -51,7 +51,7 @@ def _ready() -> None:
     print("ready", flush=True)
 
 
-def idle(port: int, count: int, paths: list[str]) -> None:
+def idle(port: int, count: int, folders: list[str]) -> None:
     """Connections that say nothing."""
     crowd = [_connect(port) for _ in range(count)]
     _ready()
@@ -59,7 +59,7 @@ def idle(port: int, count: int, paths: list[str]) -> None:
         time.sleep(60)
 
 
-def half(port: int, count: int, paths: list[str]) -> None:
+def half(port: int, count: int, folders: list[str]) -> None:
     """Connections that each hold a part of a request, and dribble."""
     crowd = [_connect(port) for _ in range(count)]
     for connection in crowd:
@@ -72,7 +72,7 @@ def half(port: int, count: int, paths: list[str]) -> None:
         time.sleep(DRIBBLE_SECONDS)
 
 
-def stuck(port: int, count: int, paths: list[str]) -> None:
+def stuck(port: int, count: int, folders: list[str]) -> None:
     """Consumers that ask for much and never read."""
     request = b"".join(encode_request(Fetch(TOPIC, 0, 0, STUCK_BYTES)))
     crowd = []
@@ -85,7 +85,7 @@ def stuck(port: int, count: int, paths: list[str]) -> None:
         time.sleep(60)
 
 
-def storm(port: int, count: int, paths: list[str]) -> None:
+def storm(port: int, count: int, folders: list[str]) -> None:
     """Connections that come and go, ``count`` a second."""
     _ready()
     at = 0
@@ -98,9 +98,9 @@ def storm(port: int, count: int, paths: list[str]) -> None:
             time.sleep(ahead)
 
 
-def cold(port: int, count: int, paths: list[str]) -> None:
+def cold(port: int, count: int, folders: list[str]) -> None:
     """A consumer that reads the old log from its beginning to its end, each time after its pages were dropped."""
-    _drop_cache(paths)
+    _drop_cache(folders)
     connection = _connect(port)
     conversation = ClientConversation(4 * CHUNK_BYTES)
     offset = total = 0
@@ -117,7 +117,7 @@ def cold(port: int, count: int, paths: list[str]) -> None:
         assert isinstance(answer, FetchResponse)
         if not answer.message_set:
             offset = 0
-            _drop_cache(paths)
+            _drop_cache(folders)
         offset += len(answer.message_set)
         total += len(answer.message_set)
         if time.monotonic() - told > 0.1:
@@ -125,16 +125,37 @@ def cold(port: int, count: int, paths: list[str]) -> None:
             print(total, flush=True)
 
 
+def disk(port: int, count: int, folders: list[str]) -> None:
+    """Reads of the same cold files that have nothing to do with the broker: what the disk alone costs the others."""
+    buffer = bytearray(CHUNK_BYTES)
+    total = 0
+    _ready()
+    told = time.monotonic()
+    while True:
+        _drop_cache(folders)
+        for path in _segments(folders):
+            with open(path, "rb", buffering=0) as file:
+                while got := file.readinto(buffer):
+                    total += got
+                    if time.monotonic() - told > 0.1:
+                        told = time.monotonic()
+                        print(total, flush=True)
+
+
+def _segments(folders: list[str]) -> list[str]:
+    return [path for folder in folders for path in sorted(glob.glob(f"{glob.escape(folder)}/*.log"))]
+
+
 def _drop_cache(folders: list[str]) -> None:
-    for folder in folders:
-        for path in glob.glob(f"{glob.escape(folder)}/*.log"):
-            descriptor = os.open(path, os.O_RDONLY)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
+    for path in _segments(folders):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
 
 
 KINDS: dict[str, Callable[[int, int, list[str]], None]] = {
     "cold": cold,
+    "disk": disk,
     "stuck": stuck,
     "idle": idle,
     "half": half,

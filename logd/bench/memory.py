@@ -20,7 +20,7 @@ TOPIC = "bench-memory"
 #: Small, so that the disk does not have to hold everything that passes.
 SEGMENT_BYTES = 64 << 20
 KEPT_BYTES = 512 << 20
-ROUND_SECONDS = 10.0
+ROUND_SECONDS = 2.0
 
 
 @frozen

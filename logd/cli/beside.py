@@ -40,6 +40,7 @@ def beside(what: str, count: int | None, folder: str, gb: float, as_json: bool, 
 
     \b
     cold       a consumer reads an old log whose pages are not in the cache
+    disk       the same reads without the broker: what the disk costs
     stuck      consumers ask for much and never read
     idle       connections that say nothing
     half       connections hold a part of a request and send a byte now and then
