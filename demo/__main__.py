@@ -59,8 +59,8 @@ def compare(published: dict[str, Any], read: dict[str, Any]) -> bool:
 def main() -> int:
     """Exit status 0 when nothing was lost, changed or reordered."""
     folder = Path(tempfile.mkdtemp(prefix="logd-demo-"))
+    broker = BrokerProcess(str(folder / "data"), log_path=str(folder / "broker.log"))
     try:
-        broker = BrokerProcess(str(folder / "data"), log_path=str(folder / "broker.log"))
         console.print(f"starting a broker: twistd -n logd --data {broker.data} --listen tcp:{broker.port}")
         broker.start()
         published = run("demo.publish", broker.address)
@@ -81,6 +81,7 @@ def main() -> int:
         console.print(f"[bold red]that is not right; the broker's log: {folder / 'broker.log'}[/]")
         return 1
     finally:
+        broker.kill()  # nothing, once it was stopped
         if sys.exc_info()[0] is None:
             shutil.rmtree(folder, ignore_errors=True)
 
