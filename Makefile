@@ -11,10 +11,11 @@ STAMP := $(VENV)/.installed
 help:  ## Say what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
-# Installed again only when the metadata has changed. Wheels alone: a package that would need a compiler fails here, early.
+# Installed again only when the metadata has changed. Wheels alone, so that a package that would need a compiler fails
+# here, early; but Spark has no wheel, and needs none: it is Python and jars.
 $(STAMP): setup.cfg pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-binary pyspark --editable '.[test]'
 	touch $@
 
 demo: $(STAMP)  ## Start a broker, collect real logs, read them back in another process, prove that they are the same

@@ -36,6 +36,8 @@ _NO_IO = (
     *("selectors", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time", "twisted", "_thread"),
 )
 
+_COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord.paths", "logd.coord.records")
+
 ROOMS = (
     Room(
         "words",
@@ -44,6 +46,7 @@ ROOMS = (
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
+    Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
     Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
     Room(
         "log",
@@ -53,7 +56,22 @@ ROOMS = (
         exempt=("logd.log.files",),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("coord", 2, ("logd.coord",)),
+    Room("coordination words", 2, _COORDINATION_WORDS),
+    Room(
+        "tree",
+        2,
+        ("logd.coord.tree",),
+        beside=_COORDINATION_WORDS,
+        forbidden=_NO_IO,
+        forbidden_calls=("open", "print", "input"),
+    ),
+    Room(
+        "coordination server",
+        2,
+        ("logd.coord.server",),
+        beside=(*_COORDINATION_WORDS, "logd.coord.tree", "logd.log.atomic", "logd.log.names"),
+    ),
+    Room("coord", 2, ("logd.coord",), beside=(*_COORDINATION_WORDS, "logd.coord.tree")),
     Room("net", 3, ("logd.net",)),
     Room("broker", 4, ("logd.broker",)),
     Room("client", 4, ("logd.client",)),
@@ -178,7 +196,9 @@ def _absolute(module: Module, node: ast.ImportFrom) -> str:
 
 
 def _room_of(name: str, rooms: Iterable[Room]) -> Room | None:
-    return next((room for room in rooms if _under(name, room.prefixes)), None)
+    """The room whose prefix fits best: a room can have rooms of its own inside."""
+    found = [(len(prefix), room) for room in rooms for prefix in room.prefixes if _under(name, (prefix,))]
+    return max(found, key=lambda each: each[0])[1] if found else None
 
 
 def _under(name: str, prefixes: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.layering import LONGEST_FILE, ROOMS, Module, problems, read_tree
+from tests.layering import LONGEST_FILE, ROOMS, Module, Room, problems, read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -187,10 +187,13 @@ class CheckerTests(SynchronousTestCase):
         self.assert_one(self.found(**face, logd__net__a="import logd"), "package itself")
 
     def test_rooms_are_disjoint(self) -> None:
-        """No module can be in two rooms."""
+        """No module can be in two rooms: where one prefix begins with another, the longer one counts."""
         prefixes = [prefix for room in ROOMS for prefix in room.prefixes]
-        for one in prefixes:
-            self.assertEqual([other for other in prefixes if f"{other}.".startswith(f"{one}.")], [one])
+        self.assertEqual(sorted(set(prefixes)), sorted(prefixes))
+        outer, inner = Room("outer", 2, ("logd.coord",)), Room("inner", 2, ("logd.coord.tree",), forbidden=("twisted",))
+        for rooms in ((outer, inner), (inner, outer)):
+            self.assert_one(problems([Module("logd.coord.tree.a", "import twisted")], rooms), "room inner")
+            self.assertEqual(problems([Module("logd.coord.a", "import twisted")], rooms), [])
 
     def test_read_tree(self) -> None:
         """The spark folder is read once, under the name that it is imported by."""

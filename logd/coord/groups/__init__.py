@@ -1,0 +1,1 @@
+"""Consumer groups over the coordination tree: assignment and rebalance (paper section 3.2)."""

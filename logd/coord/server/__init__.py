@@ -1,0 +1,1 @@
+"""A ZooKeeper server of one node: its protocol on Twisted, over the tree, durable in a directory."""
