@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from logd.broker.broker import Broker
 from logd.broker.pressure import ProducerGate
-from logd.broker.topics import LocalTopics
+from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
