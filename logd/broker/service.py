@@ -68,7 +68,7 @@ class BrokerService(Service):
         self._read_threads = DiskThreads(reactor, settings.io_threads, "logd-read")
         self.broker: Broker | None = None
         self._store: LogStore | None = None
-        self._coordination = BrokerCoordination(reactor, settings)
+        self._coordination = BrokerCoordination(reactor, settings, self._files)
         self._membership: Membership | None = None
         self._waiting: IDelayedCall | None = None
         self._stopping: Deferred[None] | None = None
@@ -125,7 +125,7 @@ class BrokerService(Service):
             self._store = store
             stored.reconcile()
             self._coordination.listen(path)
-            tree = self._coordination.make_client()
+            tree = self._coordination.client()
             broker, membership = join_others(tree, stored, store, settings, self._read_threads, self._reactor, gate)
             self._listen(broker)
         except BaseException:
