@@ -10,15 +10,16 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.treetopics import TreeTopics
+from logd.coord.ephemeral import HeldElsewhere
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
+from logd.coord.presence import Presence
 from logd.coord.records import SessionState
-from logd.coord.registries.brokers import BrokerConflict, BrokerInfo, deregister, register
+from logd.coord.registries.brokers import BrokerInfo, conflict, keep_registered
 from logd.coord.registries.mirror import Mirror
-from logd.errors import LogdError
 from logd.interfaces import Clock, Timer
 
-#: Seconds until a registration that failed is tried again.
+#: Seconds until what failed is tried again.
 RETRY_SECONDS = 1.0
 #: Seconds until the registry is told what is stored here after that has changed: of many changes it is told once.
 UPDATE_SECONDS = 2.0
@@ -47,20 +48,29 @@ class Membership:
         self._brokers = brokers
         self._topics = topics
         self._begun = begun
-        #: Why the broker is not registered.
-        self.problem: str | None = "the coordination tree was not reached yet"
-        self._unsubscribe: Callable[[], None] = lambda: None
-        self._working: Deferred[None] | None = None
+        #: What went wrong last with being registered.
+        self._trouble = "the coordination tree was not reached yet"
+        self._presence: Presence | None = None
+        self._joining: Deferred[None] | None = None
         self._update: Timer | None = None
         self._stopped = False
 
     def start(self) -> None:
-        """Connect, and go on trying until that is done."""
-        self._unsubscribe = self._tree.subscribe(self._session_changed)
+        """Register as soon as there is a session, and go on trying until that is done."""
         self._topics.on_change = self._stored_changed
         self._brokers.start()
+        self._joining = Deferred.fromCoroutine(self._join())
+        self._joining.addErrback(self._failed)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the others do not know of this broker; None when they do."""
+        info = self._info()
+        seen = self._brokers.values.get(str(info.id))
+        registered = seen is not None and seen.instance == info.instance
         if self._tree.state is SessionState.CONNECTED:
-            self._session_changed(SessionState.CONNECTED)
+            return None if registered else self._trouble
+        return f"the session with the coordination tree is {self._tree.state.value}"
 
     def live(self) -> Mapping[int, tuple[str, int]]:
         """The address of each broker that is registered, as last seen."""
@@ -70,7 +80,6 @@ class Membership:
         """What /health shows of it."""
         return {
             "coordination": self._tree.state.value,
-            "registered": self.problem is None,
             "problem": self.problem,
             "brokers": sorted(info.id for info in self._brokers.values.values()),
             "conflicts": dict(self._topics.conflicts),
@@ -79,63 +88,51 @@ class Membership:
     async def stop(self) -> None:
         """Finish what is under way, and leave: clients are told of the other brokers from then on. Never fails."""
         self._stopped = True
-        self._unsubscribe()
         if self._update is not None:
             self._update.cancel()
             self._update = None
-        if self._working is not None:
-            self._working.cancel()
+        if self._joining is not None:
+            self._joining.cancel()
         self._brokers.stop()
-        await self._topics.stop()
-        if self._tree.state is SessionState.CONNECTED:
-            try:
-                await Deferred.fromCoroutine(deregister(self._tree, self._info())).addTimeout(
-                    LEAVE_SECONDS,
-                    self._clock,  # type: ignore[arg-type]  # it has what is needed of IReactorTime
-                )
-            except Exception as error:
-                self._log.warn("the registration is left to end with its session: {error!r}", error=error)
-
-    def _session_changed(self, state: SessionState) -> None:
-        if self._stopped:
-            return
-        self._log.info("coordination: the session is {state}", state=state.value)
-        if self._working is not None:
-            self._working.cancel()
-        if state is SessionState.CONNECTED:
-            self._begin()
-        elif state is SessionState.LOST:
-            self.problem = "the session was lost"
-
-    def _begin(self) -> None:
-        self._working = Deferred.fromCoroutine(self._join())
-        self._working.addErrback(self._failed)
+        self._topics.halt()
+        if self._presence is not None:
+            await self._presence.stop(LEAVE_SECONDS)
+        await self._topics.when_idle()
 
     async def _join(self) -> None:
         """Register, and have the topics compared, however often that has to be tried."""
-        while True:
+        while self._presence is None:
+            info = self._info()
+            presence = keep_registered(self._tree, self._clock, info, self._not_kept)
             try:
-                await register(self._tree, self._info())
-                if self.problem is not None:
-                    self._log.info("registered as broker {id}", id=self._info().id)
-                self.problem = None
-                if not self._topics.settled:
-                    await self._topics.begin()
-                    self._begun()
-                return
-            except (CoordinationError, BrokerConflict, ValueError) as error:
+                await presence.start()
+                self._presence = presence
+                self._log.info("registered as broker {id}", id=info.id)
+            except CoordinationError as error:
                 self._say(error)
-            await self._pause()
+                await self._pause()
+        while not self._topics.settled:
+            try:
+                await self._topics.begin()
+                self._begun()
+            except CoordinationError as error:
+                self._say(error)
+                await self._pause()
 
     async def _pause(self) -> None:
         waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
         timer = self._clock.callLater(RETRY_SECONDS, waiting.callback, None)
         await waiting
 
-    def _say(self, error: LogdError | ValueError) -> None:
-        if str(error) != self.problem:
-            self._log.error("this broker is not registered: {error}", error=str(error))
-        self.problem = str(error)
+    def _not_kept(self, failure: Failure) -> None:
+        if failure.value is not None:
+            self._say(failure.value)
+
+    def _say(self, error: BaseException) -> None:
+        text = conflict(self._info(), error) if isinstance(error, HeldElsewhere) else str(error)
+        if text != self._trouble:
+            self._log.error("this broker is not registered: {error}", error=text)
+        self._trouble = text
 
     def _stored_changed(self) -> None:
         if self._update is None and not self._stopped:
@@ -143,9 +140,8 @@ class Membership:
 
     def _tell(self) -> None:
         self._update = None
-        if self._tree.state is SessionState.CONNECTED and self.problem is None:
-            telling = Deferred.fromCoroutine(register(self._tree, self._info()))
-            telling.addErrback(lambda failure: self._log.debug("not told: {error}", error=failure.value))
+        if self._presence is not None:
+            self._presence.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))
 
     def _failed(self, failure: Failure) -> None:
         if not failure.check(CancelledError):

@@ -88,6 +88,7 @@ class TreeTopics:
     _working: Deferred[None] | None = field(default=None, init=False)
     _retry: Timer | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
+    _following: bool = field(default=False, init=False)
     _start_at: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -100,6 +101,18 @@ class TreeTopics:
 
         Raises CoordinationError; the call can be made again.
         """
+        if not self._following:
+            await self._strike_notes()
+            self._following = True
+            self._mirror.start()
+        await self._mirror.when_complete()
+        self._dirty |= {*self._stored.entries, *self._mirror.values}
+        async with self._changing:
+            await self._settle_dirty()
+        self.settled = True
+        self._work()
+
+    async def _strike_notes(self) -> None:
         # Notes on what is not stored here any more; before the mirror sees anything, so that it sees nothing older.
         uuids = {entry.uuid for entry in self._stored.entries.values()}
         try:
@@ -109,20 +122,17 @@ class TreeTopics:
         for each in noted:
             if each not in uuids:
                 await removed_by(self._tree, each, self._me)
-        self._mirror.start()
-        await self._mirror.when_complete()
-        self._dirty |= {*self._stored.entries, *self._mirror.values}
-        async with self._changing:
-            await self._settle_dirty()
-        self.settled = True
 
-    async def stop(self) -> None:
-        """Follow the tree no more; done when nothing is under way."""
+    def halt(self) -> None:
+        """Follow the tree no more, and make and delete nothing more."""
         self._stopping = True
         self._mirror.stop()
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
+
+    async def when_idle(self) -> None:
+        """Done when nothing is under way."""
         async with self._changing:
             pass
 
