@@ -9,7 +9,6 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.coord.calls import Call, Calls
 from logd.coord.contact import Contact
 from logd.coord.errors import (
     AuthFailed,
@@ -22,6 +21,7 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.kazooclient import KazooSession
+from logd.coord.outstanding import Call, OutstandingCalls
 from logd.coord.reactorqueue import IThreadReactor
 from logd.coord.records import Create, EventType, SessionState, Sync
 from logd.coord.sessionevents import Events, Told
@@ -44,7 +44,7 @@ class KeptSession:
         self.state = SessionState.SUSPENDED
         self.session_id = 0
         self.session_timeout = settings.session_timeout
-        self.calls = Calls(reactor, self._send, settings.in_flight)
+        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight)
         self.watches = Watches()
         self.contact = Contact(reactor, self._probe, self._silent)
         self._reactor = reactor

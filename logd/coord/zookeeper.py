@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
 from logd.coord.errors import BadArguments, ClientClosing, CoordinationError, NodeExists, NoNode
@@ -94,6 +94,8 @@ class ZooKeeperCoordination:
     def connect(self, timeout: float | None = None) -> Deferred[ICoordination]:
         if self.state is SessionState.CLOSED:
             return fail(ClientClosing("the client was closed: make another"))
+        if self.state is SessionState.CONNECTED:
+            return succeed(cast(ICoordination, self))
         opened = self._session.open(self.settings.connect_timeout if timeout is None else timeout)
         return opened.addCallback(lambda _: self)
 

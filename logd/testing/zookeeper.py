@@ -72,8 +72,8 @@ class ZooKeeperProcess:
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
-    def address(self) -> str:
-        """Where clients connect: ``127.0.0.1:PORT``."""
+    def hosts(self) -> str:
+        """What clients are given: ``127.0.0.1:PORT``."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -183,9 +183,9 @@ class ZooKeeperEnsemble:
     servers: list[ZooKeeperProcess] = field(factory=list, init=False)
 
     @property
-    def address(self) -> str:
-        """Where clients connect: all servers."""
-        return ",".join(server.address for server in self.servers)
+    def hosts(self) -> str:
+        """What clients are given: all servers."""
+        return ",".join(server.hosts for server in self.servers)
 
     def start(self) -> ZooKeeperEnsemble:
         """Start all and wait until all serve. Raises LogdError when they do not."""

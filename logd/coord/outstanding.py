@@ -24,7 +24,7 @@ class Call:
     timer: Timer | None = None
 
 
-class Calls:
+class OutstandingCalls:
     """Sends calls in their order, at most ``limit`` at a time.
 
     ``send(call)`` returns whether the connection took it; a call that it did not take waits for ``flush``. What times
