@@ -23,6 +23,13 @@ _LEAST_STRING = 4
 _LEAST_ACL = 12
 
 
+class NoData(bytes):
+    """What a node has whose data are none at all: ZooKeeper tells that from empty data, and to the tree it is empty."""
+
+
+NO_DATA = NoData()
+
+
 class JuteReader(Reader):
     """Reads a record's fields in order; raises ProtocolViolation where lengths do not add up."""
 
@@ -41,6 +48,11 @@ class JuteReader(Reader):
         length = self.int32()
         return None if length == -1 else self.take(length)
 
+    def node_data(self) -> bytes:
+        """Return a node's data: a buffer, NO_DATA where there is none at all."""
+        data = self.buffer()
+        return NO_DATA if data is None else data
+
     def ustring(self) -> str:
         """Return a string; none at all is an empty one."""
         data = self.buffer()
@@ -55,9 +67,7 @@ class JuteReader(Reader):
 
     def acl(self) -> tuple[Acl, ...]:
         """Return an access list."""
-        return tuple(
-            Acl(self.int32(), self.ustring(), self.ustring()) for _ in range(self._items(_LEAST_ACL))
-        )
+        return tuple(Acl(self.int32(), self.ustring(), self.ustring()) for _ in range(self._items(_LEAST_ACL)))
 
     def stat(self) -> Stat:
         """Return a Stat."""
@@ -72,8 +82,8 @@ class JuteReader(Reader):
 
 
 def encode_buffer(value: bytes | None) -> bytes:
-    """Return a buffer."""
-    return INT32.pack(-1) if value is None else INT32.pack(len(value)) + value
+    """Return a buffer; None and NO_DATA are none at all."""
+    return INT32.pack(-1) if value is None or value is NO_DATA else INT32.pack(len(value)) + value
 
 
 def encode_ustring(value: str) -> bytes:
