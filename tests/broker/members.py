@@ -136,7 +136,7 @@ class MembersTestCase(SynchronousTestCase):
         """Why it fails, once everything has happened."""
         self.settle()
         error = self.failureResultOf(doing).value
-        assert error is not None
+        assert isinstance(error, BaseException)
         return error
 
     def create(self, member: Member, topic: str, partitions: int) -> TopicEntry:
