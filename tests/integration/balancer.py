@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
 from twisted.internet.endpoints import TCP4ClientEndpoint
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.interfaces import IAddress, IListeningPort
 from twisted.internet.protocol import Factory, Protocol
 
 
@@ -29,6 +30,17 @@ class _Half(Protocol):
         if self.other is not None:
             transport: Any = self.other.transport
             transport.loseConnection()
+
+
+class _Making(Factory):
+    """Makes each connection's protocol by a call."""
+
+    def __init__(self, make: Callable[[], Protocol]) -> None:
+        self._make = make
+
+    def buildProtocol(self, addr: IAddress | None) -> Protocol:  # noqa: N802  # as above
+        """See IProtocolFactory."""
+        return self._make()
 
 
 def _join(one: _Half, two: _Half) -> None:
@@ -54,8 +66,7 @@ class Balancer:
 
     def start(self) -> str:
         """Listen; the address that clients are given."""
-        factory = Factory()
-        factory.buildProtocol = lambda _: self._accept()  # type: ignore[method-assign]
+        factory = _Making(self._accept)
         self._listening = self.reactor.listenTCP(0, factory, interface="127.0.0.1")
         address: Any = self._listening.getHost()
         return f"127.0.0.1:{address.port}"
@@ -72,9 +83,7 @@ class Balancer:
     def _connect(self, client: _Half, left: int) -> None:
         port = self.ports[self._turn % len(self.ports)]
         self._turn += 1
-        factory = Factory()
-        factory.buildProtocol = lambda _: _Half()  # type: ignore[method-assign]
-        connecting = TCP4ClientEndpoint(self.reactor, "127.0.0.1", port, timeout=5).connect(factory)
+        connecting = TCP4ClientEndpoint(self.reactor, "127.0.0.1", port, timeout=5).connect(_Making(_Half))
 
         def connected(server: Any) -> None:
             self.taken[port] = self.taken.get(port, 0) + 1

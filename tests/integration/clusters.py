@@ -36,7 +36,7 @@ class ClusterTestCase(TestCase):
     count = 2
     options: tuple[str, ...] = ()
 
-    def setUp(self) -> Coroutine[Any, Any, None]:
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
         """Start the tree, then the brokers."""
         self.folder = Path(os.path.abspath(self.mktemp()))
         self.folder.mkdir()
@@ -45,7 +45,7 @@ class ClusterTestCase(TestCase):
         self.addCleanup(self.tree.kill)
         self.failures: list[Failure] = []
         self.brokers = [self.broker(number) for number in range(1, self.count + 1)]
-        return self.all_there()
+        return Deferred.fromCoroutine(self.all_there())
 
     async def all_there(self) -> None:
         """Wait until each knows of all."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 
-from twisted.internet.defer import gatherResults
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
@@ -17,6 +21,7 @@ from tests.integration.balancer import Balancer
 from tests.integration.clusters import CLOCK, ClusterTestCase
 
 PARTITIONS = 4
+LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 
 
 class LoadTests(ClusterTestCase):
@@ -25,13 +30,14 @@ class LoadTests(ClusterTestCase):
     count = 3
     options = ("--set", f"topics.partitions={PARTITIONS}")
 
-    def setUp(self) -> Coroutine[Any, Any, None]:
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
         """Notes of what was acknowledged and seen."""
         self.acknowledged: set[bytes] = set()
         self.by_partition: dict[int, int] = {}
         self.seen: set[bytes] = set()
-        self.sending: set[object] = set()
+        self.unsettled = 0
         self.over = False
+        self.addCleanup(setattr, self, "over", True)
         return super().setUp()
 
     async def produce(self, name: bytes) -> None:
@@ -47,9 +53,13 @@ class LoadTests(ClusterTestCase):
         while not self.over:
             for partition in range(PARTITIONS):
                 serial += 1
-                self.sending.add(sending := self.go_on(send(partition, b"%s %d %d" % (name, partition, serial))))
-                sending.addBoth(lambda _, sending=sending: self.sending.discard(sending))
+                self.unsettled += 1
+                self.go_on(send(partition, b"%s %d %d" % (name, partition, serial))).addBoth(self.settled)
             await deferLater(CLOCK, 0.005)
+
+    def settled(self, _: object) -> None:
+        """A send came to its end."""
+        self.unsettled -= 1
 
     async def consume(self) -> None:
         """Note all that comes."""
@@ -67,7 +77,7 @@ class LoadTests(ClusterTestCase):
         await work()
         self.over = True
         await gatherResults(producing)
-        await self.until(lambda: not self.sending and self.acknowledged <= self.seen)
+        await self.until(lambda: not self.unsettled and self.acknowledged <= self.seen)
         self.assertEqual(self.failures, [])
         self.assertEqual(sorted(self.by_partition), list(range(PARTITIONS)))
 
@@ -219,3 +229,41 @@ class TogetherTests(ClusterTestCase):
         self.assertEqual([(topic.topic, topic.uuid) for topic in found.topics], [("brought", uuid)])
         (stream,) = self.consumer().create_message_streams("brought", 1)
         self.assertEqual((await stream.get()).payload, b"along")
+
+
+class CommandTests(ClusterTestCase):
+    """What the command line shows of several brokers."""
+
+    async def logd(self, *arguments: str, status: int = 0) -> str:
+        """Run a command to its end, expect its exit status, and return what it wrote."""
+        environment = {**os.environ, "LOGD_BROKER": self.addresses, "LOGD_ZOOKEEPER": self.tree.hosts}
+        done = await deferToThread(
+            partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+        )
+        self.errors = done.stderr
+        self.assertEqual(done.returncode, status, done.stderr)
+        return str(done.stdout)
+
+    async def test_where_things_are(self) -> None:
+        """Brokers with their addresses; partitions with theirs, and those that have no live broker."""
+        found = json.loads(await self.logd("brokers", "list", "--json"))
+        self.assertEqual(
+            [(each["id"], each["port"]) for each in found], [(n + 1, b.port) for n, b in enumerate(self.brokers)]
+        )
+        self.assertIn(found[0]["instance"], await self.logd("brokers", "list"))
+        await self.logd("topics", "create", "t", "--partitions", "2")
+        described = json.loads(await self.logd("topics", "describe", "t", "--json"))["partitions"]
+        at = {each["leader"]: each["address"] for each in described}
+        self.assertEqual(at, {n + 1: broker.address for n, broker in enumerate(self.brokers)})
+        await deferToThread(self.brokers[1].stop)
+        described = json.loads(await self.logd("topics", "describe", "t", "--json", status=1))["partitions"]
+        dead = next(each for each in described if each["brokers"] == [2])
+        self.assertEqual((dead["leader"], dead["address"]), (-1, None))
+        self.assertIn("broker 2", dead["error"])
+        self.assertIn("not live", self.errors)
+        self.assertEqual([each["id"] for each in json.loads(await self.logd("brokers", "list", "--json"))], [1])
+
+    async def test_no_tree(self) -> None:
+        """Where no tree answers the status is that of a broker that cannot be reached, and the option is named."""
+        await self.logd("brokers", "list", "--zookeeper", f"127.0.0.1:{free_port()}", status=3)
+        self.assertIn("--zookeeper", self.errors)
