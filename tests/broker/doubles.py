@@ -18,6 +18,7 @@ from zope.interface import implementer
 from logd.broker.joining import join_others
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
+from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.inprocess import InProcessCoordination
@@ -203,6 +204,9 @@ class BrokerTestCase(SynchronousTestCase):
         assert self.coordination is not None
         self.coordination.connect().addErrback(lambda failure: failure.trap(ClientClosing))
         self.membership.start()
+        topics = self.broker.topics
+        assert isinstance(topics, TreeTopics)
+        topics.on_change = lambda: None  # the registry is not told what is stored here: that would leave a timer
         self.settle()
         self.assertTrue(self.broker.ready)
 
