@@ -242,4 +242,15 @@ class SessionTests(HostCase):
         self.assertEqual(one.take(), [CutReason.STOPPED])
         host = self.make_host(Tree.restore(Snapshot(), self.journal.changes))
         self.wait(1.5)
-        self.assertEqual(self.reattach(one, host).take(), ["attached"])
+        again = self.reattach(one, host)
+        self.assertEqual(again.take(), ["attached"])
+        self.wait(3)
+        self.assertEqual(again.take(), [CutReason.EXPIRED])
+
+    def test_nobody_comes_back(self) -> None:
+        """A session whose client does not come back after a restart ends with its timeout."""
+        self.connect(2_000)
+        self.host.stop()
+        host = self.make_host(Tree.restore(Snapshot(), self.journal.changes))
+        self.wait(3)
+        self.assertEqual(len(host.tree.sessions), 0)
