@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.journal import Disk
-from logd.coord.server.settings import CoordinationSettings
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage import Storage
 from logd.coord.server.words import answer_word
 from logd.coord.tree.host import SessionLimits, TreeHost
@@ -50,7 +50,7 @@ class CoordinationServer:
         folder: str,
         files: IFileOperations,
         threads: IThreads,
-        settings: CoordinationSettings = CoordinationSettings(),
+        settings: CoordinationServerSettings = CoordinationServerSettings(),
         failed: Callable[[Exception], None] = lambda error: None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
