@@ -68,13 +68,18 @@ class KeptSession:
         opening = self._opening = Deferred()
         given_up = False
 
-        def give_up(_: Deferred[None]) -> None:
+        def give_up(_: object = None) -> None:
             nonlocal given_up
             given_up = True
             self._end()
 
+        def too_late() -> None:
+            give_up()
+            text = f"no session within {limit:g} s: no server of {self._address.hosts} answered"
+            opened.errback(OperationTimeout(text))
+
         opened: Deferred[None] = Deferred(give_up)
-        timer = self._reactor.callLater(limit, self._too_late, opened, limit)
+        timer = self._reactor.callLater(limit, too_late)
 
         def settle(result: object) -> None:
             if timer.active():
@@ -87,10 +92,6 @@ class KeptSession:
         opening.addCallback(lambda _: self._make_chroot()).addBoth(settle)
         self._begin()
         return opened
-
-    def _too_late(self, opened: Deferred[None], limit: float) -> None:
-        opened.errback(OperationTimeout(f"no session within {limit:g} s: no server of {self._address.hosts} answered"))
-        self._end()
 
     def _make_chroot(self) -> Deferred[None]:
         async def make() -> None:

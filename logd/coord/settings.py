@@ -72,7 +72,8 @@ class CoordinationSettings:
 
     #: The servers and the chroot, as ``host1:2181,host2:2181/chroot``.
     hosts: str = "127.0.0.1:2181"
-    #: Seconds without contact after which the servers may end the session; they may agree to another figure.
+    #: Seconds without contact after which the servers may end the session; they may agree to another figure. Below
+    #: 3 s an answer that is late by some tenths of a second can cost the connection (kazoo's pings spread by 0.4 s).
     session_timeout: float = attrs.field(default=10.0, validator=_seconds(0.1))
     #: Seconds that ``connect`` may take.
     connect_timeout: float = attrs.field(default=20.0, validator=_seconds(0.001))
