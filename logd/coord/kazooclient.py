@@ -208,6 +208,7 @@ class KazooSession:
             self._handler.cut()
 
         def told() -> None:
+            closing.join()  # it has nothing left to do
             if timer.active():
                 timer.cancel()
             done()
@@ -222,7 +223,8 @@ class KazooSession:
             self._reactor.callFromThread(told)
 
         timer = self._reactor.callLater(patience, hurry)
-        threading.Thread(target=run, name="logd-zookeeper-close", daemon=True).start()
+        closing = threading.Thread(target=run, name="logd-zookeeper-close", daemon=True)
+        closing.start()
 
     def send(
         self, request: Request, connection: int, done: Callable[[object, errors.CoordinationError | None], None]

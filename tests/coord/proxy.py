@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint
-from twisted.internet.interfaces import IAddress, IListeningPort
+from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
@@ -14,7 +16,7 @@ class Proxy(Factory):
 
     noisy = False
 
-    def __init__(self, reactor: object, target: int) -> None:
+    def __init__(self, reactor: Any, target: int) -> None:
         self.target = target
         self.port = 0
         #: Swallow what the clients send, or what the server answers: a connection that is dead and does not know it.
@@ -55,6 +57,8 @@ class _ClientSide(Protocol):
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
         self.server: _ServerSide | None = None
+        #: Answers that are delayed.
+        self.late: list[IDelayedCall] = []
         self._early = b""
         self._connecting: Deferred[Protocol] | None = None
 
@@ -85,7 +89,13 @@ class _ClientSide(Protocol):
     def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
         self.end()
 
+    def pass_late(self, data: bytes) -> None:
+        self.late.pop(0)
+        self.transport.write(data)
+
     def end(self) -> None:
+        while self.late:
+            self.late.pop().cancel()
         if self in self.proxy.connections:
             self.proxy.connections.remove(self)
         self.transport.abortConnection()
@@ -103,7 +113,8 @@ class _ServerSide(Protocol):
         proxy = self.client.proxy
         if not proxy.swallow_answers:
             if proxy.delay:
-                proxy.reactor.callLater(proxy.delay, self.client.transport.write, data)  # type: ignore[attr-defined]
+                client = self.client
+                client.late.append(proxy.reactor.callLater(proxy.delay, client.pass_late, data))
             else:
                 self.client.transport.write(data)
 
