@@ -25,7 +25,7 @@ from kazoo.security import ACL, Id
 
 from logd.coord import errors
 from logd.coord.overheard import OverheardSocket
-from logd.coord.reactorqueue import IThreadReactor, ReactorQueue
+from logd.coord.reactorqueue import ReactorQueue, ThreadReactor
 from logd.coord.records import (
     Acl,
     Check,
@@ -80,7 +80,7 @@ class Watcher:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's seam to an event loop: no thread but the connection's."""
 
-    def __init__(self, session: KazooSession, reactor: IThreadReactor) -> None:
+    def __init__(self, session: KazooSession, reactor: ThreadReactor) -> None:
         super().__init__()
         self.to_reactor = self.callback_queue = self.completion_queue = ReactorQueue(reactor)
         #: Linked to the next result that is made.
@@ -155,7 +155,7 @@ class KazooSession:
 
     def __init__(
         self,
-        reactor: IThreadReactor,
+        reactor: ThreadReactor,
         settings: CoordinationSettings,
         events: Events,
         identity: tuple[int, bytes] | None = None,

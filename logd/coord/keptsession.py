@@ -22,8 +22,8 @@ from logd.coord.errors import (
 )
 from logd.coord.kazooclient import KazooSession
 from logd.coord.outstanding import Call, OutstandingCalls
-from logd.coord.reactorqueue import IThreadReactor
-from logd.coord.records import Create, EventType, SessionState, Sync
+from logd.coord.reactorqueue import ThreadReactor
+from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
 from logd.coord.sessionevents import Events, Told
 from logd.coord.settings import CoordinationSettings
 from logd.coord.watches import Watches, WatchKind
@@ -40,7 +40,7 @@ class KeptSession:
 
     _log = Logger()
 
-    def __init__(self, reactor: IThreadReactor, settings: CoordinationSettings) -> None:
+    def __init__(self, reactor: ThreadReactor, settings: CoordinationSettings) -> None:
         self.state = SessionState.SUSPENDED
         self.session_id = 0
         self.session_timeout = settings.session_timeout
@@ -50,7 +50,7 @@ class KeptSession:
         self._reactor = reactor
         self._settings = settings
         self._address = settings.address
-        self._password = b""
+        self.password = b""
         self._connection = 0
         self._kazoo: KazooSession | None = None
         self._listeners: dict[object, Callable[[SessionState], None]] = {}
@@ -157,7 +157,7 @@ class KeptSession:
     # What kazoo's thread tells, on the reactor's.
 
     def _begin(self) -> None:
-        identity = (self.session_id, self._password) if self.session_id else None
+        identity = (self.session_id, self.password) if self.session_id else None
         events = Events(self._told, self._fired, self._thread_ended)
         self._kazoo = KazooSession(self._reactor, self._settings, events, identity)
         self._kazoo.start()
@@ -175,7 +175,7 @@ class KeptSession:
 
     def _connected(self, told: Told) -> None:
         self.state = SessionState.CONNECTED
-        self.session_id, self._password, self._connection = told.session_id, told.password, told.connection
+        self.session_id, self.password, self._connection = told.session_id, told.password, told.connection
         self.session_timeout = told.session_timeout or self._settings.session_timeout
         if self._alone is not None and self._alone.active():
             self._alone.cancel()
@@ -193,7 +193,7 @@ class KeptSession:
     def _over(self) -> None:
         self.state = SessionState.LOST
         self._log.warn("session 0x{id:x} is over; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
-        self.session_id, self._password = 0, b""
+        self.session_id, self.password = 0, b""
         self.contact.end()
         self.calls.fail_all(lambda path: SessionExpired(path=path))
         self.watches.fire_all(SessionState.LOST)
@@ -249,7 +249,12 @@ class KeptSession:
         if self.state is not SessionState.CONNECTED or self._kazoo is None:
             return False
 
+        sent = self._reactor.seconds()
+
         def done(value: object, error: CoordinationError | None) -> None:
+            # Only what the leader answered: see Contact.
+            if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
+                self.contact.heard(sent)
             self.calls.answered(call, value, error)
 
         return self._kazoo.send(call.request, self._connection, done)

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint
-from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort
+from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
@@ -28,20 +28,23 @@ class Proxy(Factory):
         self.refusing = False
         self.reactor = reactor
         self.connections: list[_ClientSide] = []
-        self._listening: IListeningPort | None = None
+        self._listening: Any = None
 
     @property
     def hosts(self) -> str:
+        """What clients are given."""
         return f"127.0.0.1:{self.port}"
 
     async def start(self) -> Proxy:
+        """Listen; returns itself."""
         self._listening = await TCP4ServerEndpoint(self.reactor, 0, interface="127.0.0.1").listen(self)
-        self.port = self._listening.getHost().port  # type: ignore[attr-defined]
+        self.port = self._listening.getHost().port
         return self
 
     async def stop(self) -> None:
+        """Listen no more, and end all."""
         if self._listening is not None:
-            await self._listening.stopListening()  # type: ignore[misc]
+            await self._listening.stopListening()
         self.cut()
 
     def cut(self) -> None:
@@ -49,18 +52,21 @@ class Proxy(Factory):
         for connection in list(self.connections):
             connection.end()
 
-    def buildProtocol(self, addr: IAddress) -> Protocol:  # noqa: N802
+    def buildProtocol(self, addr: IAddress | None) -> Protocol:  # noqa: N802
+        """See Factory."""
         return _ClientSide(self)
 
 
 class _ClientSide(Protocol):
+    transport: Any  # TCP's, with more than ITransport tells of
+
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
         self.server: _ServerSide | None = None
         #: Answers that are delayed.
         self.late: list[IDelayedCall] = []
         self._early = b""
-        self._connecting: Deferred[Protocol] | None = None
+        self._connecting: Deferred[Any] | None = None
 
     def connectionMade(self) -> None:  # noqa: N802
         if self.proxy.refusing:
@@ -106,6 +112,7 @@ class _ClientSide(Protocol):
 
 
 class _ServerSide(Protocol):
+    transport: Any
     client: _ClientSide | None = None
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING, Any
 
-from twisted.internet import reactor
+from twisted.internet import reactor as _reactor
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
@@ -21,24 +22,35 @@ from logd.testing.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.watching import States
 
+if TYPE_CHECKING:
+    _Case = TestCase
+else:
+    _Case = object
+
+#: Anything that a client or a test needs of it.
+reactor: Any = _reactor
+
 #: Of all sessions here, in seconds.
 TIMEOUT = 1.5
 
 
 def threads() -> list[str]:
+    """The names of the threads that clients have made."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("logd-zookeeper")]
 
 
-class SessionTests:
+class SessionTests(_Case):
     """What holds at every server; heirs say which."""
 
     timeout = 60
     server: CoordinationProcess | ZooKeeperProcess
 
     def make_server(self) -> CoordinationProcess | ZooKeeperProcess:
+        """A server that is not started."""
         raise NotImplementedError
 
-    async def setUp(self) -> None:
+    async def setUp(self) -> None:  # type: ignore[override]
+        """A server, a proxy before it, a client behind the proxy and a connected one that is not."""
         self.server = self.make_server()
         await deferToThread(self.server.start)
         self.addCleanup(deferToThread, self.server.kill)
@@ -50,6 +62,7 @@ class SessionTests:
         await self.direct.connect()
 
     def make_client(self, hosts: str, session_timeout: float = TIMEOUT) -> ZooKeeperCoordination:
+        """A client that is closed at the end."""
         client = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, session_timeout=session_timeout))
         self.addCleanup(client.close)
         return client
@@ -67,7 +80,7 @@ class SessionTests:
         await client.close()
         self.assertEqual(len(threads()), before)
         self.assertIs(client.state, SessionState.CLOSED)
-        error = await self.assertFailure(client.get("/"), ClientClosing)
+        error: Any = await self.assertFailure(client.get("/"), ClientClosing)
         self.assertIn("closed", str(error))
 
     async def test_close_ends_ephemerals_at_once(self) -> None:
@@ -121,7 +134,7 @@ class SessionTests:
         data, stat = await self.direct.get("/owner")
         self.assertEqual((data, stat.ephemeral_owner), (b"me", self.client.session_id))
         self.assertEqual(stat.version, 0)
-        error = await self.assertFailure(create_ephemeral(self.direct, "/owner", b"you"), HeldElsewhere)
+        error: Any = await self.assertFailure(create_ephemeral(self.direct, "/owner", b"you"), HeldElsewhere)
         self.assertEqual(error.data, b"me")
 
     async def test_session_expires(self) -> None:
@@ -131,7 +144,8 @@ class SessionTests:
         presence = Presence(reactor, self.client, "/here", b"me")
         await presence.start()
         gone, watch = self.direct.exists_and_watch("/here")
-        self.assertEqual((await gone).ephemeral_owner, session)
+        stat = await gone
+        self.assertEqual(stat and stat.ephemeral_owner, session)
         lost, connected = self.states.next(SessionState.LOST), None
         suspended = self.states.next(SessionState.SUSPENDED)
         self.proxy.refusing = True
@@ -148,7 +162,8 @@ class SessionTests:
         await connected
         self.assertNotEqual(self.client.session_id, session)
         self.assertIs((await watch).type, EventType.CREATED)
-        self.assertEqual((await self.direct.exists("/here")).ephemeral_owner, self.client.session_id)
+        stat = await self.direct.exists("/here")
+        self.assertEqual(stat and stat.ephemeral_owner, self.client.session_id)
         self.assertIsNone(await self.direct.exists("/of-the-old-session"))
         await presence.stop()
         self.assertIsNone(await self.client.exists("/here"))
@@ -263,7 +278,7 @@ class SessionTests:
         self.assertEqual(await client.create("/a/n-", sequence=True), "/a/n-0000000001")
         event = await watch
         self.assertEqual((event.type, event.path), (EventType.CHILDREN, "/a"))
-        error = await self.assertFailure(client.get("/nothing"), NoNode)
+        error: Any = await self.assertFailure(client.get("/nothing"), NoNode)
         self.assertEqual(error.path, "/nothing")
 
     async def test_events_before_data(self) -> None:
@@ -289,6 +304,7 @@ class EmbeddedServerTests(SessionTests, TestCase):
     """Against ``logd zookeeper``."""
 
     def make_server(self) -> CoordinationProcess:
+        """See SessionTests."""
         return CoordinationProcess(self.mktemp(), options=("--session-min", "200"))
 
 
@@ -298,4 +314,5 @@ class RealZooKeeperTests(SessionTests, TestCase):
     skip = missing() or None
 
     def make_server(self) -> ZooKeeperProcess:
+        """See SessionTests."""
         return ZooKeeperProcess(self.mktemp())
