@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -59,6 +59,10 @@ class CoordinationTls:
             raise ConfigurationError("check_hostname needs verify: a name in a certificate that is not checked is none")
 
 
+def _listed(value: Iterable[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 def _digests(_instance: Any, attribute: Any, value: tuple[str, ...]) -> None:
     for each in value:
         if not isinstance(each, str) or not each.partition(":")[0] or not each.partition(":")[1]:
@@ -80,7 +84,7 @@ class CoordinationSettings:
     #: Seconds that any other call may take.
     operation_timeout: float = attrs.field(default=15.0, validator=_seconds(0.001))
     #: ``user:password``, for access lists of scheme digest.
-    digests: tuple[str, ...] = attrs.field(default=(), converter=tuple, validator=_digests, repr=False)
+    digests: tuple[str, ...] = attrs.field(default=(), converter=_listed, validator=_digests, repr=False)
     tls: CoordinationTls | None = None
     #: Requests under way at a time; further ones wait here, where they can still be taken back.
     in_flight: int = attrs.field(default=256, validator=_whole(1))
