@@ -311,7 +311,8 @@ class KazooSession:
         except ZookeeperError as error:
             return None, self._translated(error, path)
         except Exception as error:
-            return None, errors.SystemFailure(f"{path}: {error}", path)
+            # An answer to something else, or none that can be read: kazoo gives the connection up.
+            return None, errors.ConnectionLoss(f"{path}: the answer made no sense: {error}", path)
         match request:
             case GetData():
                 data, stat = value

@@ -166,12 +166,15 @@ class KeptSession:
         if self.state is SessionState.CLOSED:
             return
         if told.state is SessionState.CONNECTED:
+            if self.session_id not in (0, told.session_id):  # it ended while kazoo's thread was begun again
+                self._told(Told(SessionState.LOST))
             self._connected(told)
         elif told.state is SessionState.SUSPENDED:
             self._suspended()
         else:
             self._over()
-        self._tell(told.state)
+        if self.state is told.state:  # not closed by one of those whom that was told to
+            self._tell(told.state)
 
     def _connected(self, told: Told) -> None:
         self.state = SessionState.CONNECTED
@@ -217,11 +220,10 @@ class KeptSession:
             reason="the credentials were refused" if refused else repr(error),
             seconds=_BEGIN_AGAIN,
         )
+        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
         self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         if self.state is SessionState.CONNECTED:
-            self._suspended()
-            self._tell(SessionState.SUSPENDED)
-        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
+            self._told(Told(SessionState.SUSPENDED))
 
     def _tell(self, state: SessionState) -> None:
         for listener in list(self._listeners.values()):

@@ -52,6 +52,11 @@ class Proxy(Factory):
         for connection in list(self.connections):
             connection.end()
 
+    def say(self, data: bytes) -> None:
+        """Tell all clients something that the server did not say."""
+        for connection in self.connections:
+            connection.transport.write(data)
+
     def buildProtocol(self, addr: IAddress | None) -> Protocol:  # noqa: N802
         """See Factory."""
         return _ClientSide(self)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
+from unittest import skipUnless
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import ensureDeferred, gatherResults
@@ -12,15 +17,17 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
-from logd.coord.errors import ClientClosing, ConnectionLoss, NoNode, OperationTimeout, SessionExpired
+from logd.coord.errors import ClientClosing, ConnectionLoss, NoAuth, NoNode, OperationTimeout, SessionExpired
 from logd.coord.presence import Presence
-from logd.coord.records import EventType, SessionState
-from logd.coord.settings import CoordinationSettings
+from logd.coord.records import Acl, EventType, Permission, SessionState
+from logd.coord.settings import CoordinationSettings, CoordinationTls
 from logd.coord.zookeeper import ZooKeeperCoordination
 from logd.testing.coordination import CoordinationProcess
+from logd.testing.processes import free_port
 from logd.testing.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.watching import States
+from tests.integration.test_tls import make_certificate
 
 if TYPE_CHECKING:
     _Case = TestCase
@@ -30,6 +37,8 @@ else:
 #: Anything that a client or a test needs of it.
 reactor: Any = _reactor
 
+#: How often a change races with reads; LOGD_ORDER_TRIALS=1000 for more.
+TRIALS = int(os.environ.get("LOGD_ORDER_TRIALS", "100"))
 #: Of all sessions here, in seconds.
 TIMEOUT = 1.5
 
@@ -266,6 +275,39 @@ class SessionTests(_Case):
         await client.close()
         self.assertEqual(len(threads()), before)
 
+    async def test_digest(self) -> None:
+        """A client with credentials may what an access list allows them, also after a lost connection."""
+        settings = CoordinationSettings(hosts=self.proxy.hosts, session_timeout=TIMEOUT, digests=("user:password",))
+        client = ZooKeeperCoordination(reactor, settings)
+        self.addCleanup(client.close)
+        states = States(client)
+        await client.connect()
+        await client.create("/secret", b"1", acl=[Acl(Permission.ALL, "auth", "")])
+        self.assertEqual((await client.get("/secret"))[0], b"1")
+        await self.assertFailure(self.direct.get("/secret"), NoAuth)
+        connected = states.next(SessionState.CONNECTED)
+        self.proxy.cut()
+        await connected
+        self.assertEqual((await client.get("/secret"))[0], b"1")
+
+    async def test_connection_that_makes_no_sense(self) -> None:
+        """A server that answers nonsense is left; once it makes sense again the same session goes on."""
+        await self.client.connect()
+        session = self.client.session_id
+        await self.client.create("/stays", ephemeral=True)
+        suspended = self.states.next(SessionState.SUSPENDED)
+        connected = self.states.next(SessionState.CONNECTED)
+        # An answer to nothing that was asked, which ends kazoo's thread.
+        asked = self.assertFailure(self.client.get("/"), ConnectionLoss)
+        self.proxy.say(bytes.fromhex("00000010 00001234 0000000000000001 00000000"))
+        await suspended
+        await asked
+        await connected
+        self.assertEqual(self.client.session_id, session)
+        stat = await self.direct.exists("/stays")
+        self.assertEqual(stat and stat.ephemeral_owner, session)
+        self.assertEqual(len(threads()), 2)
+
     async def test_chroot(self) -> None:
         """Everything is under the chroot, which is made; paths in answers, events and errors are without it."""
         client = self.make_client(f"{self.server.hosts}/some/where")
@@ -285,7 +327,7 @@ class SessionTests(_Case):
         """Over many trials new data never come before the watch event that tells of them."""
         await self.client.connect()
         await self.client.create("/node", b"0")
-        for trial in range(1, 101):
+        for trial in range(1, TRIALS + 1):
             answer, watch = self.client.get_and_watch("/node")
             self.assertEqual((await answer)[0], b"%d" % (trial - 1))
             written = self.direct.set("/node", b"%d" % trial)
@@ -316,3 +358,31 @@ class RealZooKeeperTests(SessionTests, TestCase):
     def make_server(self) -> ZooKeeperProcess:
         """See SessionTests."""
         return ZooKeeperProcess(self.mktemp())
+
+
+@skipUnless(importlib.util.find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
+class TlsTests(TestCase):
+    """Against ``logd zookeeper`` behind TLS."""
+
+    timeout = 60
+
+    async def test_tls(self) -> None:
+        """A server whose certificate is trusted is spoken with; one whose is not, never."""
+        data = self.mktemp()
+        key, certificate = make_certificate(data)
+        port = free_port()
+        listen = f"ssl:{port}:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+        command = [sys.executable, "-c", "from logd.cli.main import main; main()", "zookeeper", "--data", data]
+        server = subprocess.Popen([*command, "--listen", listen], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        tls = CoordinationTls(authorities=certificate, check_hostname=False)
+        hosts = f"127.0.0.1:{port}"
+        client = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, tls=tls))
+        self.addCleanup(client.close)
+        await client.connect(30)
+        await client.create("/over-tls", b"x" * 100_000)
+        self.assertEqual(len((await client.get("/over-tls"))[0]), 100_000)
+        stranger = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, tls=CoordinationTls()))
+        await self.assertFailure(stranger.connect(0.5), OperationTimeout)
+        await stranger.close()
