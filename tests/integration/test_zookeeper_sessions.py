@@ -51,7 +51,7 @@ def threads() -> list[str]:
 class SessionTests(_Case):
     """What holds at every server; heirs say which."""
 
-    timeout = 60
+    timeout = 60 + TRIALS // 5
     server: CoordinationProcess | ZooKeeperProcess
 
     def make_server(self) -> CoordinationProcess | ZooKeeperProcess:
