@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.reactorqueue import ReactorQueue, ThreadReactor
 from logd.coord.wakeup import Wakeup
-
-
-class Turns:
-    """A reactor's queue of calls from threads, turned by hand."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-
-    def callFromThread(self, callable: Callable[..., object], *args: object) -> None:  # noqa: N802, A002
-        """Keep it."""
-        self.calls.append((callable, args))
-
-    def turn(self) -> None:
-        """Make all calls that there are."""
-        calls, self.calls = self.calls, []
-        for call, args in calls:
-            call(*args)
+from tests.coord.turns import Turns
 
 
 class ReactorQueueTests(SynchronousTestCase):

@@ -12,7 +12,7 @@ from unittest import skipUnless
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import ensureDeferred, gatherResults
-from twisted.internet.task import deferLater
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
@@ -227,6 +227,20 @@ class SessionTests(_Case):
         await self.client.exists("/")
         for call in calls:
             await call.addErrback(lambda failure: failure.trap(ConnectionLoss, SessionExpired))
+
+    async def test_silence_while_calls_go_on(self) -> None:
+        """A dead connection is given up also by a client that keeps asking, which kazoo takes for signs of life."""
+        client = self.make_client(self.proxy.hosts, session_timeout=4.0)
+        states = States(client)
+        await client.connect()
+        suspended = states.next(SessionState.SUSPENDED)
+        asking = LoopingCall(lambda: client.exists("/").addErrback(lambda _: None) and None)
+        asking.start(0.1)
+        self.addCleanup(asking.stop)
+        self.proxy.swallow_answers = True
+        began = reactor.seconds()
+        await suspended
+        self.assertLess(reactor.seconds() - began, 4.0)
 
     async def test_swallowed_packets(self) -> None:
         """A connection that is dead and does not know it is given up, while another client keeps its own."""
