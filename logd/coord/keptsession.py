@@ -44,7 +44,7 @@ class KeptSession:
         self.state = SessionState.SUSPENDED
         self.session_id = 0
         self.session_timeout = settings.session_timeout
-        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight)
+        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight, settings.waiting)
         self.watches = Watches()
         self.contact = Contact(reactor, self._probe, self._silent)
         self._reactor = reactor

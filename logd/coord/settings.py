@@ -88,6 +88,8 @@ class CoordinationSettings:
     tls: CoordinationTls | None = None
     #: Requests under way at a time; further ones wait here, where they can still be taken back.
     in_flight: int = attrs.field(default=256, validator=_whole(1))
+    #: How many may wait so; what is asked for beyond that fails with ConnectionLoss at once.
+    waiting: int = attrs.field(default=100_000, validator=_whole(1))
     #: Largest data of one node, in bytes. Servers drop connections for requests of 1 MiB (their ``jute.maxbuffer``).
     data_bytes: int = attrs.field(default=1_000_000, validator=_whole(1))
     #: What ``hosts`` says.

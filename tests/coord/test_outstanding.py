@@ -19,7 +19,7 @@ class OutstandingTests(SynchronousTestCase):
         self.clock = Clock()
         self.connected = True
         self.sent: list[Call] = []
-        self.calls = OutstandingCalls(self.clock, self.send, 2)
+        self.calls = OutstandingCalls(self.clock, self.send, 2, 3)
 
     def send(self, call: Call) -> bool:
         """Take it if a connection is there."""
@@ -87,6 +87,16 @@ class OutstandingTests(SynchronousTestCase):
         self.calls.answered(self.sent[0], b"late", None)
         self.calls.answered(self.sent[0], b"again", None)
         self.assertEqual(self.paths(), ["/late", "/cancelled", "/next"])
+
+    def test_no_room(self) -> None:
+        """No more than so many wait: a further call fails at once, and is never sent."""
+        self.connected = False
+        for number in range(3):
+            self.ask(f"/{number}")
+        self.failureResultOf(self.ask("/4"), ConnectionLoss)
+        self.connected = True
+        self.calls.flush()
+        self.assertEqual(self.paths(), ["/0", "/1"])
 
     def test_before(self) -> None:
         """What is to be done before the answer is done before it, and only for one that is waited for."""
