@@ -16,7 +16,7 @@ from twisted.logger import globalLogBeginner, textFileLogObserver
 from logd.broker.descriptors import raise_limit
 from logd.cli.running import SIGNALLED, run
 from logd.coord.server.server import CoordinationServer
-from logd.coord.server.settings import CoordinationSettings
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.files import LocalFiles
 from logd.log.names import META, TOPICS
@@ -92,7 +92,7 @@ def zookeeper(ctx: click.Context, /, data: str, listen: str, **options: int) -> 
 
 
 async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) -> None:
-    settings = CoordinationSettings(
+    settings = CoordinationServerSettings(
         shortest_session_ms=options["session_min"],
         longest_session_ms=options["session_max"],
         snapshot_bytes=options["snapshot_bytes"],

@@ -194,10 +194,10 @@ class ServerConnection(Protocol):
         if attachment is None:
             self._connect(decode_connect_request(*frame))
             return
-        attachment.heard()
         call = decode_call(*frame)
         asked = call.asked
         if isinstance(asked, Ping):
+            attachment.heard()
             self._answer(call, Outcome(self._server.flushed, None))
         elif isinstance(asked, Auth):
             self._authenticate(attachment, call, asked)
@@ -230,6 +230,7 @@ class ServerConnection(Protocol):
         attachment.execute(request, answered)
 
     def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
+        attachment.heard()
         if asked.scheme == "digest":
             try:
                 attachment.authenticated(digest_identity(asked.data))
@@ -303,7 +304,10 @@ class ServerConnection(Protocol):
     # Answers
 
     def _answer(self, call: Call, outcome: Outcome) -> None:
-        self._send(lambda: _frame_of(call, outcome))
+        if self._congested or self._out or self._over:
+            self._send(lambda: _frame_of(call, outcome))
+        else:
+            self._write(_frame_of(call, outcome))
 
     def _send(self, make: Callable[[], bytes]) -> None:
         if self._over:

@@ -173,10 +173,15 @@ class FailureTests(SynchronousTestCase):
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/e", flags=1))
+        silent, refused = rig.connect(), rig.connect()
+        refused.send(b"ruok")
         stopped = rig.server.stop()
         rig.settle()
         self.successResultOf(stopped)
         self.assertTrue(client.closed)
+        for each in (client, silent, refused):
+            each.lose()
+        self.assertEqual(rig.clock.getDelayedCalls(), [])
         rig.start()
         self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/e"))[2], 0)
 
