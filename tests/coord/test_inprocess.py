@@ -112,9 +112,10 @@ class LinkTests(InProcessCase):
     def test_cut_twice(self) -> None:
         """Cutting what is cut does nothing."""
         client = self.client()
+        self.assertEqual(self.host.connections, 1)
         client.link.cut()
         client.link.cut()
-        self.assertEqual(self.states, [SessionState.SUSPENDED])
+        self.assertEqual((self.states, self.host.connections), ([SessionState.SUSPENDED], 0))
         self.wait(1)
         self.assertEqual(self.states, [SessionState.SUSPENDED, SessionState.CONNECTED])
 

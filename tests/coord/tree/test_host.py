@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logd.coord.records import Create, EventType, Exists, GetData, SetData
 from logd.coord.tree.interfaces import CutReason
+from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Snapshot, Tree
 from tests.coord.tree.hosting import HostCase, Listener
 
@@ -91,6 +92,21 @@ class HoldingBackTests(HostCase):
         self.connect().ask(SetData("/", b""))
         self.journal.flush()
         self.assertEqual(order, ["one", "other", "answer"])
+
+    def test_asking_without_end(self) -> None:
+        """Who asks again at each answer makes no recursion."""
+        one = self.connect()
+        assert one.attachment is not None
+        attachment, answers = one.attachment, 0
+
+        def again(outcome: Outcome) -> None:
+            nonlocal answers
+            answers += 1
+            if answers < 5_000:
+                attachment.execute(GetData("/"), again)
+
+        attachment.execute(GetData("/"), again)
+        self.assertEqual(answers, 5_000)
 
     def test_journal_fails(self) -> None:
         """When the journal fails everybody is cut, nothing unflushed is told, and nothing is served any more."""
@@ -226,4 +242,15 @@ class SessionTests(HostCase):
         self.assertEqual(one.take(), [CutReason.STOPPED])
         host = self.make_host(Tree.restore(Snapshot(), self.journal.changes))
         self.wait(1.5)
-        self.assertEqual(self.reattach(one, host).take(), ["attached"])
+        again = self.reattach(one, host)
+        self.assertEqual(again.take(), ["attached"])
+        self.wait(3)
+        self.assertEqual(again.take(), [CutReason.EXPIRED])
+
+    def test_nobody_comes_back(self) -> None:
+        """A session whose client does not come back after a restart ends with its timeout."""
+        self.connect(2_000)
+        self.host.stop()
+        host = self.make_host(Tree.restore(Snapshot(), self.journal.changes))
+        self.wait(3)
+        self.assertEqual(len(host.tree.sessions), 0)
