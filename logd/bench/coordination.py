@@ -88,10 +88,10 @@ class CoordinationRun:
 
     async def _measure(self, reactor: Any, server: Server) -> Figures:
         begin = time.perf_counter()
-        await deferToThread(server.start)
-        started = time.perf_counter() - begin
         clients: list[ZooKeeperCoordination] = []
         try:
+            await deferToThread(server.start)
+            started = time.perf_counter() - begin
             for _ in range(max(clients for _, clients in LOADS)):
                 clients.append(ZooKeeperCoordination(reactor, CoordinationSettings(hosts=server.hosts)))
                 await clients[-1].connect()
