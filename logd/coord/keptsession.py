@@ -99,9 +99,12 @@ class KeptSession:
             path = ""
             for name in chroot.split("/")[1:]:
                 path = f"{path}/{name}"
-                # Without the right to make it, what is asked for inside it will tell.
-                with suppress(NodeExists, NoAuth):
-                    await self.calls.ask(Create(path), chroot, None)
+                while True:
+                    with suppress(ConnectionLoss):  # it is asked again, as long as connecting may take
+                        # Without the right to make it, what is asked for inside it will tell.
+                        with suppress(NodeExists, NoAuth):
+                            await self.calls.ask(Create(path), chroot, None)
+                        break
 
         return Deferred.fromCoroutine(make()) if self._address.chroot else succeed(None)
 
