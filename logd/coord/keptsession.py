@@ -243,7 +243,7 @@ class KeptSession:
         )
 
     def _probe(self) -> Deferred[object]:
-        return self.calls.ask(Sync(self._address.full("/")), "/", None)
+        return self.calls.ask_at_once(Sync(self._address.full("/")), "/")
 
     def _silent(self) -> None:
         self._log.warn("{hosts}: the server is silent; its connection is given up", hosts=self._address.hosts)

@@ -56,6 +56,14 @@ class OutstandingCalls:
             self.flush()
         return call.answer
 
+    def ask_at_once(self, request: Request, path: str) -> Deferred[object]:
+        """Send the request before all that waits, however much is under way, or fail with ConnectionLoss."""
+        call = Call(request, path, Deferred())
+        if not self._send(call):
+            return fail(ConnectionLoss(path=path))
+        self._sent[call] = None
+        return call.answer
+
     def flush(self) -> None:
         """Send what waits, as far as it can be."""
         while self._waiting and len(self._sent) < self._limit:

@@ -98,6 +98,17 @@ class OutstandingTests(SynchronousTestCase):
         self.calls.flush()
         self.assertEqual(self.paths(), ["/0", "/1"])
 
+    def test_at_once(self) -> None:
+        """What has to go at once passes those that wait for room; without a connection it fails."""
+        for number in range(4):
+            self.ask(f"/{number}")
+        urgent = self.calls.ask_at_once(GetData("/urgent"), "/urgent")
+        self.assertEqual(self.paths(), ["/0", "/1", "/urgent"])
+        self.calls.answered(self.sent[2], b"data", None)
+        self.assertEqual(self.successResultOf(urgent), b"data")
+        self.connected = False
+        self.failureResultOf(self.calls.ask_at_once(GetData("/urgent"), "/urgent"), ConnectionLoss)
+
     def test_before(self) -> None:
         """What is to be done before the answer is done before it, and only for one that is waited for."""
         order: list[object] = []
