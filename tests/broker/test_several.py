@@ -71,11 +71,21 @@ class CreationTests(MembersTestCase):
     def test_known_before_the_answer(self) -> None:
         """Who is told that a topic exists can use it at once: the loser has its logs before it answers."""
         first = self.one.broker.topics.create("t", 2, {})
+        self.two.client.link.delay = lambda: 0.05  # its watch comes late
         while not first.called:
             self.clock.advance(0)
             self.one.threads.settle()
-        self.assertIsInstance(self.error(self.two.broker.topics.create("t", 2, {})), TopicExists)
-        self.assertEqual(len(self.two.partitions("t")), 1)
+        second = self.two.broker.topics.create("t", 2, {})
+        partitions: list[int] = []
+
+        def answered(result: object) -> object:
+            partitions.extend(self.two.partitions("t"))
+            return result
+
+        second.addBoth(answered)
+        self.pass_time(2)
+        self.assertIsInstance(self.error(second), TopicExists)
+        self.assertEqual(len(partitions), 1)
 
     def test_on_demand(self) -> None:
         """A topic that a client of the other broker used first is there for this one's."""
