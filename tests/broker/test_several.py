@@ -173,6 +173,21 @@ class DeletionTests(MembersTestCase):
             self.assertEqual(member.broker.topics.get("t"), entry)
             self.assertEqual([log_of(member, "t", number).end for number in member.partitions("t")], [0])
 
+    def test_disk_does_not_let_go(self) -> None:
+        """What could not be removed is removed a while later, and does not come back as a topic."""
+        self.two.files.errors["rename"] = [OSError(5, "Input/output error")]
+        self.outcome(self.one.broker.topics.delete("t"))
+        self.settle()
+        self.assertEqual(len([name for name in self.two.files.list("/data") if name.startswith("t-")]), 1)
+        self.assertEqual(self.two.broker.topics.names(), [])
+        self.pass_time(6)
+        self.assertEqual([name for name in self.two.files.list("/data") if name.startswith("t-")], [])
+        self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
+        self.two.kill()
+        self.two.start()
+        self.settle()
+        self.assertEqual((self.two.partitions("t"), self.nodes(paths.BROKER_TOPICS)), ([], []))
+
     def test_node_removed_by_hand(self) -> None:
         """A node that is gone without a note deletes nothing: the topic moves into the tree again."""
         (number,) = self.two.partitions("t")
