@@ -83,6 +83,18 @@ class LinkTests(InProcessCase):
         self.wait(0.25)
         self.assertEqual(done, [1, 2, 3, 4])
 
+    def test_each_has_its_delay(self) -> None:
+        """A message that takes longer than the one before arrives later."""
+        client = self.client()
+        delays = [0.25, 1.0]
+        client.link.delay = lambda: delays.pop(0) if delays else 0.0
+        first, second = client.create("/a"), client.create("/b")
+        self.wait(0.75)
+        self.successResultOf(first)
+        self.assertNoResult(second)
+        self.wait(0.5)
+        self.successResultOf(second)
+
     def test_cut_before_arrival(self) -> None:
         """What was cut on its way there fails, and was not done."""
         client = self.client()
@@ -166,6 +178,12 @@ class SessionTests(InProcessCase):
         client.get("/")
         self.wait(1.5)
         self.assertEqual(client.last_contact, sent)
+        slow = InProcessCoordination(self.host, self.clock, delay=lambda: 0.5)
+        connecting = slow.connect()
+        sent = self.clock.seconds()
+        self.wait(1)
+        self.successResultOf(connecting)
+        self.assertEqual(slow.last_contact, sent)
 
     def test_restarted_host(self) -> None:
         """A tree that was restarted is found again, with the same session."""

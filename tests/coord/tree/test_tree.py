@@ -6,8 +6,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.errors import BadArguments, NoNode, SessionExpired
+from logd.coord.errors import BadArguments, InvalidAcl, NoAuth, NoNode, SessionExpired
 from logd.coord.records import (
+    Acl,
     Create,
     Created,
     Delete,
@@ -16,6 +17,7 @@ from logd.coord.records import (
     GetChildren,
     GetData,
     Multi,
+    Permission,
     Request,
     SetData,
     Sync,
@@ -82,6 +84,24 @@ class TreeTests(SynchronousTestCase):
         for path in ("", "a", "/a/", "//"):
             self.assertIsInstance(self.ask(GetData(path)), NoNode)
             self.assertIsInstance(self.ask(SetData(path, b"")), BadArguments)
+
+    def test_what_is_looked_at_first(self) -> None:
+        """Which of several things that are wrong is told, as a real ZooKeeper 3.9 tells it."""
+        self.ask(Create("/shut", acl=(Acl(Permission.READ, "world", "anyone"),)))
+        nobody = (Acl(31, "nobody", ""),)
+        for request, error in (
+            (Create("/no/a", acl=nobody), InvalidAcl),
+            (Create("/a//b", acl=nobody), InvalidAcl),
+            (Create("/a//b"), NoNode),
+            (Create("/shut/"), NoAuth),
+            (Create("/a/../b"), NoNode),
+            (Create("/."), BadArguments),
+            (Create("a"), BadArguments),
+            (Delete("/shut/no"), NoAuth),
+            (Delete("/a//b"), NoNode),
+            (Delete("/no", version=3), NoNode),
+        ):
+            self.assertIsInstance(self.ask(request), error, request)
 
     def test_replay_in_order(self) -> None:
         """A change that does not follow is refused."""
