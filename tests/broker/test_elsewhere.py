@@ -69,3 +69,25 @@ class ElsewhereTests(BrokerTestCase):
         self.assertEqual(self.broker.counters.refused_by_error, {"WrongPartition": 2})
         self.assertEqual(len(self.events.warnings("topics.partitions")), 2)
         self.assertEqual([log for log in self.store.logs() if log.topic == "u"], [])
+
+
+class StartingTests(BrokerTestCase):
+    """A broker that has not reached the tree yet."""
+
+    joins = False
+
+    def test_connections_wait(self) -> None:
+        """Requests wait until it is decided what is served here, and are answered then."""
+        peer = self.connect()
+        peer.send(Metadata(None))
+        self.settle()
+        self.assertEqual((peer.received(), self.broker.health()["status"]), (b"", "degraded"))
+        self.join()
+        (answer,) = peer.answers()
+        self.assertEqual([broker.id for broker in answer.brokers], [0])
+
+    def test_known_without_the_tree(self) -> None:
+        """When that takes too long they are answered by what is known; nothing can be made yet."""
+        peer = self.connect()
+        self.broker.begin()
+        self.assertEqual(self.ask(peer, Metadata(("t",), create=True)).topics[0].error, 114)
