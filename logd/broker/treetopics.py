@@ -16,7 +16,8 @@ tree is compared with what is stored here (``_settle``), at the start and at eac
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
@@ -319,7 +320,8 @@ class TreeTopics:
                         whole = False
 
         count = min(COMPARED_AT_ONCE, len(topics))
-        outcomes = await DeferredList([Deferred.fromCoroutine(compare()) for _ in range(count)], consumeErrors=True)
+        comparing = DeferredList([Deferred.fromCoroutine(compare()) for _ in range(count)], consumeErrors=True)
+        outcomes: Sequence[tuple[bool, Any]] = await comparing
         for well, failure in outcomes:
             if not well:
                 failure.raiseException()
