@@ -1,6 +1,6 @@
-"""A process that does what a Spark task does, without Spark: ``python -m logd.bench.sparkreader BROKER TOPIC [profile]``.
+"""A process that does what a Spark task does, without Spark: ``python -m logd.bench.sparkreader BROKER TOPIC``.
 
-Prints rows a second as JSON; with ``profile``, in place of that, where the time goes.
+With ``profile`` as third argument prints where the time goes, else rows a second as JSON.
 """
 
 from __future__ import annotations
