@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ConfigurationError
 from logd.protocol.describe_log import DescribeLogResponse
+from logd.spark.arrow import COLUMNS
 from logd.spark.offsets import EARLIEST, LATEST, At, parse_time, resolve
-from logd.spark.options import read_options, sink_options
+from logd.spark.options import ALL_OPTIONS, read_options, sink_options
 from logd.spark.subscription import Subscription
 
 
@@ -91,3 +94,15 @@ class SubscriptionTests(SynchronousTestCase):
         self.assertEqual(Subscription(pattern="web").chosen("web-1", [0]), ())
         self.assertEqual(Subscription(topics=("a",)).chosen("b", [0]), ())
         self.assertEqual(Subscription(assigned={"a": (1, 2)}).chosen("a", [0, 1]), (1,))
+
+
+class DocumentationTests(SynchronousTestCase):
+    """docs/spark.md."""
+
+    def test_every_option(self) -> None:
+        """The page names every option, and no default or name but those that there are."""
+        page = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+        rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+        named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+        self.assertEqual(set(ALL_OPTIONS) - named, set())
+        self.assertEqual(named - set(ALL_OPTIONS) - set(COLUMNS), set())

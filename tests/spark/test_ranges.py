@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,5 +122,6 @@ class ProgressTests(SynchronousTestCase):
 
     def test_foreign(self) -> None:
         """What is not ours, or of a later release, is refused by name."""
-        for value in ({"t": {"0": 5}}, {"version": 2, "topics": {}}, {"version": 1, "topics": {"t": 5}}, []):
+        foreign: list[Any] = [{"t": {"0": 5}}, {"version": 2, "topics": {}}, {"version": 1, "topics": {"t": 5}}, []]
+        for value in foreign:
             self.assertRaises(ConfigurationError, Progress.from_json, value)
