@@ -134,6 +134,9 @@ def _cluster(given: _Given) -> ClusterSettings:
         tls_key=given.text("tls.key"),
     )
     settings.addresses()
+    for name in ("tls.ca", "tls.certificate", "tls.key"):
+        if given.text(name) is not None and not settings.tls:
+            raise ConfigurationError(f"option {name} is of use with tls=true alone")
     return settings
 
 

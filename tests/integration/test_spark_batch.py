@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -202,3 +203,37 @@ class AvroTests(SparkTestCase):
         self.fill(topic, [Message(b"\x02")])
         self.assert_fails(self.read(topic, avroSchema=self.schema).collect, "not of the Avro schema")
         self.assert_fails(lambda: self.read(topic, avroSchema='{"type": "widget"}'), "not an Avro schema")
+
+
+class FailureTests(SparkTestCase):
+    """A broker that goes away while it is read."""
+
+    def make_broker(self) -> BrokerProcess:
+        """One to kill."""
+        return self.own_broker()
+
+    def test_broker_restart(self) -> None:
+        """Tasks wait for it and go on behind their last message: each comes once."""
+        topic = self.create(2)
+        count = 40_000
+        for partition in range(2):
+            self.fill(topic, numbered(range(partition * count, (partition + 1) * count)), partition)
+        frame = self.read(topic, fetchBytes="8192", maxBytesPerPartition="1000000")
+        begun = frame.rdd.getNumPartitions()  # the ranges are planned
+        self.assertGreater(begun, 4)
+
+        def restart() -> None:
+            for _ in range(2):
+                time.sleep(0.5)
+                self.broker.kill()
+                time.sleep(0.5)
+                self.broker.start()
+
+        killer = threading.Thread(target=restart)
+        killer.start()
+        try:
+            values = frame.selectExpr("cast(value as int) as n").selectExpr("count(*)", "sum(n)", "count(distinct n)")
+            found = tuple(values.first())
+        finally:
+            killer.join()
+        self.assertEqual(found, (2 * count, sum(range(2 * count)), 2 * count))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -196,3 +197,25 @@ class LossTests(ReadingTestCase):
             found.append(position)
             position += 9 + len(value)
         return found
+
+
+class MemoryTests(SynchronousTestCase):
+    """A task's memory."""
+
+    def peak(self, count: int) -> int:
+        """Most bytes that reading ``count`` messages of 10,000 bytes takes beside the log itself."""
+        log = FakeLog(encode_set([Message(bytes(10_000))]) * count)
+        cluster = FakeBroker({"t": FakeTopic("u", [log])}).cluster()
+        reader = RangeReader(cluster, IdRange("t", "u", 0, 0, log.end), ReadSettings(fetch_bytes=1 << 20, rows=100))
+        tracemalloc.start()
+        try:
+            self.assertEqual(sum(len(rows) for rows in reader.rows()), count)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    def test_does_not_grow(self) -> None:
+        """It is the same for a range that is eight times as long."""
+        small, large = self.peak(500), self.peak(4000)
+        self.assertLess(large, 8 << 20)
+        self.assertLess(large, 1.3 * small)
