@@ -232,7 +232,9 @@ class FailureTests(SparkTestCase):
         killer = threading.Thread(target=restart)
         killer.start()
         try:
-            values = frame.selectExpr("cast(value as int) as n").selectExpr("count(*)", "sum(n)", "count(distinct n)")
+            values = frame.selectExpr("cast(cast(value as string) as int) as n").selectExpr(
+                "count(*)", "sum(n)", "count(distinct n)"
+            )
             found = tuple(values.first())
         finally:
             killer.join()
