@@ -6,8 +6,8 @@ from __future__ import annotations
 class EntryBoundaries:
     """Where the last entry ends that is complete, as pieces of a partition's log pass by.
 
-    Nothing but the length fields is looked at. A position inside a compressed wrapper means something (docs/protocol.md),
-    so what a group commits has to be an entry's boundary, never just the end of a piece.
+    Nothing but the length fields is looked at. A position inside a compressed wrapper means something
+    (docs/protocol.md), so what a group commits has to be an entry's boundary, never just the end of a piece.
     """
 
     def __init__(self, position: int) -> None:

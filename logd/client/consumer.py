@@ -159,7 +159,8 @@ class Consumer:
         """In a group: store what is handled (see GroupStream). Fires when it is stored.
 
         Fails with PartitionLost, naming partitions that are another consumer's by now (the others are stored), with a
-        CoordinationError when the tree did not answer, and with ClientClosed. Raises ConfigurationError without a group.
+        CoordinationError when the tree did not answer, and with ClientClosed.
+        Raises ConfigurationError without a group.
         """
         if self.group is None:
             raise ConfigurationError("commit() is for consumers of a group: give group='NAME'")

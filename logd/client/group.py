@@ -1,4 +1,4 @@
-"""A consumer's part in its group: opens the streams, gives them what the membership has claimed, tells what is handled."""
+"""A consumer's part in its group: opens streams, gives them what the membership claimed, tells what is handled."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Group:
         if isinstance(topic, str):
             check_topic_name(topic)
             if topic in self._by_topic:
-                raise ConfigurationError(f"topic {topic!r}: this consumer has streams of it already; ask for more at once")
+                raise ConfigurationError(f"topic {topic!r}: there are streams of it already; ask for more at once")
             streams = self._by_topic[topic] = self._make(topic, n)
         else:
             text = pattern_text(topic)
@@ -177,9 +177,7 @@ class Group:
     def _make(self, topic: str, n: int) -> list[GroupStream]:
         may_deliver = self._membership.may_deliver
         settings = self._settings
-        return [
-            GroupStream(topic, self._clock, self._fetcher, settings, self._explicit, may_deliver) for _ in range(n)
-        ]
+        return [GroupStream(topic, self._clock, self._fetcher, settings, self._explicit, may_deliver) for _ in range(n)]
 
     def _streams(self) -> list[GroupStream]:
         every = [*self._by_topic.values(), *(streams for _, streams in self._by_pattern)]

@@ -202,7 +202,8 @@ class MessageStream:
     # The inside.
 
     def _counted(self, name: str) -> int:
-        return self._former[name] + sum(getattr(feed, name) for feed in self._feeds.values())
+        now: int = sum(getattr(feed, name) for feed in self._feeds.values())
+        return self._former[name] + now
 
     def _arrived(self, feed: Feed) -> None:
         if feed.error is not None:
