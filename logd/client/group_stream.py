@@ -86,6 +86,17 @@ class GroupStream(MessageStream):
         self._past.clear()
         self.assign(feeds)
 
+    def expect(self, feed: Feed) -> None:
+        """This partition will be its own once its first position is stored."""
+        self._past[feed.topic, feed.partition] = feed
+
+    def more(self, feed: Feed) -> None:
+        """The one that was expected is its own now, unless it was taken away meanwhile."""
+        key = feed.topic, feed.partition
+        if self._past.get(key) is feed:
+            del self._past[key]
+            self.assign([feed])
+
     def stop(self) -> None:
         """Its partitions are taken away: hand nothing more over, and drop what is held."""
         batch = self._batch

@@ -1,4 +1,4 @@
-"""What the tests of consumers in groups share: a tree in process beside a broker in memory, and applications that read."""
+"""What tests of consumers in groups share: a tree in process, a broker in memory, and applications that read."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ class Application:
 
     def kill(self) -> None:
         """It reaches nothing any more, and says nothing."""
+        self.consumer._fetcher.close()
         self.coordination.link.reachable = False
         self.coordination.link.cut()
 
@@ -95,7 +96,7 @@ class ClientGroupCase(SynchronousTestCase):
         """A topic is there, with messages."""
         for number, log in self.broker.add(name, partitions).items():
             log.data += encode_set([Message(b"%s-%d-%04d" % (name.encode(), number, n)) for n in range(messages)])
-        entry = TopicEntry(f"uuid-{name}", {number: (7, 8) for number in range(partitions)})
+        entry = TopicEntry(f"uuid-{name}", dict.fromkeys(range(partitions), (7, 8)))
         self.eye.create(paths.topic(name), encode_entry(entry), makepath=True)
         self.run_for(0.1)
 
