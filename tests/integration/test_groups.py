@@ -1,4 +1,4 @@
-"""A consumer group over real brokers and a real coordination server: one member is a process of its own, and is killed."""
+"""A consumer group over real brokers and a real coordination server; one member is a process, and is killed."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class KilledMemberTests(ClusterTestCase):
         """Each takes half; when one is killed the other takes over, and everything was delivered at least once."""
         await self.admin().create("t", PARTITIONS)
         member = Lines()
-        process = reactor.spawnProcess(  # type: ignore[attr-defined]  # the reactor that runs
+        process = reactor.spawnProcess(
             member, sys.executable, [sys.executable, "-c", MEMBER, self.tree.hosts], env=dict(os.environ)
         )
         self.addCleanup(lambda: None if member.ended else process.signalProcess("KILL"))
