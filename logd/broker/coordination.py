@@ -14,16 +14,12 @@ from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
 from logd.coord.server.server import CoordinationServer
-from logd.coord.settings import CoordinationSettings
+from logd.coord.settings import FOR_EVER, CoordinationSettings
 from logd.coord.zookeeper import ZooKeeperCoordination
 from logd.errors import ConfigurationError
 from logd.interfaces import IFileOperations
 from logd.log.names import COORDINATION, join
 from logd.net.threads import DiskThreads
-
-#: Seconds for which a client goes on looking for its first session: as long as the broker lives, or nearly.
-FOR_EVER = 24 * 60 * 60.0
-
 
 #: A snapshot must not hold up a sync.
 TREE_THREADS = 2
@@ -80,8 +76,9 @@ class BrokerCoordination:
         self._log.info("the coordination tree is at {hosts}", hosts=hosts)
         self._client = ZooKeeperCoordination(
             self._reactor,
-            CoordinationSettings(
-                hosts=hosts,
+            CoordinationSettings.secured(
+                hosts,
+                settings.zookeeper_security,
                 session_timeout=settings.zookeeper_session_ms / 1000,
                 connect_timeout=FOR_EVER,
                 operation_timeout=settings.zookeeper_timeout_ms / 1000,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
 
 from logd.cli.running import run
+from logd.config.zookeeper import security_of_environment
 from logd.coord.errors import ConnectionLoss, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.settings import CoordinationSettings
@@ -25,7 +27,12 @@ def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Aw
     """
 
     async def running(reactor: Any) -> None:
-        settings = CoordinationSettings(hosts=hosts, connect_timeout=CONNECT_SECONDS, operation_timeout=CONNECT_SECONDS)
+        settings = CoordinationSettings.secured(
+            hosts,
+            security_of_environment(os.environ),
+            connect_timeout=CONNECT_SECONDS,
+            operation_timeout=CONNECT_SECONDS,
+        )
         tree = ZooKeeperCoordination(reactor, settings)
         try:
             await tree.connect()

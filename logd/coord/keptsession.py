@@ -25,7 +25,7 @@ from logd.coord.outstanding import Call, OutstandingCalls
 from logd.coord.reactorqueue import ThreadReactor
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
 from logd.coord.sessionevents import Events, Told
-from logd.coord.settings import CoordinationSettings
+from logd.coord.settings import FOR_EVER, CoordinationSettings
 from logd.coord.watches import Watches, WatchKind
 from logd.interfaces import Timer
 
@@ -79,10 +79,10 @@ class KeptSession:
             opened.errback(OperationTimeout(text))
 
         opened: Deferred[None] = Deferred(give_up)
-        timer = self._reactor.callLater(limit, too_late)
+        timer = None if limit == FOR_EVER else self._reactor.callLater(limit, too_late)
 
         def settle(result: object) -> None:
-            if timer.active():
+            if timer is not None and timer.active():
                 timer.cancel()
             if isinstance(result, Failure):
                 self._end()
@@ -103,7 +103,7 @@ class KeptSession:
                     with suppress(ConnectionLoss):  # it is asked again, as long as connecting may take
                         # Without the right to make it, what is asked for inside it will tell.
                         with suppress(NodeExists, NoAuth):
-                            await self.calls.ask(Create(path), chroot, None)
+                            await self.calls.ask(Create(path, acl=self._settings.default_acl), chroot, None)
                         break
 
         return Deferred.fromCoroutine(make()) if self._address.chroot else succeed(None)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
+from logd.config.zookeeper import ZooKeeperSecurity
 from logd.coord.connectionstring import ConnectionString, parse_connection_string
+from logd.coord.records import OPEN_ACL, Acl, Permission
 from logd.errors import ConfigurationError
 
 DAY = 24 * 60 * 60.0
+FOR_EVER = math.inf
+#: Everything for who made it, and reading for all.
+OWNED_ACL = (Acl(Permission.ALL, "auth", ""), Acl(Permission.READ, "world", "anyone"))
 
 
-def _seconds(minimum: float) -> Callable[[Any, Any, Any], None]:
+def _seconds(minimum: float, also: float = DAY) -> Callable[[Any, Any, Any], None]:
     def check(_instance: Any, attribute: Any, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= DAY:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not (minimum <= value <= DAY or value == also)
+        ):
             raise ConfigurationError(
                 f"{attribute.name} = {value!r} is not allowed; allowed is a number of seconds"
                 f" from {minimum:g} to {DAY:g}"
@@ -79,11 +89,12 @@ class CoordinationSettings:
     #: Seconds without contact after which the servers may end the session; they may agree to another figure. Below
     #: 3 s an answer that is late by some tenths of a second can cost the connection (kazoo's pings spread by 0.4 s).
     session_timeout: float = attrs.field(default=10.0, validator=_seconds(0.1))
-    #: Seconds that ``connect`` may take.
-    connect_timeout: float = attrs.field(default=20.0, validator=_seconds(0.001))
+    #: Seconds that ``connect`` may take; FOR_EVER: until it is closed.
+    connect_timeout: float = attrs.field(default=20.0, validator=_seconds(0.001, FOR_EVER))
     #: Seconds that any other call may take.
     operation_timeout: float = attrs.field(default=15.0, validator=_seconds(0.001))
-    #: ``user:password``, for access lists of scheme digest.
+    #: ``user:password``, for access lists of scheme digest. With one, a node that is made without an access list of its
+    #: own can be changed by who has the same credentials, and read by all: see ``default_acl``.
     digests: tuple[str, ...] = attrs.field(default=(), converter=_listed, validator=_digests, repr=False)
     tls: CoordinationTls | None = None
     #: Requests under way at a time; further ones wait here, where they can still be taken back.
@@ -98,3 +109,35 @@ class CoordinationSettings:
     @address.default
     def _read_hosts(self) -> ConnectionString:
         return parse_connection_string(self.hosts)
+
+    @property
+    def default_acl(self) -> tuple[Acl, ...]:
+        """The access list of nodes that are made without one."""
+        return OWNED_ACL if self.digests else OPEN_ACL
+
+    @classmethod
+    def secured(cls, hosts: str, security: ZooKeeperSecurity, **more: Any) -> CoordinationSettings:
+        """Settings for these servers, protected as ``security`` says. Reads a file where it names one.
+
+        Raises ConfigurationError for what is not allowed, and for a file that cannot be read.
+        """
+        tls = None
+        if security.zookeeper_tls_enabled:
+            tls = CoordinationTls(
+                authorities=security.zookeeper_tls_authorities,
+                certificate=security.zookeeper_tls_certificate,
+                key=security.zookeeper_tls_key,
+                check_hostname=security.zookeeper_tls_hostname,
+            )
+        credentials = security.zookeeper_digest_credentials
+        if security.zookeeper_digest_file is not None:
+            credentials = _first_line(security.zookeeper_digest_file)
+        return cls(hosts=hosts, tls=tls, digests=() if credentials is None else (credentials,), **more)
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"zookeeper.digest.file = {path!r} cannot be read: {error}") from error

@@ -203,6 +203,8 @@ class ZooKeeperCoordination:
             raise BadArguments(
                 f"{path}: {len(operation.data)} bytes are more than data_bytes, {self.settings.data_bytes}", path
             )
+        if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # nobody has said what it should be
+            operation = evolve(operation, acl=self.settings.default_acl)
         return evolve(operation, path=self._address.full(path))
 
     def _ask(
