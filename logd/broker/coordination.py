@@ -14,6 +14,7 @@ from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
 from logd.coord.server.server import CoordinationServer
+from logd.coord.server.words import metrics
 from logd.coord.settings import FOR_EVER, CoordinationSettings
 from logd.coord.zookeeper import ZooKeeperCoordination
 from logd.errors import ConfigurationError
@@ -38,6 +39,19 @@ class BrokerCoordination:
         self._server: CoordinationServer | None = None
         self._port: IListeningPort | None = None
         self._client: ICoordination | None = None
+        self._given_up: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why there will be no tree before a restart; None while there may be."""
+        error = self._server.error if self._server is not None else None
+        if error is not None:
+            return f"the coordination tree of this broker is served no more until a restart: {error}"
+        return self._given_up
+
+    def figures(self) -> dict[str, str | int | float] | None:
+        """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
+        return metrics(self._server) if self._server is not None and self._server.serving else None
 
     def listen(self, data: str) -> None:
         """Serve the tree in the data directory ``data``, unless another one is told of. It is locked already.
@@ -116,4 +130,5 @@ class BrokerCoordination:
 
     def _not_connected(self, failure: Failure) -> None:
         if not failure.check(ClientClosing):
-            self._log.critical("the coordination tree cannot be reached: {error}", error=failure.getErrorMessage())
+            self._given_up = f"the coordination tree cannot be reached: {failure.getErrorMessage()}"
+            self._log.critical("{problem}", problem=self._given_up)

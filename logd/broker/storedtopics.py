@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from attrs import define, field
@@ -40,6 +42,8 @@ class StoredTopics:
     entries: dict[str, TopicEntry] = field(factory=dict, init=False)
     #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
     orphans: set[str] = field(factory=set, init=False)
+    #: Partitions whose logs are refused.
+    _refused: set[tuple[str, int]] = field(factory=set, init=False)
     _loaded: bool = field(default=False, init=False)
     #: What the next write changes (None: the topic goes), and who waits for it.
     _changes: dict[str, TopicEntry | None] = field(factory=dict, init=False)
@@ -131,7 +135,25 @@ class StoredTopics:
         for number in partitions:
             log = self._store.log(topic, number)
             if log is not None:
+                self._refused.add((topic, number))
                 log.go_offline(UnknownError(reason))
+
+    async def readmit(self, topic: str, strangers: Collection[int]) -> None:
+        """Serve what was refused of a topic again, but for ``strangers``; it is recovered as at a start.
+
+        Raises StorageFull or UnknownError when the disk does not let it; the call can be made again.
+        """
+        for number in [number for name, number in self._refused if name == topic and number not in strangers]:
+            log = self._store.log(topic, number)
+            if log is not None:
+                reopened: Deferred[None] = Deferred()
+                self._store.reopen(log, lambda: True, partial(_settle, reopened))
+                try:
+                    await reopened
+                except (LogdError, OSError) as error:
+                    raise _answerable(f"{topic}-{number} cannot be served again", error) from error
+                self._log.info("{topic}-{number} is served again", topic=topic, number=number)
+            self._refused.discard((topic, number))
 
     def partitions_here(self, topic: str) -> list[int]:
         """The partitions of which a log is here."""
@@ -158,15 +180,9 @@ class StoredTopics:
 
     async def _remove_logs(self, topic: str) -> None:
         removed: Deferred[None] = Deferred()
-
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                removed.errback(error)
-            else:
-                removed.callback(None)
-
-        self._store.delete(topic, done)
+        self._store.delete(topic, partial(_settle, removed))
         await removed
+        self._refused = {(name, number) for name, number in self._refused if name != topic}
 
     async def _write(self, topic: str, entry: TopicEntry | None) -> None:
         """Have a topic's record lasting, or gone; ``entries`` has it then. Raises what the write raised."""
@@ -189,16 +205,20 @@ class StoredTopics:
             if error is None:
                 self.entries = entries
             for waiter in waiting:
-                if error is None:
-                    waiter.callback(None)
-                else:
-                    waiter.errback(error)
+                _settle(waiter, error)
             # Not before: what those ask for who were answered just now goes with it.
             self._writing = False
             if self._waiting:
                 self._write_on()
 
         self._threads.run(lambda: self._file.write(entries), done)
+
+
+def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
+    if error is not None:
+        waiter.errback(error)
+    else:
+        waiter.callback(None)
 
 
 def _answerable(what: str, error: LogdError | OSError) -> WireError:

@@ -11,12 +11,14 @@ tree is compared with what is stored here (``_settle``), at the start and at eac
   deleted, or when nothing was ever in it. Else it is unclear whose data that is: those logs are refused, with an error
   that names both sides, and nothing is touched;
 - a log is here for whose partition the tree lists other brokers only: refused likewise.
+
+A conflict ends when the tree is changed so that there is none any more: what was refused is recovered and served.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -26,6 +28,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.broker.conflicts import other_brokers, other_uuid
+from logd.broker.spread import Spread
 from logd.broker.storedtopics import StoredTopics
 from logd.broker.turns import Turns
 from logd.config import BrokerSettings
@@ -75,10 +78,7 @@ class TreeTopics:
     _clock: Clock
     #: This broker's id.
     _me: int
-    #: Ids of the brokers that are live.
-    _live: Callable[[], Iterable[int]]
-    #: ``random(n)``: a number from 0 to n - 1.
-    _random: Callable[[int], int]
+    _spread: Spread
     #: Why what is stored of a topic is not served, by topic.
     conflicts: dict[str, str] = field(factory=dict, init=False)
     #: Called when what is stored here has changed.
@@ -99,12 +99,10 @@ class TreeTopics:
     _retry: Timer | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     _following: bool = field(default=False, init=False)
-    _start_at: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._entries = dict(self._stored.entries)
         self._mirror = watch_topics(self._tree, self._clock, self._changed)
-        self._start_at = self._random(1 << 16)
 
     async def begin(self) -> None:
         """Compare everything once this broker is registered, and follow the tree from then on.
@@ -176,11 +174,14 @@ class TreeTopics:
             self._check_ready(f"topic {topic!r} cannot be made", since)
             self._claimed[topic] = partitions
             try:
-                return await self._make(topic, self._new_entry(partitions, settings))
+                return await self._make(topic, self._spread.over(partitions), settings)
             finally:
                 del self._claimed[topic]
 
-    async def _make(self, topic: str, entry: TopicEntry) -> TopicEntry:
+    async def _make(
+        self, topic: str, brokers: Mapping[int, tuple[int, ...]], settings: Mapping[str, int]
+    ) -> TopicEntry:
+        entry = TopicEntry(str(uuid.uuid4()), brokers, dict(settings))
         try:
             if topic in self._stored.entries:
                 await self._settle(topic, self._shown(topic))  # of a former one something is left
@@ -271,13 +272,6 @@ class TreeTopics:
         if not self.settled:
             raise CoordinationUnavailable(f"{what} before the coordination tree was reached: try again soon")
 
-    def _new_entry(self, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
-        """Spread the partitions: one broker after the other, from another one for each topic."""
-        brokers = sorted({*self._live(), self._me})
-        self._start_at += 1
-        spread = {number: (brokers[(self._start_at + number) % len(brokers)],) for number in range(partitions)}
-        return TopicEntry(str(uuid.uuid4()), spread, dict(settings))
-
     # What the tree tells.
 
     def _changed(self, topic: str) -> None:
@@ -365,7 +359,10 @@ class TreeTopics:
             self.on_change()
             return
         strangers = sorted(set(stored.partitions_here(topic)).difference(stored.mine(entry)))
-        if strangers:
+        await stored.readmit(topic, strangers)
+        if not strangers:
+            self.conflicts.pop(topic, None)
+        else:
             self._refuse(topic, strangers, other_brokers(topic, strangers, entry, self._me))
         if not stored.is_whole(topic, entry):
             await stored.keep(topic, entry)

@@ -31,6 +31,8 @@ from logd.interfaces import Timer
 
 #: Seconds before kazoo's thread is begun again when it came to an end by itself.
 _BEGIN_AGAIN = 1.0
+#: Seconds until it is said again that no server answers.
+_REMIND = 600.0
 #: Seconds that the servers have to answer that a session is closed, and at most until ``close`` fires.
 _FAREWELL, _FAREWELL_LIMIT = 2.0, 5.0
 
@@ -90,6 +92,7 @@ class KeptSession:
                 opened.callback(result)  # type: ignore[arg-type]
 
         opening.addCallback(lambda _: self._make_chroot()).addBoth(settle)
+        self._alone = self._reactor.callLater(self.session_timeout, self._warn)
         self._begin()
         return opened
 
@@ -241,6 +244,7 @@ class KeptSession:
             hosts=self._address.hosts,
             seconds=self._reactor.seconds() - self.contact.last,
         )
+        self._alone = self._reactor.callLater(_REMIND, self._warn)
 
     def _probe(self) -> Deferred[object]:
         return self.calls.ask_at_once(Sync(self._address.full("/")), "/")

@@ -136,8 +136,8 @@ class LogStore:
         return self._logs.get(topic, {}).get(partition)
 
     def logs(self) -> list[PartitionLog]:
-        """Return all logs."""
-        return [log for logs in self._logs.values() for log in logs.values()]
+        """Return all logs. May be called on any thread."""
+        return [log for logs in list(self._logs.values()) for log in list(logs.values())]
 
     def logs_of(self, topic: str) -> list[PartitionLog]:
         """Return the logs of one topic."""
