@@ -10,7 +10,7 @@ def other_uuid(topic: str, record: TopicEntry, entry: TopicEntry, broker: int) -
     return (
         f"topic {topic!r} is stored on broker {broker} under uuid {record.uuid}, and the coordination tree has it "
         f"under uuid {entry.uuid}: two different topics. What is stored here is not served and not touched. If it is "
-        "not wanted, stop the broker and move its folders away; if it is, delete the other topic: this one is served then"
+        "not wanted, stop the broker and move its folders away; if it is, delete the other topic: then it is served"
     )
 
 
