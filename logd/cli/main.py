@@ -9,6 +9,7 @@ from logd.cli.bench import bench
 from logd.cli.collect import collect
 from logd.cli.consume import consume
 from logd.cli.dump import dump
+from logd.cli.importing import import_
 from logd.cli.produce import produce
 from logd.cli.repair import repair
 from logd.cli.topics import topics
@@ -26,5 +27,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, topics, verify, dump, repair, bench):
+for command in (produce, consume, collect, import_, topics, verify, dump, repair, bench):
     main.add_command(command)

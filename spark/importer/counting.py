@@ -46,8 +46,7 @@ def count(session: SparkSession, file_format: str, folder: str, ranges: Sequence
         found[where] = row
     loaded = []
     for where, each in planned.items():
-        row = found.get(where)
-        messages, size = (0, 0) if row is None else (int(row["messages"]), int(row["bytes"]))
+        messages, size = (int(found[where][name]) for name in ("messages", "bytes")) if where in found else (0, 0)
         loaded.append(Loaded(each.lineage, each.start, each.end, messages, size))
     return loaded
 

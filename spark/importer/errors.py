@@ -15,4 +15,3 @@ class TargetError(LogdError):
 
 class RunLost(LogdError):
     """Another import made the run first, or is at work in the target; this one left nothing behind."""
-

@@ -96,9 +96,7 @@ class HadoopTarget:
         how[0] = getattr(hadoop.Options.Rename, "NONE")  # noqa: B009  # also a word of Python
         with _translated():
             context = hadoop.FileContext.getFileContext(self._root.toUri(), self._conf)
-            context.rename(
-                self._path(self._location, STAGING, uuid), self._path(self._location, run_name(run)), how
-            )
+            context.rename(self._path(self._location, STAGING, uuid), self._path(self._location, run_name(run)), how)
 
     def discard(self, uuid: str) -> None:
         """See Target."""

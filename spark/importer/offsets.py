@@ -79,7 +79,7 @@ class RunOffsets:
         return sum(each.messages for each in self.loaded)
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """How many bytes of log they take."""
         return sum(each.bytes for each in self.loaded)
 
@@ -93,7 +93,7 @@ class RunOffsets:
             "began_ms": self.began_ms,
             "data": dict(self.data),
             "messages": self.messages,
-            "bytes": self.bytes,
+            "bytes": self.size,
             "partitions": [_flat(each) for each in self.loaded],
             "lost": [_flat(each) for each in self.lost],
             "positions": [
@@ -129,7 +129,7 @@ class RunOffsets:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TargetError(f"{where} is damaged, or is not of logd import: {error!r}") from None
-        if (offsets.messages, offsets.bytes) != (value.get("messages"), value.get("bytes")):
+        if (offsets.messages, offsets.size) != (value.get("messages"), value.get("bytes")):
             raise TargetError(f"{where} is damaged: its counts are not the sums of its partitions")
         return offsets
 

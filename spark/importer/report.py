@@ -42,12 +42,17 @@ class ImportReport:
     def rows(self) -> list[tuple[object, ...]]:
         """A row for each range, under COLUMNS; of a plan the last two are not known."""
         if self.run is None:
-            return [
-                (each.lineage.topic, each.lineage.partition, each.start, each.end, each.bytes, None, None)
-                for each in self.plan.ranges
-            ]
+            return [(*each.lineage[::2], each.start, each.end, each.bytes, None, None) for each in self.plan.ranges]
         return [
-            (each.lineage.topic, each.lineage.partition, each.start, each.end, each.bytes, each.messages, each.gap_bytes)
+            (
+                each.lineage.topic,
+                each.lineage.partition,
+                each.start,
+                each.end,
+                each.bytes,
+                each.messages,
+                each.gap_bytes,
+            )
             for each in self.loaded
         ]
 

@@ -61,9 +61,7 @@ class Importer:
                 last = last_run(target)
                 planned = plan(states, last.positions if last is not None else {}, settings.accept_loss)
                 if settings.dry_run or not planned.ranges:
-                    return ImportReport(
-                        target.location, planned, dry_run=settings.dry_run, notices=planned.notices
-                    )
+                    return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
                 return self._load(cluster, target, last, planned, began)
             finally:
                 target.close()
@@ -122,7 +120,6 @@ class Importer:
 
     def _into(self, session: SparkSession, folder: str, planned: Plan, began_ms: int) -> list[Loaded]:
         """Load and count; turn what Spark raises into a sentence."""
-        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         from logd.spark.importer.counting import check, count
@@ -135,7 +132,7 @@ class Importer:
                 read = load(session, self.settings, planned.ranges, folder, began_ms)
             self.progress(total, total)
             loaded = count(session, self.settings.format, folder, planned.ranges)
-        except (PySparkException, Py4JError) as error:
+        except PySparkException as error:
             raise _explained(error) from error
         check(loaded, read)
         return loaded

@@ -1,12 +1,16 @@
-"""The Spark session of an import: one of this machine, or the cluster's that spark-submit or ``--master`` names."""
+"""The Spark session of a command: one of this machine, or the cluster's that spark-submit or ``--master`` names."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from logd.spark.importer.settings import is_local
 from logd.spark.registration import register
 from logd.spark.session import local_session
 
@@ -14,32 +18,49 @@ from logd.spark.session import local_session
 LOCAL_MASTER = "local[*,4]"
 
 #: What an import relies on, whoever starts the session.
-_NEEDED = {
+NEEDED = {
     "spark.sql.session.timeZone": "UTC",
     # Files of several hours are written side by side; else Spark sorts all rows of a task by their folder first.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
 }
 
 
-def open_session(master: str | None, settings: Mapping[str, str]) -> SparkSession:
+def open_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
     """Return a session with the data source registered. ``settings`` are further ones of Spark's, and win.
 
-    Raises NoJava where there is no Java on this machine.
+    Raises NoJava where there is no Java on this machine, and what Spark raises.
     """
-    name = "logd import"
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
-    if not submitted and (master is None or master.startswith("local")):
-        return local_session(name, master or LOCAL_MASTER, settings={**_NEEDED, **settings})
+    if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        with _quiet_child():
+            return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings})
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    for key, value in {**_NEEDED, **settings}.items():
+    for key, value in {**NEEDED, **settings}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     register(session)
     return session
 
 
-def is_local(master: str | None) -> bool:
-    """Whether the session's executors run on this machine and see its file system."""
-    return master.startswith("local") if master is not None else "PYSPARK_GATEWAY_PORT" not in os.environ
+@contextmanager
+def _quiet_child() -> Iterator[None]:
+    """Have a JVM that is started inside write its remarks on a file that nobody sees; show them if it fails to start.
+
+    What it says of itself at a start (of its modules, its logging, native libraries) is no news for the command's user,
+    and what goes wrong later comes as an exception.
+    """
+    with tempfile.TemporaryFile() as remarks:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(remarks.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            remarks.seek(0)
+            sys.stderr.write(remarks.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

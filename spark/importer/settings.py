@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -34,9 +35,9 @@ class ImportSettings:
     cluster: ClusterSettings = field(factory=ClusterSettings)
     #: Where partitions begin that the target knows nothing of.
     starting: Offsets = field(factory=lambda: Offsets.of("earliest"))
-    format: str = field(default="parquet")
+    format: str = "parquet"
     #: None for the format's default.
-    codec: str | None = field(default=None)
+    codec: str | None = None
     partition_by: tuple[str, ...] = FOLDERS
     #: Go on, with a warning, where messages are gone that were not loaded yet.
     accept_loss: bool = False
@@ -47,12 +48,9 @@ class ImportSettings:
     #: Further settings of Spark's.
     spark: Mapping[str, str] = field(factory=dict)
 
-    @format.validator
-    def _check_format(self, _: object, value: str) -> None:
-        if value not in FORMATS:
-            raise ConfigurationError(f"format = {value!r} is not allowed; allowed is {', '.join(FORMATS)}")
-
     def __attrs_post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ConfigurationError(f"format = {self.format!r} is not allowed; allowed is {', '.join(FORMATS)}")
         allowed = CODECS[self.format]
         if self.codec is not None and self.codec not in allowed:
             raise ConfigurationError(
@@ -76,11 +74,24 @@ class ImportSettings:
     @property
     def local_path(self) -> str | None:
         """The target's path where it is on the local file system, else None."""
-        parts = urlsplit(self.to)
-        if not parts.scheme:
-            return self.to
-        if parts.scheme == "file":
-            if parts.netloc not in ("", "localhost"):
-                raise ConfigurationError(f"the target {self.to!r} names a host: write file:///path")
-            return parts.path
-        return None
+        return local_path(self.to)
+
+
+def local_path(to: str) -> str | None:
+    """The path that a target means on the local file system, None where it is on another one."""
+    parts = urlsplit(to)
+    if not parts.scheme:
+        return to
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise ConfigurationError(f"the target {to!r} names a host: write file:///path")
+        return parts.path
+    return None
+
+
+def is_local(master: str | None) -> bool:
+    """Whether the executors of a session run on this machine and see its file system.
+
+    Without a master this is so but under spark-submit, which has started the JVM and names the master itself.
+    """
+    return master.startswith("local") if master is not None else "PYSPARK_GATEWAY_PORT" not in os.environ
