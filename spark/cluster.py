@@ -129,7 +129,7 @@ class Cluster:
 
     def metadata(self, topics: Sequence[str] | None, create: bool = False) -> MetadataResponse:
         """Ask any broker about topics, None for all. Raises BrokerUnavailable, naming the last reason."""
-        response: MetadataResponse = self._ask_any(Metadata(None if topics is None else tuple(topics), create))
+        response: MetadataResponse = self.ask_any(Metadata(None if topics is None else tuple(topics), create))
         self._addresses = {broker.id: (broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
             if topic.error:
@@ -195,7 +195,8 @@ class Cluster:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    def _ask_any(self, request: OurRequest) -> Any:
+    def ask_any(self, request: OurRequest) -> Any:
+        """Send a request to any broker and return the response, tried once with each. Raises BrokerUnavailable."""
         error: BrokerUnavailable | None = None
         # Those that are connected first, then those that were discovered, then where all began.
         known = (*self._connections, *self._addresses.values(), *self.settings.addresses())

@@ -13,6 +13,7 @@ from attrs import frozen
 from logd.errors import ConfigurationError
 from logd.spark.cluster import ClusterSettings
 from logd.spark.offsets import Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
+from logd.spark.producing import LARGEST_BATCH
 from logd.spark.ranges import DEFAULT_RANGE_BYTES
 from logd.spark.reading import ReadSettings
 from logd.spark.subscription import Subscription, parse_subscription
@@ -111,7 +112,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         cluster=_cluster(given),
         topic=given.text("topic"),
         compression=given.choice("compression", "none", ("none", "gzip", "snappy", "zstd")),
-        batch_bytes=given.whole("batchBytes", 1 << 20, 1, 15 << 20),
+        batch_bytes=given.whole("batchBytes", 1 << 20, 1, LARGEST_BATCH),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from logd.errors import ConfigurationError, UnknownTopic, error_for_code
+from logd.errors import ConfigurationError, UnknownTopic, WrongPartition, error_for_code
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.spark.cluster import Cluster
 from logd.spark.offsets import At, Offsets, resolve
@@ -33,15 +33,18 @@ class PartitionName:
         return f"topic {self.topic!r}, partition {self.partition}"
 
 
-def find_partitions(cluster: Cluster, subscription: Subscription) -> list[PartitionName]:
+def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool = True) -> list[PartitionName]:
     """Return the partitions that are meant and exist, by topic and number.
 
-    Raises UnknownTopic for a topic that is named and does not exist (a pattern may match none), WrongPartition for a
-    partition that was assigned and does not exist, BrokerUnavailable when no broker answers for ``retry_timeout``.
+    Raises UnknownTopic for a topic that is named and does not exist (unless ``strict`` is false; a pattern may match
+    none), ConfigurationError for a partition that was assigned and does not exist, BrokerUnavailable when no broker
+    answers for ``retry_timeout``.
     """
     response = cluster.retry(lambda: cluster.metadata(subscription.names))
     found = []
     for topic in response.topics:
+        if topic.error == UnknownTopic.code and not strict:
+            continue
         if topic.error == UnknownTopic.code:
             raise UnknownTopic(f"there is no topic {topic.topic!r}")
         if topic.error:
@@ -95,7 +98,10 @@ def split_for_tasks(cluster: Cluster, ranges: Sequence[IdRange], max_bytes: int,
     """Cut ranges into what one task each reads; see ranges.split_ranges. Raises what Cluster.describe raises."""
 
     def boundaries(topic: str, partition: int, positions: Sequence[int]) -> Sequence[int]:
-        return cluster.describe(topic, partition, positions).boundaries
+        try:
+            return cluster.describe(topic, partition, positions).boundaries
+        except (UnknownTopic, WrongPartition):
+            return ()  # the task that reads it reports it, by its settings
 
     return split_ranges(ranges, boundaries, max_bytes=max_bytes, at_least=at_least)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
+from logd.errors import ConfigurationError
 from logd.spark.batch import BatchReader
-from logd.spark.options import read_options
+from logd.spark.options import read_options, sink_options
+from logd.spark.sink import BatchWriter, StreamWriter
+from logd.spark.stream import StreamReader
 
 #: Columns in order; ``headers`` with includeHeaders alone.
 _COLUMNS = (
@@ -20,9 +27,6 @@ _HEADERS = ", headers array<struct<key: string, value: binary>>"
 class LogdDataSource(DataSource):
     """``format("logd")``."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-
     @classmethod
     def name(cls) -> str:
         return "logd"
@@ -33,3 +37,16 @@ class LogdDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(read_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return StreamReader(read_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise ConfigurationError("a log cannot be written over: use mode('append')")
+        return BatchWriter(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        if overwrite:
+            raise ConfigurationError("a log cannot be written over: use outputMode('append')")
+        return StreamWriter(sink_options(self.options), schema)
