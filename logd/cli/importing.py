@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from typing import Any
 
 import click
 
 from logd.cli.bytesprogress import BytesProgress
+from logd.cli.ending import ended
 from logd.cli.options import broker_option, json_option
-from logd.cli.running import FAILED, OK, SIGNALLED, complain, report, status_of
+from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
-from logd.errors import ConfigurationError, LogdError
+from logd.errors import ConfigurationError
 
-#: Another import was faster, or is at work in the target.
-LOST = 4
-#: Messages are gone that were not loaded yet.
-DATA_LOST = 5
+#: Beside the statuses of every command, by the errors' names.
+_STATUSES = {"RunLost": 4, "DataLost": 5}
 
 _EPILOG = """\b
 Examples:
@@ -34,10 +32,6 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
 4 another import was faster or is at work, 5 messages are gone that were not loaded (--on-data-loss),
 130 interrupted, 143 terminated. Whatever is not 0 has made nothing visible.
 """
-
-
-class Terminated(BaseException):
-    """SIGTERM."""
 
 
 @click.command("import", epilog=_EPILOG)
@@ -107,35 +101,7 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
     """
     if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
         raise click.UsageError("give one of --topics and --topics-pattern")
-    ctx.exit(_ended(lambda: _import(**options)))
-
-
-def _ended(work: Any) -> int:
-    """Run ``work``; turn how it ended into a line on stderr and an exit status."""
-
-    def terminate(number: int, frame: object) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        work()
-        return OK
-    except KeyboardInterrupt:
-        complain("interrupted; nothing of this run is visible")
-        return SIGNALLED + signal.SIGINT
-    except Terminated:
-        complain("terminated; nothing of this run is visible")
-        return SIGNALLED + signal.SIGTERM
-    except BrokenPipeError:
-        return SIGNALLED + signal.SIGPIPE
-    except LogdError as error:
-        report(error)
-        return {"RunLost": LOST, "DataLost": DATA_LOST}.get(type(error).__name__) or status_of(error)
-    except OSError as error:
-        complain(str(error))
-        return FAILED
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    ctx.exit(ended(lambda: _import(**options), "; nothing of this run is visible", _STATUSES))
 
 
 def _import(as_json: bool, quiet: bool, verify: bool, to: str, **options: Any) -> None:

@@ -12,6 +12,7 @@ from logd.cli.dump import dump
 from logd.cli.importing import import_
 from logd.cli.produce import produce
 from logd.cli.repair import repair
+from logd.cli.sql import sql
 from logd.cli.topics import topics
 from logd.cli.verify import verify
 
@@ -27,5 +28,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, import_, topics, verify, dump, repair, bench):
+for command in (produce, consume, collect, import_, sql, topics, verify, dump, repair, bench):
     main.add_command(command)

@@ -15,7 +15,7 @@ import stat
 import time
 from pathlib import Path
 
-from logd.interfaces import IFile
+from logd.interfaces import IFile, IFileOperations
 from logd.log.files import LocalFiles
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.layout import LOCK, OFFSETS, STAGING, run_name, run_number
@@ -28,10 +28,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 class LocalTarget:
     """See Target."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, files: IFileOperations | None = None) -> None:
         """``path`` is a directory that exists or is to be made by ``acquire``."""
         self._root = Path(os.path.abspath(path))
-        self._files = LocalFiles()
+        self._files: IFileOperations = LocalFiles() if files is None else files
         self._lock: IFile | None = None
         if self._root.exists() and not self._root.is_dir():
             raise TargetError(f"{self._root} is not a directory")
@@ -88,14 +88,14 @@ class LocalTarget:
         self._staged(uuid).joinpath(OFFSETS).write_bytes(content)
         for folder, _, names in os.walk(self._staged(uuid), topdown=False):
             for name in names:
-                _sync_file(os.path.join(folder, name))
+                self._sync_file(os.path.join(folder, name))
             self._files.sync_directory(folder)
 
     def rename(self, uuid: str, run: int) -> None:
         """See Target."""
         target = self._root / run_name(run)
         try:
-            os.rename(self._staged(uuid), target)
+            self._files.rename(str(self._staged(uuid)), str(target))
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise FileExistsError(error.errno, "is there already", str(target)) from None
@@ -113,16 +113,15 @@ class LocalTarget:
             self._lock.close()
             self._lock = None
 
+    def _sync_file(self, path: str) -> None:
+        file = self._files.open_for_reading(path)
+        try:
+            file.sync_data()
+        finally:
+            file.close()
+
     def _staged(self, uuid: str) -> Path:
         return self._root / STAGING / uuid
-
-
-def _sync_file(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _last_change(path: Path) -> float:

@@ -133,13 +133,13 @@ class Importer:
             self.progress(total, total)
             loaded = count(session, self.settings.format, folder, planned.ranges)
         except PySparkException as error:
-            raise _explained(error) from error
+            raise explained(error, "loading failed") from error
         check(loaded, read)
         return loaded
 
 
-def _explained(error: Exception) -> LogdError:
-    """An error of ours that a task died of, or the first line of Spark's."""
+def explained(error: Exception, what: str) -> LogdError:
+    """An error of ours that a task died of, or the first line of Spark's; ``what`` failed."""
     text = str(error)
     ours = _OURS.findall(text)
     if ours:
@@ -147,6 +147,6 @@ def _explained(error: Exception) -> LogdError:
         kinds: dict[str, type[LogdError]] = {
             each.__name__: each for each in (BrokerUnavailable, ConfigurationError, DataLost)
         }
-        return kinds.get(name, ImportFailed)(f"loading failed: {said}")
+        return kinds.get(name, ImportFailed)(f"{what}: {said}")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return ImportFailed(f"loading failed in Spark: {lines[0] if lines else type(error).__name__}")
+    return ImportFailed(f"{what} in Spark: {lines[0] if lines else type(error).__name__}")

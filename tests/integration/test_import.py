@@ -19,11 +19,11 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.java import java_home
 from logd.testing.processes import BrokerProcess
+from tests.integration.import_loop import TOPIC
 from tests.integration.importing import (
     PARTITIONS,
     PATIENCE,
     ROOT,
-    TOPIC,
     Ledger,
     Loop,
     kill_group,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from attrs import evolve
 from hypothesis import given
@@ -30,7 +31,7 @@ class FileTests(SynchronousTestCase):
     def test_damaged(self) -> None:
         """Whatever is no such file is refused, with the place named; so are counts that do not add up."""
         good = json.loads(run_of(1, {A0: (0, 100)}).to_bytes())
-        for value in (
+        values: tuple[Any, ...] = (
             [],
             {},
             {**good, "format": 2},
@@ -39,7 +40,8 @@ class FileTests(SynchronousTestCase):
             {**good, "positions": [{"topic": "a"}]},
             {**good, "partitions": None},
             {**good, "run": "first"},
-        ):
+        )
+        for value in values:
             with self.assertRaisesRegex(TargetError, "/to/run=1"):
                 RunOffsets.from_bytes(json.dumps(value).encode(), "/to/run=1")
         whole = run_of(1, {A0: (0, 100)}).to_bytes()

@@ -99,5 +99,5 @@ class PlanTests(SynchronousTestCase):
             for lineage, each in ranges_of(planned).items():
                 seen.setdefault(lineage, []).append(each)
         check_chain(runs)
-        for each in seen.values():
-            self.assertTrue(all(one[1] <= two[0] for one, two in pairwise(each)))
+        for loaded in seen.values():
+            self.assertTrue(all(one[1] <= two[0] for one, two in pairwise(loaded)))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.spark.importer import localtarget
+from logd.interfaces import IFile
+from logd.log.files import LocalFiles
 from logd.spark.importer.errors import RunLost, TargetError
 from logd.spark.importer.layout import OFFSETS, run_number
 from logd.spark.importer.localtarget import LocalTarget
@@ -20,6 +21,49 @@ from tests.spark.importer.runs import A0, run_of
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
 
+class RenamesBadly(LocalFiles):
+    """A rename is answered with an error, done or not."""
+
+    def __init__(self, done: bool) -> None:
+        self._done = done
+
+    def rename(self, source: str, target: str) -> None:
+        """Fail."""
+        if self._done:
+            super().rename(source, target)
+        raise OSError(110, "Connection timed out")
+
+
+class WithoutLocks(LocalFiles):
+    """As some network mounts are."""
+
+    def lock(self, path: str) -> IFile:
+        """Fail."""
+        raise OSError(95, "Operation not supported")
+
+
+class Watched(LocalFiles):
+    """Notes what is synced, and the renames in between."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def rename(self, source: str, target: str) -> None:
+        """Note it."""
+        self.done.append("rename")
+        super().rename(source, target)
+
+    def sync_directory(self, path: str) -> None:
+        """Note it."""
+        self.done.append(path)
+        super().sync_directory(path)
+
+    def open_for_reading(self, path: str) -> IFile:
+        """Files are opened here only to be synced."""
+        self.done.append(path)
+        return super().open_for_reading(path)
+
+
 class TargetTestCase(SynchronousTestCase):
     """A target in a folder of its own."""
 
@@ -28,9 +72,9 @@ class TargetTestCase(SynchronousTestCase):
         self.root = Path(os.path.abspath(self.mktemp()))
         self.target = self.another()
 
-    def another(self) -> LocalTarget:
+    def another(self, files: LocalFiles | None = None) -> LocalTarget:
         """An import's view of the same folder."""
-        target = LocalTarget(str(self.root))
+        target = LocalTarget(str(self.root), files)
         self.addCleanup(target.close)
         return target
 
@@ -92,14 +136,7 @@ class PublishTests(TargetTestCase):
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
-        done = os.rename
-
-        def rename(source: str, target: str) -> None:
-            done(source, target)
-            raise OSError(110, "Connection timed out")
-
-        self.patch(localtarget.os, "rename", rename)
-        publish(self.target, one)
+        publish(self.another(RenamesBadly(done=True)), one)
         self.assertEqual(last_run(self.target), one)
 
     def test_failed(self) -> None:
@@ -107,13 +144,8 @@ class PublishTests(TargetTestCase):
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
-
-        def rename(source: str, target: str) -> None:
-            raise OSError(5, "Input/output error")
-
-        self.patch(localtarget.os, "rename", rename)
         with self.assertRaises(OSError):
-            publish(self.target, one)
+            publish(self.another(RenamesBadly(done=False)), one)
         self.assertEqual(self.names(), [])
 
     def test_synced_before_renamed(self) -> None:
@@ -121,20 +153,9 @@ class PublishTests(TargetTestCase):
         self.target.acquire()
         one = run_of(1, {A0: (0, 100)})
         self.stage(one)
-        done: list[str] = []
-        rename, sync = os.rename, os.fsync
-
-        def syncing(descriptor: int) -> None:
-            done.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), self.root))
-            sync(descriptor)
-
-        def renaming(source: str, target: str) -> None:
-            done.append("rename")
-            rename(source, target)
-
-        self.patch(localtarget.os, "rename", renaming)
-        self.patch(localtarget.os, "fsync", syncing)
-        publish(self.target, one)
+        files = Watched()
+        publish(self.another(files), one)
+        done = [os.path.relpath(path, self.root) if path != "rename" else path for path in files.done]
         staged = "_staging/run-1"
         at = done.index("rename")
         self.assertEqual(
@@ -167,19 +188,15 @@ class OneAtATimeTests(TargetTestCase):
 
     def test_no_locks(self) -> None:
         """On a file system without locks only what has not changed for a day goes."""
-
-        def lock(path: str) -> None:
-            raise OSError(95, "Operation not supported")
-
-        self.patch(self.target._files, "lock", lock)
-        self.target.acquire()
+        target = self.another(WithoutLocks())
+        target.acquire()
         one, two = run_of(1, {A0: (0, 100)}), run_of(2, {A0: (100, 110)})
         for each in (one, two):
             self.stage(each)
         for where in ("topic=a/part-0.parquet", "topic=a", "."):
             os.utime(self.root / "_staging" / "run-1" / where, (0, 0))
         os.utime(self.root / "_staging" / "run-2", (0, 0))
-        self.assertEqual([path[-6:] for path in self.target.clean()], ["/run-1"])
+        self.assertEqual([path[-6:] for path in target.clean()], ["/run-1"])
 
     def test_dead_holder(self) -> None:
         """The lock of an import that was killed is free."""
