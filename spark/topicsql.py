@@ -7,7 +7,7 @@ sees the query. Strings, quoted names and comments are left as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from logd.errors import UnknownTopic
@@ -131,14 +131,19 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def make_views(session: SparkSession, query: TopicQuery, known: frozenset[str], options: Mapping[str, str]) -> None:
-    """Make a view, under the topic's name, of each topic that the query names; ``options`` are those of the source.
-
-    A view has the source's columns, and ``text``: the value as UTF-8, with what is none replaced. Raises UnknownTopic.
-    """
+def named_topics(query: TopicQuery, known: frozenset[str]) -> list[str]:
+    """The topics that the query needs, of those that are ``known``. Raises UnknownTopic for one in ``topic('...')``."""
     for name in sorted(query.topics - known):
         raise UnknownTopic(f"there is no topic {name!r}; 'logd topics list' names those that there are")
-    for name in sorted((query.topics | query.words) & known):
+    return sorted((query.topics | query.words) & known)
+
+
+def make_views(session: SparkSession, topics: Iterable[str], options: Mapping[str, str]) -> None:
+    """Make a view, under its own name, of each topic; ``options`` are those of the source.
+
+    A view has the source's columns, and ``text``: the value as UTF-8, with what is none replaced.
+    """
+    for name in topics:
         messages = session.read.format("logd").options(**options).option("subscribe", name).load()
         messages = messages.selectExpr("*", "make_valid_utf8(CAST(value AS STRING)) AS text")
         messages.createOrReplaceTempView(quoted(name))

@@ -59,17 +59,18 @@ def _sql(query: str, broker: str, start: str, until: str, limit: int, master: st
 
     from logd.spark.cluster import Cluster, ClusterSettings
     from logd.spark.importer.session import open_session
-    from logd.spark.topicsql import make_views, rewrite
+    from logd.spark.topicsql import make_views, named_topics, rewrite
 
     asked = rewrite(sys.stdin.read() if query == "-" else query)
     settings = ClusterSettings(brokers=broker)
     settings.addresses()
     with Cluster(settings) as cluster:
         response = cluster.metadata(None)
+    topics = named_topics(asked, frozenset(topic.topic for topic in response.topics))
     session = open_session("logd sql", master, {})
     options = {"brokers": broker, "startingOffsets": start, "endingOffsets": until, "includeHeaders": "true"}
     try:
-        make_views(session, asked, frozenset(topic.topic for topic in response.topics), options)
+        make_views(session, topics, options)
         frame = session.sql(asked.text)
         rows = frame.limit(limit + 1).collect()
     except PySparkException as error:

@@ -149,4 +149,4 @@ def explained(error: Exception, what: str) -> LogdError:
         }
         return kinds.get(name, ImportFailed)(f"{what}: {said}")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return ImportFailed(f"{what} in Spark: {lines[0] if lines else type(error).__name__}")
+    return ImportFailed(f"{what} in Spark: {lines[0].rstrip(';') if lines else type(error).__name__}")

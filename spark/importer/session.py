@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from logd.spark.importer.settings import is_local
@@ -30,6 +31,8 @@ def open_session(name: str, master: str | None, settings: Mapping[str, str]) -> 
 
     Raises NoJava where there is no Java on this machine, and what Spark raises.
     """
+    # What is wrong with a query comes as an exception, and need not be logged beside it.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
         with _quiet_child():
             return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings})
