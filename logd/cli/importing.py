@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -128,7 +129,8 @@ def _import(as_json: bool, quiet: bool, verify: bool, to: str, **options: Any) -
             done = Importer(settings, open_session, bar.reach).run()
     finally:
         for session in sessions:
-            session.stop()
+            with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
+                session.stop()
     for notice in done.notices:
         complain(notice)
     if as_json:

@@ -46,7 +46,7 @@ class JobProgress:
                     stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job is not None else ())]
                     tasks = sum(stage.numTasks for stage in stages if stage is not None)
                     done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-                    if tasks:
+                    if done < tasks:  # when all are done there is still something to commit
                         self._reach(self._total * done // tasks)
             except Exception:
                 # The session ended, or lost its JVM: the job's own failure tells of that, and a bar is not worth one.
