@@ -7,6 +7,7 @@ other entries go through ``decode_set``.
 from __future__ import annotations
 
 import sys
+from itertools import repeat
 from struct import Struct
 
 from attrs import define, field
@@ -110,8 +111,9 @@ class Cursor:
         append = values.append
         stops: list[int] = []
         note = stops.append
-        room = limit - len(values)
-        while at <= last and room:
+        for _ in repeat(None, limit - len(values)):
+            if at > last:
+                break
             length, magic, checksum = unpack(data, at)
             stop = at + 4 + length
             if magic or stop > end or length < _PLAIN_MINIMUM:
@@ -122,7 +124,6 @@ class Cursor:
             append(value)
             note(stop)
             at = stop
-            room -= 1
         if not stops:
             return False
         base = self.position - self.at
