@@ -6,6 +6,7 @@ import click
 
 from logd import __version__
 from logd.cli.bench import bench
+from logd.cli.brokers import brokers
 from logd.cli.collect import collect
 from logd.cli.consume import consume
 from logd.cli.dump import dump
@@ -15,6 +16,7 @@ from logd.cli.repair import repair
 from logd.cli.sql import sql
 from logd.cli.topics import topics
 from logd.cli.verify import verify
+from logd.cli.zookeeper import zookeeper
 
 _EPILOG = """\b
 Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
@@ -28,5 +30,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, import_, sql, topics, verify, dump, repair, bench):
+for command in (produce, consume, collect, import_, sql, topics, brokers, verify, dump, repair, bench, zookeeper):
     main.add_command(command)

@@ -1,0 +1,105 @@
+"""The broker registry of the paper (section 3.2): an ephemeral node for each live broker, with what is stored on it.
+
+/brokers/ids/<id>    {"host": "10.0.0.5", "port": 6667, "instance": "<uuid>", "topics": {"<topic>": [0, 2], ...}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from attrs import field, frozen
+from twisted.python.failure import Failure
+
+from logd.coord import paths
+from logd.coord.ephemeral import HeldElsewhere
+from logd.coord.errors import NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.presence import Presence
+from logd.coord.registries.mirror import Mirror
+from logd.interfaces import Clock
+
+#: Bytes; ZooKeeper takes no node above 1 MiB. The list of topics informs people, so it is left out beyond this.
+MOST_BYTES = 900_000
+
+
+@frozen
+class BrokerInfo:
+    """One live broker: where clients connect, and the ``instance`` uuid of its data directory."""
+
+    id: int
+    host: str
+    port: int
+    instance: str
+    #: The partitions stored there. Informative: a topic's entry decides.
+    topics: Mapping[str, tuple[int, ...]] = field(factory=dict)
+
+    def encode(self) -> bytes:
+        """Return the node's value."""
+        value = {"host": self.host, "port": self.port, "instance": self.instance}
+        topics = {name: list(partitions) for name, partitions in sorted(self.topics.items())}
+        data = json.dumps({**value, "topics": topics}).encode()
+        return data if len(data) <= MOST_BYTES else json.dumps({**value, "topics": {}}).encode()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes) -> BrokerInfo:
+        """Read the node ``name``; raise ValueError for what is none of a broker."""
+        try:
+            value = json.loads(data)
+            topics = {str(topic): tuple(map(int, found)) for topic, found in value.get("topics", {}).items()}
+            return cls(int(name), str(value["host"]), int(value["port"]), str(value["instance"]), topics)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a broker's entry: {data[:200]!r}") from error
+
+
+def keep_registered(
+    coordination: ICoordination, clock: Clock, info: BrokerInfo, failed: Callable[[Failure], None]
+) -> Presence:
+    """The broker's ephemeral node, to be started; it is made again when a session was lost.
+
+    What a former session of the same instance left is taken over. ``failed`` is told of what goes wrong later on.
+    """
+
+    def same(data: bytes) -> bool:
+        try:
+            return BrokerInfo.decode(str(info.id), data).instance == info.instance
+        except ValueError:
+            return False
+
+    return Presence(clock, coordination, paths.broker(info.id), info.encode(), same=same, failed=failed)
+
+
+def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
+    """What to say when another broker is registered under this one's id: both sides, and what to do."""
+    try:
+        other = BrokerInfo.decode(str(info.id), held.data)
+    except ValueError:
+        return str(held)
+    return (
+        f"broker id {info.id} is taken: {held.path} is of instance {other.instance} at {other.host}:{other.port}, and "
+        f"this is instance {info.instance} at {info.host}:{info.port}; give one of them an id, and with it a data "
+        "directory, of its own, or stop the other"
+    )
+
+
+async def read_brokers(coordination: ICoordination) -> dict[int, BrokerInfo]:
+    """All live brokers, read once. Raises CoordinationError, and ValueError for a node that is none of a broker."""
+    try:
+        names = await coordination.get_children(paths.BROKER_IDS)
+    except NoNode:
+        return {}
+
+    infos = []
+    for name in names:
+        try:
+            infos.append(BrokerInfo.decode(name, (await coordination.get(f"{paths.BROKER_IDS}/{name}"))[0]))
+        except NoNode:
+            continue  # gone since
+    return {info.id: info for info in sorted(infos, key=lambda info: info.id)}
+
+
+def watch_brokers(
+    coordination: ICoordination, clock: Clock, changed: Callable[[str], None] = lambda name: None
+) -> Mirror[BrokerInfo]:
+    """The live brokers as a mirror, by the text of their ids; to be started."""
+    return Mirror(coordination, clock, paths.BROKER_IDS, BrokerInfo.decode, changed)
