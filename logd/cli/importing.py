@@ -11,11 +11,11 @@ import click
 
 from logd.cli.bytesprogress import BytesProgress
 from logd.cli.ending import ended
-from logd.cli.options import broker_option, json_option
+from logd.cli.options import broker_option, json_option, zookeeper_option
 from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
-from logd.errors import ConfigurationError
+from logd.errors import ConfigurationError, LogdError
 
 #: Beside the statuses of every command, by the errors' names.
 _STATUSES = {"RunLost": 4, "DataLost": 5}
@@ -78,6 +78,13 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
 @click.option(
     "--verify", is_flag=True, help="Load nothing: check that the runs in DIR follow one another, and count them."
 )
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Tell the tree at --zookeeper how far DIR has come, under a consumer group of that name, so that the import's "
+    "lag shows beside other groups'.",
+)
+@zookeeper_option
 @click.option("--master", metavar="URL", help="Spark's master (default: local[*,4], or what spark-submit says).")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark's.")
 @click.option(
@@ -105,7 +112,9 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(ended(lambda: _import(**options), "; nothing of this run is visible", _STATUSES))
 
 
-def _import(as_json: bool, quiet: bool, verify: bool, to: str, **options: Any) -> None:
+def _import(
+    as_json: bool, quiet: bool, verify: bool, to: str, group: str | None, zookeeper: str, **options: Any
+) -> None:
     needs_spark()
     if verify:
         _verify(to, as_json)
@@ -131,14 +140,28 @@ def _import(as_json: bool, quiet: bool, verify: bool, to: str, **options: Any) -
         for session in sessions:
             with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
                 session.stop()
-    for notice in done.notices:
+    notices = [*done.notices]
+    if group is not None and not settings.dry_run:
+        notices += _told(zookeeper, group, done.plan.reached)
+    for notice in notices:
         complain(notice)
     if as_json:
-        click.echo(json.dumps(done.to_json()))
+        click.echo(json.dumps({**done.to_json(), "notices": notices}))
         return
     if done.plan.ranges:
         show(COLUMNS, done.rows())
     print(f"logd: {done.sentence()}", file=sys.stderr)
+
+
+def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
+    """Store the group's positions. The run is visible: what fails now is told, and mended by the next import."""
+    from logd.cli.grouppositions import store
+
+    try:
+        store(zookeeper, group, positions)
+    except LogdError as error:
+        return [f"the positions of group {group!r} were not stored: {error}"]
+    return []
 
 
 def _verify(to: str, as_json: bool) -> None:

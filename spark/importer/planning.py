@@ -40,11 +40,15 @@ class PlannedRange:
 
 @frozen
 class Plan:
-    """What to load; ``positions`` are those that the target has once it is loaded."""
+    """What to load; ``positions`` are those that the target has once it is loaded.
+
+    ``reached`` are those of the topics as they are now: topic and partition -> position.
+    """
 
     ranges: tuple[PlannedRange, ...]
     lost: tuple[Lost, ...]
     positions: Mapping[Lineage, int]
+    reached: Mapping[tuple[str, int], int]
     #: What people should know about it, a sentence each.
     notices: tuple[str, ...] = field(default=())
 
@@ -64,7 +68,8 @@ def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_lo
     ranges: list[PlannedRange] = []
     lost: list[Lost] = []
     notices: list[str] = []
-    reached = dict(positions)
+    after = dict(positions)
+    reached: dict[tuple[str, int], int] = {}
     for state in sorted(states, key=lambda each: each.lineage):
         lineage = state.lineage
         begin = positions.get(lineage)
@@ -86,14 +91,14 @@ def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_lo
                 raise DataLost(f"{text}; --on-data-loss warn leaves the partition out")
             notices.append(f"{text}; the partition is left out")
             continue
-        reached[lineage] = max(begin, state.visible_end)
+        after[lineage] = reached[lineage.topic, lineage.partition] = state.visible_end
         if begin < state.visible_end:
             ranges.append(PlannedRange(lineage, begin, state.visible_end))
     told = [f"{each.lineage}: {each.reason}" for each in lost]
     if told and not accept_loss:
         more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         raise DataLost(f"{told[0]}{more}; --on-data-loss warn goes on without them")
-    return Plan(tuple(ranges), tuple(lost), reached, tuple(told + notices))
+    return Plan(tuple(ranges), tuple(lost), after, reached, tuple(told + notices))
 
 
 def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> list[Lost]:

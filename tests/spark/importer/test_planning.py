@@ -32,6 +32,7 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(ranges_of(planned), {A0: (50, 90), A1: (30, 70)})
         self.assertEqual(planned.positions, {A0: 90, A1: 70, Lineage("b", "u", 0): 40})
         self.assertEqual((planned.bytes, planned.lost, planned.notices), (80, (), ()))
+        self.assertEqual(planned.reached, {("a", 0): 90, ("a", 1): 70, ("b", 0): 40})
 
     def test_positions_of_others_stay(self) -> None:
         """Topics that are not imported now keep their positions."""
