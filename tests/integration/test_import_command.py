@@ -35,6 +35,19 @@ logd.cli.spark.java_home = lambda: None
 from logd.cli.main import main
 main(prog_name='logd')
 """
+#: Prints a node of the coordination tree.
+READ_NODE = """
+import sys
+from twisted.internet.defer import Deferred
+from twisted.internet.task import react
+from logd.coord.zookeeper import ZooKeeperCoordination
+async def read(reactor):
+    tree = ZooKeeperCoordination(reactor, sys.argv[1])
+    await tree.connect()
+    print((await tree.get(sys.argv[2]))[0].decode(), end="")
+    await tree.close()
+react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
+"""
 
 
 class StatusTests(CliTestCase):
@@ -95,6 +108,28 @@ class StatusTests(CliTestCase):
         self.logd(*self.arguments())
         self.assertIn("nothing new", self.errors)
         self.assertEqual(os.listdir(Path(self.to, "_staging")), [])
+
+    def test_group(self) -> None:
+        """How far a target has come is told under a group's name; a tree that cannot be reached is a notice alone."""
+        uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
+        self.publish(Lineage("t", uuid, 0))
+        group = ("--group", "backup", "--json", "--zookeeper")
+        self.assertEqual(json.loads(self.logd(*self.arguments(*group, self.broker.coordination)))["notices"], [])
+        self.assertEqual(self.position("/consumers/backup/offsets/t/0"), "24")
+        (notice,) = json.loads(self.logd(*self.arguments(*group, "127.0.0.1:1")))["notices"]
+        self.assertIn("the positions of group 'backup' were not stored", notice)
+
+    def position(self, path: str) -> str:
+        """The text of a node of the broker's tree."""
+        done = subprocess.run(
+            [sys.executable, "-c", READ_NODE, self.broker.coordination, path],
+            capture_output=True,
+            text=True,
+            env=self.env,
+            timeout=PATIENCE,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
 
     def publish(self, lineage: Lineage) -> None:
         """A run of a made-up import up to the topic's end."""
