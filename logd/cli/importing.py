@@ -31,7 +31,7 @@ Examples:
 \b
 Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 no broker reached,
 4 another import was faster or is at work, 5 messages are gone that were not loaded (--on-data-loss),
-130 interrupted, 143 terminated. Whatever is not 0 has made nothing visible.
+130 interrupted, 143 terminated. After 1 to 5 nothing of the run is visible, after a signal all of it or nothing.
 """
 
 
@@ -109,7 +109,7 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
     """
     if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
         raise click.UsageError("give one of --topics and --topics-pattern")
-    ctx.exit(ended(lambda: _import(**options), "; nothing of this run is visible", _STATUSES))
+    ctx.exit(ended(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
 
 
 def _import(

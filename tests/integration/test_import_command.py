@@ -203,5 +203,5 @@ class SparkCommandTests(CliTestCase):
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)
-        self.assertEqual(errors.decode(), "logd: terminated; nothing of this run is visible\n")
+        self.assertEqual(errors.decode(), "logd: terminated; nothing is visible in part\n")
         self.assertEqual([name for name in os.listdir(to) if name[0] != "_"], [])
