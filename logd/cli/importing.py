@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from contextlib import closing
 from typing import Any
 
 import click
@@ -121,25 +121,13 @@ def _import(
         return
     from logd.spark.importer.report import COLUMNS
     from logd.spark.importer.run import Importer
+    from logd.spark.importer.sparkloader import SparkLoader
 
     settings = _settings(to=to, **options)
     if not settings.dry_run:
         needs_spark(java=True)  # before anything is asked of a broker
-    sessions: list[Any] = []
-
-    def open_session() -> Any:
-        from logd.spark.importer.session import open_session
-
-        sessions.append(open_session("logd import", settings.master, settings.spark))
-        return sessions[0]
-
-    try:
-        with BytesProgress("importing", 0, quiet) as bar:
-            done = Importer(settings, open_session, bar.reach).run()
-    finally:
-        for session in sessions:
-            with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
-                session.stop()
+    with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
+        done = Importer(settings, loader).run()
     notices = [*done.notices]
     if group is not None and not settings.dry_run:
         notices += _told(zookeeper, group, done.plan.reached)

@@ -92,7 +92,7 @@ class QueryFailed(LogdError):
 
 def _explained(error: Exception) -> LogdError:
     """The sentence in what Spark says; the plans and traces behind it are left out."""
-    from logd.spark.importer.run import explained
+    from logd.spark.importer.sparkloader import explained
 
     known = explained(error, "the query failed")
     return known if isinstance(known, ConfigurationError) else QueryFailed(str(known))

@@ -18,6 +18,7 @@ from logd.spark.cluster import ClusterSettings
 from logd.spark.importer.run import Importer
 from logd.spark.importer.session import LOCAL_MASTER, open_session
 from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.sparkloader import SparkLoader
 from logd.spark.subscription import Subscription
 
 TOPIC = "t"
@@ -39,7 +40,7 @@ def main(folder: str, broker: str) -> None:
             _answer(_sum(session, folder))
             continue
         try:
-            _answer(Importer(settings, lambda: session).run().to_json())
+            _answer(Importer(settings, SparkLoader(settings, session=session)).run().to_json())
         except LogdError as error:
             _answer({"error": type(error).__name__, "text": str(error)})
 

@@ -24,6 +24,7 @@ if why_not() is None:
     from logd.spark.importer.report import ImportReport
     from logd.spark.importer.run import Importer
     from logd.spark.importer.settings import ImportSettings
+    from logd.spark.importer.sparkloader import SparkLoader
     from logd.spark.importer.target import Target, last_run, publish
     from logd.spark.importer.verifying import verify
     from logd.spark.reading import DataLost
@@ -52,10 +53,15 @@ class ImportTestCase(SparkTestCase):
 
     def importing(self, progress: Callable[[int, int], None] | None = None, **changes: Any) -> ImportReport:
         """Import what is new."""
-        importer = Importer(evolve(self.settings, **changes), lambda: self.spark)
+        settings = evolve(self.settings, **changes)
+        return Importer(settings, self.loader(settings, progress)).run()
+
+    def loader(self, settings: ImportSettings, progress: Callable[[int, int], None] | None = None) -> SparkLoader:
+        """Spark."""
+        loader = SparkLoader(settings, session=self.spark)
         if progress is not None:
-            importer.progress = progress
-        return importer.run()
+            loader.progress = progress
+        return loader
 
     def folders(self) -> list[str]:
         """The folders of data, below their runs."""
@@ -187,8 +193,10 @@ class LossTests(ImportTestCase):
 class WithoutLocks(Importer if why_not() is None else object):  # type: ignore[misc]  # one of two bases
     """An import that keeps nobody out, through FileContext, as on HDFS."""
 
-    def _target(self) -> Target:
-        return HadoopTarget(f"file://{self.settings.to}", self._spark())
+    def target(self) -> Target:
+        """What another file system's would be."""
+        target: Target = self.loader.target(f"file://{self.settings.to}")
+        return target
 
 
 class RaceTests(ImportTestCase):
@@ -199,15 +207,14 @@ class RaceTests(ImportTestCase):
 
         def be_faster(done: int, total: int) -> None:
             if done == total:
-                WithoutLocks(self.settings, lambda: self.spark).run()
+                WithoutLocks(self.settings, self.loader(self.settings)).run()
 
-        slow = WithoutLocks(self.settings, lambda: self.spark)
-        slow.progress = be_faster
+        slow = WithoutLocks(self.settings, self.loader(self.settings, be_faster))
         with self.assertRaisesRegex(RunLost, "another import made .*run=1 first"):
             slow.run()
         self.assertEqual(list(Path(self.to, "_staging").iterdir()), [])
         self.assertEqual((verify(self.to).messages, verify(self.to).runs), (300, 1))
-        self.assertIsNone(WithoutLocks(self.settings, lambda: self.spark).run().run)
+        self.assertIsNone(WithoutLocks(self.settings, self.loader(self.settings)).run().run)
 
 
 class HadoopTargetTests(SparkTestCase):
