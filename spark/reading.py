@@ -104,7 +104,7 @@ class RangeReader:
             begin = cursor.position
             while not cursor.ended:
                 cursor.fill(pending, settings.rows, settings.row_bytes)
-                if len(pending) >= settings.rows or pending.bytes >= settings.row_bytes:
+                if len(pending) >= settings.rows or pending.size >= settings.row_bytes:
                     yield from self._hand_over(pending)
                     pending = Rows()
             self.report.gaps += cursor.gaps

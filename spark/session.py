@@ -15,6 +15,7 @@ from logd.spark.registration import register
 
 #: A session that is on this machine alone, with no page of its own and few parts in a shuffle.
 _SMALL = {
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",

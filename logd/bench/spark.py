@@ -25,7 +25,7 @@ WARM_UP = 2
 
 @frozen
 class SparkResult:
-    """Rows a second of both, and their ratio; the topic's by columns as well where that was asked for."""
+    """Rows a second of both, and their ratio."""
 
     bench: str
     messages: int

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from logd.bench.rounds import Bench, Where, middle
 from logd.bench.workload import Workload
+from logd.cli.benchcoordination import coordination
 from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.running import run
@@ -89,6 +90,7 @@ def latency(messages: int, acks: str, **options: Any) -> None:
 
 
 bench.add_command(beside)
+bench.add_command(coordination)
 bench.add_command(spark)
 
 

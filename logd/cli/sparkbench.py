@@ -42,7 +42,8 @@ def spark(messages: int, size: int, cores: int, rounds: int, folder: str, as_jso
             tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
             results = SparkBench(folder, messages, size, cores, rounds, tell).run()
     except (LogdError, ImportError) as error:
-        console.print(f"logd: {error}", style="red", markup=False)
+        remedy = ": pip install 'logd[spark]'" if isinstance(error, ImportError) else ""
+        console.print(f"logd: {error}{remedy}", style="red", markup=False)
         sys.exit(1)
     result = middle(results, lambda each: each.ratio_to_parquet).to_json()
     result["rounds"] = [each.ratio_to_parquet for each in results]

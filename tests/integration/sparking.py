@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +36,7 @@ def session() -> Any:
 
     quiet = {"spark.log.level": "OFF"}  # what fails on purpose is looked at in the exceptions
     spark = local_session("tests", settings={"spark.sql.streaming.pollingDelay": "10ms", **quiet}, quick=True)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # as above, on Python's side
     atexit.register(spark.stop)
     return spark
 

@@ -62,6 +62,7 @@ class SplitTests(SynchronousTestCase):
                 self.assertEqual([mine[0].start, mine[-1].end], [0, each.end])
                 self.assertEqual([piece.end for piece in mine[:-1]], [piece.start for piece in mine[1:]])
             for piece in mine:
+                self.assertGreater(piece.bytes, 0)
                 self.assertIn(piece.start, known.bounds[each.partition])
                 self.assertLess(piece.bytes, max_bytes + 500)
 

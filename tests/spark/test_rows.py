@@ -70,6 +70,15 @@ class CursorTests(SynchronousTestCase):
         self.assertEqual(str(cursor.error), str(expected.error))
         self.assertEqual(cursor.position, expected.position)
 
+    def test_damaged_value(self) -> None:
+        """A value that changed is found in plain entries and in keyed ones, and those before it are there."""
+        for key in (None, b"k"):
+            data = bytearray(encode_set([Message(b"hello", key=key)] * 3))
+            data[-1] ^= 1
+            found, cursor = taken(bytes(data))
+            self.assertEqual(len(found), 2)
+            self.assertIsNotNone(cursor.error)
+
     def test_bound(self) -> None:
         """What a wrapper becomes counts towards the bytes that are taken at a time."""
         data = b"".join(wrap([Message(bytes(1000))] * 50, "zstd") for _ in range(60))
