@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -44,6 +44,7 @@ class RewriteTests(SynchronousTestCase):
         ):
             self.assert_rewritten(query, query)
 
+    @settings(deadline=None)
     @given(st.text(alphabet="topic()'\"`/*-\\ \nar.,1", max_size=60))
     def test_any_text(self, query: str) -> None:
         """Whatever is written, tokens together are the query, and what has been rewritten once is final."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from attrs import evolve
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -22,6 +22,7 @@ _RANGES = st.tuples(st.integers(0, 1 << 62), st.integers(0, 1 << 62)).map(lambda
 class FileTests(SynchronousTestCase):
     """The file."""
 
+    @settings(deadline=None)
     @given(st.dictionaries(_LINEAGES, _RANGES), st.dictionaries(_LINEAGES, st.integers(0, 1 << 62)))
     def test_round_trip(self, ranges: dict[Lineage, tuple[int, int]], others: dict[Lineage, int]) -> None:
         """What is written is what is read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from attrs import evolve
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -75,6 +75,7 @@ class PlanTests(SynchronousTestCase):
         with self.assertRaisesRegex(OffsetOutOfRange, "cannot begin at 41"):
             plan([LogState(A0, 0, 40, 41)], {}, True)
 
+    @settings(deadline=None)
     @given(st.data())
     def test_runs_follow_one_another(self, data: st.DataObject) -> None:
         """Whatever logs do (grow, lose their start, are made again), what is planned makes a chain without a gap, and
