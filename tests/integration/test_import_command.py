@@ -166,7 +166,9 @@ class StatusTests(CliTestCase):
 
 
 class SparkCommandTests(CliTestCase):
-    """What needs it."""
+    """What needs it; a session takes its time on a busy machine."""
+
+    patience = 3 * PATIENCE
 
     def setUp(self) -> None:
         """Or skip."""
