@@ -39,6 +39,10 @@ class SparkLoader:
     session: SparkSession | None = None
     _ours: SparkSession | None = field(default=None, init=False)
 
+    def start(self) -> None:
+        """See Loader."""
+        self._opened()
+
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
         """See Loader."""
         # pyspark takes a second to import, and most of what an import refuses is known before it is needed.

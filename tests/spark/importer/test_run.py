@@ -40,6 +40,9 @@ class FakeLoader:
     meanwhile: Callable[[], object] = lambda: None
     loads: int = 0
 
+    def start(self) -> None:
+        """See Loader."""
+
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
         """See Loader."""
         self.loads += 1
