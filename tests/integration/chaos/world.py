@@ -1,0 +1,160 @@
+"""The processes: a tree, three brokers, a producer, and four consumers in two groups; all blocking."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+
+from logd.testing.processes import BrokerProcess
+
+BROKERS = 3
+GROUPS = ("red", "blue")
+CONSUMERS = 2
+PARTITIONS = 16
+_PATIENCE = 60.0
+
+
+class Part(Protocol):
+    """A process that can be ended and started again."""
+
+    process: subprocess.Popen[bytes] | None
+
+    def start(self) -> Any: ...
+    def stop(self) -> int: ...
+    def kill(self) -> int: ...
+
+
+class TreeProcess(Part, Protocol):
+    """A coordination server of either kind."""
+
+    @property
+    def hosts(self) -> str: ...
+
+
+@frozen
+class Target:
+    """A part, by the name that the account of a run gives it."""
+
+    name: str
+    part: Part = field(eq=False)
+
+
+@define(eq=False)
+class Member:
+    """One consumer of a group, with a ledger for each of its lives."""
+
+    group: str
+    name: str
+    folder: Path
+    brokers: str
+    hosts: str
+    lives: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begin another life."""
+        self.lives += 1
+        ledger = self.folder / f"{self.group}-{self.name}-{self.lives}.ledger"
+        ledger.touch()
+        arguments = (self.brokers, self.hosts, self.group, str(ledger))
+        self.process = _spawn("consuming", arguments, self.folder / f"{self.group}-{self.name}.log")
+
+    def stop(self) -> int:
+        """Have it leave the group; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """End it at once."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        return 0 if process is None else _end(process, number)
+
+
+@define(eq=False)
+class World:
+    """Everything, and where it writes."""
+
+    folder: Path
+    tree: TreeProcess
+    brokers: list[BrokerProcess] = field(factory=list)
+    members: list[Member] = field(factory=list)
+    producer: subprocess.Popen[bytes] | None = None
+
+    @property
+    def addresses(self) -> str:
+        """Where clients begin."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def published(self) -> Path:
+        """The producer's ledger."""
+        return self.folder / "producer.ledger"
+
+    def ledgers(self, group: str) -> list[Path]:
+        """The ledgers of all consumers of a group."""
+        return sorted(self.folder.glob(f"{group}-*.ledger"))
+
+    def start(self, create: Callable[[str], None]) -> None:
+        """Start all of it; ``create(addresses)`` makes the topic."""
+        self.tree.start()
+        for number in range(BROKERS):
+            data = str(self.folder / f"broker-{number}")
+            options = (
+                *("--id", str(number), "--zookeeper", self.tree.hosts, "--set", "zookeeper.session.ms=4000"),
+                *("--set", "checkpoint.ms=200", "--set", "segment.bytes=1000000"),
+            )
+            self.brokers.append(BrokerProcess(data, options).start())
+        create(self.addresses)
+        for group in GROUPS:
+            for number in range(CONSUMERS):
+                member = Member(group, str(number), self.folder, self.addresses, self.tree.hosts)
+                member.start()
+                self.members.append(member)
+        arguments = (self.addresses, str(self.published), str(PARTITIONS))
+        self.published.touch()
+        self.producer = _spawn("producing", arguments, self.folder / "producer.log")
+
+    def targets(self) -> list[Target]:
+        """All that may be harmed: not the producer, whose account says what must not be lost."""
+        return [
+            Target("tree", self.tree),
+            *(Target(f"broker {number}", broker) for number, broker in enumerate(self.brokers)),
+            *(Target(f"consumer {each.group}-{each.name}", each) for each in self.members),
+        ]
+
+    def stop_producer(self) -> int:
+        """Have the producer wait for its answers and end; return its exit status."""
+        producer, self.producer = self.producer, None
+        return 0 if producer is None else _end(producer, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End everything at once."""
+        if self.producer is not None:
+            _end(self.producer, signal.SIGKILL)
+        for target in reversed(self.targets()):
+            target.part.kill()
+
+
+def _spawn(module: str, arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"tests.integration.chaos.{module}", *arguments]
+    root = Path(__file__).parents[3]
+    with open(log, "ab") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
+
+
+def _end(process: subprocess.Popen[bytes], number: int) -> int:
+    process.send_signal(number)
+    try:
+        return process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(_PATIENCE)
+        raise
