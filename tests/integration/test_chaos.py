@@ -12,6 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.testing.coordination import CoordinationProcess
+from logd.testing.zookeeper import ZooKeeperProcess, why_not
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
@@ -22,9 +25,6 @@ from twisted.trial.unittest import TestCase
 from logd.client.admin import Admin
 from logd.coord import paths
 from logd.coord.errors import CoordinationError
-from logd.coord.zookeeper import ZooKeeperCoordination
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperProcess, why_not
 from tests.integration.chaos.faults import torment
 from tests.integration.chaos.producing import SET_MESSAGES, TOPIC
 from tests.integration.chaos.verdict import judge_group, read_acknowledged
