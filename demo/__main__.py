@@ -1,4 +1,4 @@
-"""A cluster, real logs, a group of consumers of which one is killed, an import with Spark; then everything is counted."""
+"""A cluster, real logs, a group of consumers of which one is killed, an import by Spark; and everything is counted."""
 
 from __future__ import annotations
 

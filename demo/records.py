@@ -1,4 +1,4 @@
-"""What consumers note of each message that they have handled: its id and a fingerprint, in a file for each partition."""
+"""What consumers note of each message that they have handled: its id and a fingerprint, in a file a partition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Three brokers, two groups of consumers and a tree, real processes all, harmed by a seed while messages flow.
 
-LOGD_CHAOS_SECONDS says for how long (20 unless it is set), LOGD_CHAOS_SEED repeats the choices of a run (its timing is the
-machine's): ``LOGD_CHAOS_SECONDS=600 python -m twisted.trial tests.integration.test_chaos``.
+LOGD_CHAOS_SECONDS says for how long (20 unless it is set), LOGD_CHAOS_SEED repeats the choices of a run (its timing is
+the machine's): ``LOGD_CHAOS_SECONDS=600 python -m twisted.trial tests.integration.test_chaos``.
 """
 
 from __future__ import annotations

@@ -25,16 +25,26 @@ class Part(Protocol):
 
     process: subprocess.Popen[bytes] | None
 
-    def start(self) -> Any: ...
-    def stop(self) -> int: ...
-    def kill(self) -> int: ...
+    def start(self) -> Any:
+        """Start it, ready on return."""
+        ...
+
+    def stop(self) -> int:
+        """Ask it to stop; return its exit status."""
+        ...
+
+    def kill(self) -> int:
+        """SIGKILL it."""
+        ...
 
 
 class TreeProcess(Part, Protocol):
     """A coordination server of either kind."""
 
     @property
-    def hosts(self) -> str: ...
+    def hosts(self) -> str:
+        """Where its clients connect."""
+        ...
 
 
 @frozen
