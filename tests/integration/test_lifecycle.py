@@ -44,7 +44,7 @@ class StopTests(BrokerTestCase):
         """The checkpoint and the size of each partition."""
         found = {}
         for folder in Path(self.data).iterdir():
-            if folder.is_dir():
+            if folder.is_dir() and folder.name != "coordination":
                 size = sum(path.stat().st_size for path in folder.glob("*.log"))
                 found[folder.name] = (Checkpoint.decode((folder / "checkpoint").read_bytes()), size)
         return found
@@ -164,7 +164,8 @@ class InTheWayTests(BrokerTestCase):
 
     def refused(self, *words: str, data: str, listen: str, options: tuple[str, ...] = ()) -> None:
         """In the foreground and in the background: a status that is not 0, and these words for who looks why."""
-        arguments = ["logd", "--data", data, "--listen", listen, *options]
+        tree = f"tcp:{free_port()}:interface=127.0.0.1"
+        arguments = ["logd", "--data", data, "--listen", listen, "--zookeeper-listen", tree, *options]
         for daemon in (False, True):
             log = os.path.abspath(self.mktemp())
             pidfile = f"{log}.pid"
@@ -176,7 +177,8 @@ class InTheWayTests(BrokerTestCase):
             self.assertNotEqual(done.returncode, 0, (done, logged))
             for word in words:
                 self.assertIn(word, done.stdout + done.stderr + logged)
-            self.assertFalse(os.path.exists(pidfile))
+            # Who asked is told before the process in the background is done with it.
+            self.until(lambda pidfile=pidfile: not os.path.exists(pidfile), "the pidfile is taken away")  # type: ignore[misc]
         # Whoever was there is not harmed.
         self.connect().ask(Fetch("t", 0, 0, 1))
 
@@ -192,6 +194,16 @@ class InTheWayTests(BrokerTestCase):
         """A data directory in use is named, with what to do."""
         listen = f"tcp:{free_port()}:interface=127.0.0.1"
         self.refused(self.data, "in use by another process", "stop that broker", data=self.data, listen=listen)
+
+    def test_coordination_port(self) -> None:
+        """A second broker on its own is told how two brokers share a tree, or how each has its own."""
+        listen = f"tcp:{free_port()}:interface=127.0.0.1"
+        data = os.path.abspath(self.mktemp())
+        tree = ("--zookeeper-listen", f"tcp:{self.broker.coordination_port}:interface=127.0.0.1")
+        words = "ddress already in use", "logd zookeeper", "--zookeeper HOST:PORT", "another --zookeeper-listen"
+        self.refused(*words, data=data, listen=listen, options=tree)
+        with BrokerProcess(data):
+            pass
 
     def test_http(self) -> None:
         """A port in use for the pages is named, and no data directory is made."""
@@ -209,7 +221,8 @@ class BackgroundTests(SynchronousTestCase):
         """It serves from the background until it gets a SIGTERM, then takes its pidfile away."""
         data, port = os.path.abspath(self.mktemp()), free_port()
         pidfile, log = f"{data}.pid", f"{data}.log"
-        arguments = ["logd", "--data", data, "--listen", f"tcp:{port}:interface=127.0.0.1"]
+        tree = f"tcp:{free_port()}:interface=127.0.0.1"
+        arguments = ["logd", "--data", data, "--listen", f"tcp:{port}:interface=127.0.0.1", "--zookeeper-listen", tree]
         subprocess.run([*TWISTD, "--pidfile", pidfile, "--logfile", log, *arguments], check=True, timeout=PATIENCE)
         process = int(Path(pidfile).read_text(encoding="ascii"))
         self.addCleanup(self.end, process)

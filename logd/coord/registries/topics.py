@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from logd.coord import paths
-from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty, OperationTimeout
+from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.mirror import Mirror
@@ -37,7 +38,7 @@ def decode_entry(name: str, data: bytes) -> TopicEntry:
 async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry) -> None:
     """Make the topic's node; of several who try, one succeeds. Raises TopicExists, CoordinationError.
 
-    An answer that was lost is no failure: the uuid tells our own node.
+    An answer that was lost is no failure: the uuid tells our own node. After OperationTimeout it may be there.
     """
     path, data = paths.topic(name), encode_entry(entry)
     for attempt in range(1, ATTEMPTS + 1):
@@ -50,7 +51,7 @@ async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry
             if found.uuid != entry.uuid:
                 raise TopicExists(f"topic {name!r} exists already") from None
             return
-        except (ConnectionLoss, OperationTimeout):
+        except ConnectionLoss:
             if attempt == ATTEMPTS:
                 raise
         else:
@@ -157,10 +158,8 @@ async def _read_or_none(coordination: ICoordination, name: str) -> TopicEntry | 
 
 
 async def _make_parent(coordination: ICoordination) -> None:
-    try:
+    with suppress(NodeExists):
         await coordination.create(paths.DELETED_TOPICS, makepath=True)
-    except NodeExists:
-        pass
 
 
 async def _children(coordination: ICoordination, path: str) -> list[str]:
