@@ -88,7 +88,7 @@ ROOMS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect")),
+    Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect", "logd.spark")),
     Room("spark", 5, ("logd.spark",)),
 )
 
