@@ -12,19 +12,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from logd.coord.zookeeper import ZooKeeperCoordination
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperProcess, why_not
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
-from twisted.internet.threads import blockingCallFromThread, deferToThread
+from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.trial.unittest import TestCase
 
 from logd.client.admin import Admin
 from logd.coord import paths
 from logd.coord.errors import CoordinationError
+from logd.coord.interfaces import ICoordination
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.testing.coordination import CoordinationProcess
+from logd.testing.zookeeper import ZooKeeperProcess, missing
 from tests.integration.chaos.faults import torment
 from tests.integration.chaos.producing import SET_MESSAGES, TOPIC
 from tests.integration.chaos.verdict import judge_group, read_acknowledged
@@ -51,8 +51,8 @@ class ChaosTests(TestCase):
 
     async def test_zookeeper(self) -> None:
         """Over a real ZooKeeper."""
-        reason = why_not()
-        if reason is not None:
+        reason = missing()
+        if reason:
             self.skipTest(reason)
         folder = Path(os.path.abspath(self.mktemp()))
         folder.mkdir()
@@ -62,16 +62,17 @@ class ChaosTests(TestCase):
         """Start, torment, heal, wait for the end, judge."""
         world = World(folder, tree)
         self.addCleanup(deferToThread, world.kill)
-        await deferToThread(world.start, lambda addresses: blockingCallFromThread(CLOCK, self.create, addresses))
+        await deferToThread(world.start_servers)
+        await self.create(world.addresses)
+        await deferToThread(world.start_clients)
         say: list[str] = [f"seed {SEED}"]
         done = await deferToThread(torment, world, Random(SEED), SECONDS, say.append)
         self.assertEqual(await deferToThread(world.stop_producer), 0, _tail(folder / "producer.log"))
         acknowledged = read_acknowledged(world.published)
         client = await ZooKeeperCoordination(CLOCK, tree.hosts).connect()
         self.addCleanup(client.close)
-        ends = {
-            partition: max(sets) for partition, sets in acknowledged.items()
-        }  # the last set begins there: a group that committed more has handled it
+        # The last set of each partition begins there: a group that committed more has handled it.
+        ends = {partition: max(sets) for partition, sets in acknowledged.items()}
         try:
             await self.settled(client, ends)
         except AssertionError as error:
@@ -89,17 +90,13 @@ class ChaosTests(TestCase):
         self.assertEqual(problems, [], "\n".join(say))
         self.assertGreater(count, 0)
 
-    def create(self, addresses: str) -> Deferred[None]:
+    async def create(self, addresses: str) -> None:
         """Make the topic."""
+        admin = Admin(addresses, reactor=reactor)
+        await admin.create(TOPIC, PARTITIONS)
+        await admin.close()
 
-        async def creating() -> None:
-            admin = Admin(addresses, reactor=reactor)
-            await admin.create(TOPIC, PARTITIONS)
-            await admin.close()
-
-        return Deferred.fromCoroutine(creating())
-
-    async def settled(self, client: ZooKeeperCoordination, ends: dict[int, int]) -> None:
+    async def settled(self, client: ICoordination, ends: dict[int, int]) -> None:
         """Wait until each group has an owner for every partition and has committed all that was acknowledged."""
         deadline = CLOCK.seconds() + SETTLE_SECONDS
         left: list[str] = []
@@ -117,7 +114,7 @@ class ChaosTests(TestCase):
             await deferLater(CLOCK, 0.2)
         raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {left[:8]}")
 
-    async def committed(self, client: ZooKeeperCoordination, group: str, partition: int) -> int:
+    async def committed(self, client: ICoordination, group: str, partition: int) -> int:
         """A group's committed position; 0 where it has none."""
         try:
             data, _ = await client.get(paths.group_offset(group, TOPIC, partition))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -112,8 +111,8 @@ class World:
         """The ledgers of all consumers of a group."""
         return sorted(self.folder.glob(f"{group}-*.ledger"))
 
-    def start(self, create: Callable[[str], None]) -> None:
-        """Start all of it; ``create(addresses)`` makes the topic."""
+    def start_servers(self) -> None:
+        """Start the tree and the brokers."""
         self.tree.start()
         for number in range(BROKERS):
             data = str(self.folder / f"broker-{number}")
@@ -122,7 +121,9 @@ class World:
                 *("--set", "checkpoint.ms=200", "--set", "segment.bytes=1000000"),
             )
             self.brokers.append(BrokerProcess(data, options).start())
-        create(self.addresses)
+
+    def start_clients(self) -> None:
+        """Start the consumers and the producer; the topic is there."""
         for group in GROUPS:
             for number in range(CONSUMERS):
                 member = Member(group, str(number), self.folder, self.addresses, self.tree.hosts)
