@@ -2,6 +2,7 @@
 
 python -m tests.integration.chaos.consuming BROKERS ZOOKEEPER GROUP LEDGER
 
+The ledger is made once a SIGTERM is caught.
 Rows: partition, id, position behind, number in the message. A batch is entered before the next one is asked for, which
 is what makes it handled.
 """
@@ -25,13 +26,13 @@ STREAMS = 2
 
 async def consume(reactor: Any, brokers: str, zookeeper: str, group: str, path: str) -> None:
     """Consume until SIGTERM, then leave cleanly."""
-    ledger = Ledger(path)
     consumer = Consumer(
         brokers, group=group, zookeeper=zookeeper, start="earliest", session_timeout=4.0, commit_interval=0.5,
         retry_delay=0.05, retry_delay_limit=0.5, request_timeout=5.0, max_wait=0.5, metadata_age=5.0, reactor=reactor,
     )  # fmt: skip
     streams = consumer.create_message_streams(TOPIC, STREAMS)
     signal.signal(signal.SIGTERM, lambda number, frame: reactor.callFromThread(consumer.close))
+    ledger = Ledger(path)
 
     async def read(stream: MessageStream) -> None:
         async for batch in stream.batches():

@@ -2,8 +2,8 @@
 
 python -m tests.integration.chaos.producing BROKERS LEDGER PARTITIONS
 
-Rows: partition, first number, count, id of the first message. Each partition's messages are numbered from 0 and sent in
-order, so that both a loss and a change of order show.
+The ledger is made once a SIGTERM is caught. Rows: partition, first number, count, id of the first message. Each
+partition's messages are numbered from 0 and sent in order, so that both a loss and a change of order show.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ PADDING = b"x" * 150
 
 async def publish(reactor: Any, brokers: str, path: str, partitions: int) -> None:
     """Send until SIGTERM, then wait for the answers. A set that cannot be delivered fails the process."""
-    ledger = Ledger(path)
     producer = Producer(
         brokers, acks=-1, retry_delay=0.05, retry_delay_limit=0.5, request_timeout=5.0, metadata_age=5.0,
         delivery_timeout=300.0, reactor=reactor,
@@ -38,6 +37,7 @@ async def publish(reactor: Any, brokers: str, path: str, partitions: int) -> Non
     over: list[int] = []
     failures: list[Any] = []
     signal.signal(signal.SIGTERM, lambda number, frame: over.append(number))
+    ledger = Ledger(path)
 
     def sent(result: Sent, first: int) -> None:
         ledger.add([(result.partition, first, SET_MESSAGES, result.first_id)])

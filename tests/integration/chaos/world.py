@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,9 +71,9 @@ class Member:
         """Begin another life."""
         self.lives += 1
         ledger = self.folder / f"{self.group}-{self.name}-{self.lives}.ledger"
-        ledger.touch()
         arguments = (self.brokers, self.hosts, self.group, str(ledger))
         self.process = _spawn("consuming", arguments, self.folder / f"{self.group}-{self.name}.log")
+        _wait_for(ledger, self.process)
 
     def stop(self) -> int:
         """Have it leave the group; return its exit status."""
@@ -130,8 +131,8 @@ class World:
                 member.start()
                 self.members.append(member)
         arguments = (self.addresses, str(self.published), str(PARTITIONS))
-        self.published.touch()
         self.producer = _spawn("producing", arguments, self.folder / "producer.log")
+        _wait_for(self.published, self.producer)
 
     def targets(self) -> list[Target]:
         """All that may be harmed: not the producer, whose account says what must not be lost."""
@@ -159,6 +160,14 @@ def _spawn(module: str, arguments: tuple[str, ...], log: Path) -> subprocess.Pop
     root = Path(__file__).parents[3]
     with open(log, "ab") as output:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"{path} was not made; the process's status is {process.poll()}")
+        time.sleep(0.02)
 
 
 def _end(process: subprocess.Popen[bytes], number: int) -> int:
