@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -72,11 +73,12 @@ class BatchMaker:
         return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
 
     def _headers(self, rows: Rows) -> pa.Array:
-        if not rows.headers:
-            return pa.array([[]] * len(rows), HEADERS)
-        return pa.array(
-            [[{"key": name, "value": value} for name, value in headers] for headers in rows.headers], HEADERS
-        )
+        all_headers = rows.headers or [()] * len(rows)
+        starts = pa.array(list(accumulate(map(len, all_headers), initial=0)), pa.int32())
+        names = pa.array([name for headers in all_headers for name, _ in headers], pa.string())
+        values = pa.array([value for headers in all_headers for _, value in headers], pa.binary())
+        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
+        return pa.ListArray.from_arrays(starts, pairs, type=HEADERS)
 
 
 def source_schema(include_headers: bool = False, value_type: Any = None) -> pa.Schema:

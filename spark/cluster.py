@@ -101,7 +101,7 @@ class Cluster:
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = random.random
-    _dial: Dial | None = None
+    _dial: Dial | None = field(default=None, alias="dial")
     _addresses: dict[int, Address] = field(factory=dict, init=False)
     _topics: dict[str, TopicMetadata] = field(factory=dict, init=False)
     _connections: dict[Address, Connection] = field(factory=dict, init=False)

@@ -105,6 +105,12 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
     )
 
 
+def shape_options(options: Mapping[str, str]) -> tuple[bool, str | None]:
+    """Return those that shape the schema: includeHeaders and avroSchema. Raises ConfigurationError."""
+    given = _Given(options, ALL_OPTIONS, "a data frame", _SPARKS)
+    return given.switch("includeHeaders", False), given.text("avroSchema")
+
+
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Read the options of a writer. Raises ConfigurationError."""
     given = _Given(options, SINK_OPTIONS, "a sink", _SPARKS)
@@ -128,6 +134,9 @@ def _cluster(given: _Given) -> ClusterSettings:
         tls_key=given.text("tls.key"),
     )
     settings.addresses()
+    for name in ("tls.ca", "tls.certificate", "tls.key"):
+        if given.text(name) is not None and not settings.tls:
+            raise ConfigurationError(f"option {name} is of use with tls=true alone")
     return settings
 
 

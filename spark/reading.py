@@ -104,7 +104,7 @@ class RangeReader:
             begin = cursor.position
             while not cursor.ended:
                 cursor.fill(pending, settings.rows, settings.row_bytes)
-                if len(pending) >= settings.rows or pending.bytes >= settings.row_bytes:
+                if len(pending) >= settings.rows or pending.size >= settings.row_bytes:
                     yield from self._hand_over(pending)
                     pending = Rows()
             self.report.gaps += cursor.gaps
@@ -131,7 +131,7 @@ class RangeReader:
                     damaged = 0
         yield from self._hand_over(pending)
         if self.report.messages:
-            self._is_same_topic()  # or what came last may have come from another
+            self.cluster.retry(self._is_same_topic)  # or what came last may have come from another
 
     def _hand_over(self, rows: Rows) -> Iterator[Rows]:
         first, last = self.range.start, self.range.end
@@ -215,9 +215,9 @@ class RangeReader:
         self._attempts.failed(error)
 
     def _is_same_topic(self) -> bool:
-        """Read the topic's metadata again; report a loss when it is not the topic that the range was planned for."""
+        """Read the topic's metadata, once; report a loss when it is not the topic that the range was planned for."""
         try:
-            uuid = self.cluster.retry(lambda: self.cluster.topic(self.range.topic, fresh=True)).uuid
+            uuid = self.cluster.topic(self.range.topic, fresh=True).uuid
         except UnknownTopic as error:
             self._gone(f"the topic does not exist any more ({error})")
             return False

@@ -1,24 +1,29 @@
 """Message sets to columns: lists of values, keys, times, headers and places, with every checksum verified.
 
-The loop for plain entries stands beside that of ``decode_set`` and makes no object for a message but its value; all
-other entries go through ``decode_set``.
+The loops for plain and for keyed entries stand beside that of ``decode_set`` and make no object for a message but its
+parts; all other entries (wrappers, gaps, tombstones, what is wrong) go through ``decode_set``.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from itertools import repeat
 from struct import Struct
 
 from attrs import define, field
 
 from logd.errors import CorruptMessage
 from logd.protocol.checksums import crc32
-from logd.protocol.headers import Headers
+from logd.protocol.headers import Headers, decode_headers
 from logd.protocol.loops import DEFAULT_MAX_DECOMPRESSED, decode_set
 
 _HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0
 _HEAD_BYTES = _HEAD.size
 _PLAIN_MINIMUM = 5
+_KEYED_HEAD = Struct(">iBIBqi")  # N, magic 2, crc, attributes, timestamp, key length
+_KEYED_MAGIC = 2
+_KEYED_MINIMUM = 19
 #: Entries that are not plain are decoded so many at a time before the plain loop looks again.
 _OTHERS_AT_A_TIME = 1000
 
@@ -37,7 +42,7 @@ class Rows:
     times: list[int | None] = field(factory=list)
     headers: list[Headers] = field(factory=list)
     #: About how many bytes the messages take.
-    bytes: int = 0
+    size: int = 0
 
     def __len__(self) -> int:
         return len(self.values)
@@ -51,6 +56,24 @@ class Rows:
             self.times += [None] * (count - len(self.times))
         if self.headers:
             self.headers += [()] * (count - len(self.headers))
+
+    def add_parts(
+        self,
+        keys: Sequence[bytes | None] | None,
+        times: Sequence[int | None] | None,
+        headers: Sequence[Headers] | None,
+    ) -> None:
+        """Append these to their columns, before the values that they belong to; None where none of those has any."""
+        count = len(self.values)
+        if keys is not None:
+            self.keys += [None] * (count - len(self.keys))
+            self.keys += keys
+        if times is not None:
+            self.times += [None] * (count - len(self.times))
+            self.times += times
+        if headers is not None:
+            self.headers += [()] * (count - len(self.headers))
+            self.headers += headers
 
     def keep(self, start: int, end: int) -> None:
         """Leave out messages that do not belong to the range [start, end)."""
@@ -92,9 +115,9 @@ class Cursor:
         (``needed``) or wrong (``error``).
         """
         while self.at < len(self.data) and not self.ended:
-            if len(rows) >= limit or rows.bytes >= limit_bytes:
+            if len(rows) >= limit or rows.size >= limit_bytes:
                 return
-            if not self._plain(rows, limit, limit_bytes):
+            if not self._plain(rows, limit, limit_bytes) and not self._keyed(rows, limit, limit_bytes):
                 self._others(rows, min(limit - len(rows), _OTHERS_AT_A_TIME))
         self.ended = True
 
@@ -103,15 +126,16 @@ class Cursor:
         data = self.data
         at = self.at
         end = len(data)
-        last = min(end - _HEAD_BYTES, at + limit_bytes - rows.bytes)
+        last = min(end - _HEAD_BYTES, at + limit_bytes - rows.size)
         unpack = _HEAD.unpack_from
         crc = crc32
         values = rows.values
         append = values.append
         stops: list[int] = []
         note = stops.append
-        room = limit - len(values)
-        while at <= last and room:
+        for _ in repeat(None, limit - len(values)):
+            if at > last:
+                break
             length, magic, checksum = unpack(data, at)
             stop = at + 4 + length
             if magic or stop > end or length < _PLAIN_MINIMUM:
@@ -122,7 +146,69 @@ class Cursor:
             append(value)
             note(stop)
             at = stop
-            room -= 1
+        return self._advance(rows, at, stops)
+
+    def _keyed(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
+        """Take entries with a key, a time or headers (magic 2) up to the first that is another, or not sound."""
+        data = self.data
+        at = self.at
+        end = len(data)
+        last = min(end - _KEYED_HEAD.size - 1, at + limit_bytes - rows.size)
+        unpack = _KEYED_HEAD.unpack_from
+        crc = crc32
+        values: list[bytes | None] = []
+        keys: list[bytes | None] = []
+        times: list[int | None] = []
+        headers: list[Headers] = []
+        stops: list[int] = []
+        has_key = has_time = has_headers = False
+        # Headers are mostly those of the message before; their bytes say where they end, so equal ones mean the same.
+        same, known_bytes = b"\0", 1
+        known: Headers = ()
+        for _ in repeat(None, limit - len(rows)):
+            if at > last:
+                break
+            length, magic, checksum, attributes, timestamp, key_length = unpack(data, at)
+            stop = at + 4 + length
+            if magic != _KEYED_MAGIC or length < _KEYED_MINIMUM or stop > end or attributes:
+                break
+            key_at = at + _KEYED_HEAD.size
+            value_at = key_at + key_length if key_length > 0 else key_at
+            if timestamp < -1 or key_length < -1 or value_at >= stop or crc(data[at + 9 : stop]) != checksum:
+                break
+            if data.startswith(same, value_at, stop):
+                value_at += known_bytes
+            else:
+                try:
+                    known, after = decode_headers(data, value_at, stop)
+                except ValueError:
+                    break
+                same = data[value_at:after]
+                known_bytes = after - value_at
+                value_at = after
+            if known:
+                has_headers = True
+            headers.append(known)
+            if key_length < 0:
+                keys.append(None)
+            else:
+                keys.append(data[key_at : key_at + key_length])
+                has_key = True
+            if timestamp < 0:
+                times.append(None)
+            else:
+                times.append(timestamp)
+                has_time = True
+            values.append(data[value_at:stop])
+            stops.append(stop)
+            at = stop
+        if stops:
+            rows.add_parts(keys if has_key else None, times if has_time else None, headers if has_headers else None)
+            rows.values += values
+        return self._advance(rows, at, stops)
+
+    def _advance(self, rows: Rows, at: int, stops: list[int]) -> bool:
+        """Note the places of entries that end at the indexes ``stops``; return whether there was any."""
         if not stops:
             return False
         base = self.position - self.at
@@ -131,7 +217,7 @@ class Cursor:
         rows.ids.append(self.position)
         rows.ids += stops[:-1]
         rows.nexts += stops
-        rows.bytes += at - self.at
+        rows.size += at - self.at
         self.at = at
         self.position = base + at
         return True
@@ -141,7 +227,7 @@ class Cursor:
         decoded = decode_set(
             self.data, self.position, begin=self.at, limit=limit, max_decompressed=self.max_decompressed
         )
-        rows.bytes += decoded.consumed - self.at
+        rows.size += decoded.consumed - self.at
         self.at = decoded.consumed
         self.position = decoded.position
         self.gaps += decoded.gaps
@@ -149,18 +235,15 @@ class Cursor:
         self.needed = decoded.needed
         self.error = decoded.error
         if decoded.messages:
-            rows.pad()
             values, keys, times, headers, ids, nexts, _, _ = zip(*decoded.messages, strict=True)
-            before = len(rows)
-            if any(key is not None for key in keys) or rows.keys:
-                rows.keys += [None] * (before - len(rows.keys)) + list(keys)
-            if any(time is not None for time in times) or rows.times:
-                rows.times += [None] * (before - len(rows.times)) + list(times)
-            if any(headers) or rows.headers:
-                rows.headers += [()] * (before - len(rows.headers)) + list(headers)
+            rows.add_parts(
+                keys if any(key is not None for key in keys) else None,
+                times if any(time is not None for time in times) else None,
+                headers if any(headers) else None,
+            )
             if nexts[-1] - ids[0] < 2 * len(ids) * _HEAD_BYTES:
                 # Many messages in little room: what counts is what they were decompressed to.
-                rows.bytes += sum(len(value) for value in values if value is not None)
+                rows.size += sum(len(value) for value in values if value is not None)
             rows.values += values
             rows.ids += ids
             rows.nexts += nexts

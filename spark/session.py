@@ -13,17 +13,23 @@ from logd.errors import LogdError
 from logd.java import java_home
 from logd.spark.registration import register
 
-#: What makes a start take 3 s in place of 7: Java that compiles lightly, no page of its own, few parts in a shuffle.
-_FAST = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+#: A session that is on this machine alone, with no page of its own and few parts in a shuffle.
+_SMALL = {
+    "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
 }
+
+
+#: What makes a start take 3 s in place of 7.
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+#: Errors alone, from the first line on.
+_LOGGING = (Path(__file__).resolve().parent / "log4j2.properties").as_uri()
 
 
 class NoJava(LogdError):
@@ -35,10 +41,12 @@ def local_session(
     master: str = "local[2]",
     memory: str = "1g",
     settings: Mapping[str, str] | None = None,
+    quick: bool = False,
 ) -> SparkSession:
     """Start, or return, this process's session, with ``format("logd")`` known to it.
 
-    ``settings`` are further ones of Spark's, which win. Sets JAVA_HOME where it finds a Java, and PYTHONPATH so that
+    ``settings`` are further ones of Spark's, which win. ``quick``: begin sooner and run slower, for what ends soon
+    (Java compiles lightly). Sets JAVA_HOME where it finds a Java, and PYTHONPATH so that
     workers import the same logd. Raises NoJava.
     """
     home = java_home()
@@ -48,8 +56,10 @@ def local_session(
     os.environ["PYTHONPATH"] = with_root(os.environ.get("PYTHONPATH", ""))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what a virtual environment has, workers need too
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    java = f"-Dlog4j2.configurationFile={_LOGGING}" + (f" {_QUICK}" if quick else "")
+    chosen = {**_SMALL, "spark.driver.memory": memory, "spark.driver.extraJavaOptions": java, **(settings or {})}
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**_FAST, "spark.driver.memory": memory, **(settings or {})}.items():
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     register(session)

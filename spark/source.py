@@ -12,15 +12,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from logd.errors import ConfigurationError
+from logd.spark.avro import AvroValues
 from logd.spark.batch import BatchReader
-from logd.spark.options import read_options, sink_options
+from logd.spark.options import read_options, shape_options, sink_options
 from logd.spark.sink import BatchWriter, StreamWriter
 from logd.spark.stream import StreamReader
 
 #: Columns in order; ``headers`` with includeHeaders alone.
-_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, next_offset bigint, timestamp timestamp"
-)
+_COLUMNS = "key binary, value {}, topic string, partition int, offset bigint, next_offset bigint, timestamp timestamp"
 _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
@@ -32,8 +31,9 @@ class LogdDataSource(DataSource):
         return "logd"
 
     def schema(self) -> str:
-        include = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
-        return _COLUMNS + (_HEADERS if include else "")
+        include, avro = shape_options(self.options)
+        value = "binary" if avro is None else AvroValues(avro).ddl
+        return _COLUMNS.format(value) + (_HEADERS if include else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return BatchReader(read_options(self.options, streaming=False))

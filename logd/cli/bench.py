@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from logd.bench.rounds import Bench, Where, middle
 from logd.bench.workload import Workload
+from logd.cli.benchcoordination import coordination
 from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.running import run
+from logd.cli.sparkbench import spark
+from logd.cli.tables import show_fields
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -88,6 +90,8 @@ def latency(messages: int, acks: str, **options: Any) -> None:
 
 
 bench.add_command(beside)
+bench.add_command(coordination)
+bench.add_command(spark)
 
 
 def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str = "ratio_to_limit") -> None:
@@ -104,15 +108,6 @@ def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str
         if options["as_json"]:
             print(json.dumps(result))
         else:
-            _show(result)
+            show_fields(result)
 
     sys.exit(run(work))
-
-
-def _show(result: dict[str, Any]) -> None:
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in result.items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
-    Console().print(table)

@@ -162,11 +162,12 @@ async def _described(admin: Admin, topic: str, partition: Any, addresses: Mappin
 
 
 def _print_partitions(described: list[dict[str, Any]]) -> None:
-    names = ("partition", "leader", "address", "start", "visible_end", "end", "bytes")
+    names = ("partition", "leader", "start", "visible_end", "end", "bytes")
     rows = [
-        (*(each.get(name) for name in names), len(each.get("segments", ())), each["error"] or "") for each in described
+        (*(each.get(name) for name in names), len(each.get("segments", ())), each["error"] or "", each["address"])
+        for each in described
     ]
-    show([*(name.replace("_", " ") for name in names), "segments", "error"], rows)
+    show([*(name.replace("_", " ") for name in names), "segments", "error", "address"], rows)
 
 
 def _print_segments(described: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +34,9 @@ def session() -> Any:
     """The session; it ends with the process."""
     from logd.spark.session import local_session
 
-    spark = local_session("tests", settings={"spark.sql.streaming.pollingDelay": "10ms"})
+    quiet = {"spark.log.level": "OFF"}  # what fails on purpose is looked at in the exceptions
+    spark = local_session("tests", settings={"spark.sql.streaming.pollingDelay": "10ms", **quiet}, quick=True)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # as above, on Python's side
     atexit.register(spark.stop)
     return spark
 
@@ -113,7 +116,10 @@ class SparkTestCase(SynchronousTestCase):
 
     def assert_fails(self, work: Any, *words: str) -> None:
         """``work()`` fails, and the error that Spark shows has all the words."""
-        error = self.assertRaises(Exception, work)
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        error = self.assertRaises((Py4JError, PySparkException), work)
         for word in words:
             self.assertIn(word, str(error))
 

@@ -9,7 +9,7 @@ from logd.spark.session import local_session
 
 def main(broker: str, topic: str, output: str, checkpoint: str) -> None:
     """Run until all is read."""
-    spark = local_session("to be killed")
+    spark = local_session("to be killed", quick=True)
     frame = (
         spark.readStream.format("logd")
         .option("brokers", broker)

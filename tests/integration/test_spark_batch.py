@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from logd.protocol.message import Message
 from logd.spark.arrow import source_schema
@@ -157,3 +161,80 @@ class LossTests(SparkTestCase):
         while not true():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
+
+
+class AvroTests(SparkTestCase):
+    """Values as typed columns."""
+
+    schema = json.dumps(
+        {
+            "type": "record",
+            "name": "Click",
+            "fields": [
+                {"name": "user", "type": "string"},
+                {"name": "count", "type": ["null", "long"]},
+                {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+                {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+                {"name": "tags", "type": {"type": "array", "items": "string"}},
+                {"name": "more", "type": {"type": "map", "values": ["null", "double"]}},
+                {
+                    "name": "where",
+                    "type": {"type": "record", "name": "Where", "fields": [{"name": "x", "type": "int"}]},
+                },
+            ],
+        }
+    )
+
+    def test_columns(self) -> None:
+        """Records become a struct whose fields have their types; a tombstone is null; what is no record fails."""
+        import fastavro
+
+        topic = self.create()
+        record: dict[str, Any] = {"user": "ada", "count": None, "at": 1320969600123, "kind": "B", "tags": ["a", "b"]}
+        record |= {"more": {"k": 1.5, "none": None}, "where": {"x": 7}}
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, json.loads(self.schema), record)
+        self.fill(topic, [Message(stream.getvalue(), key=b"k"), Message(None, key=b"k")])
+        frame = self.read(topic, avroSchema=self.schema)
+        row, gone = frame.selectExpr("value.*", "value", "unix_millis(value.at) as ms").collect()
+        self.assertEqual((row.user, row["count"], row.ms, row.kind), ("ada", None, 1320969600123, "B"))
+        self.assertEqual((row.tags, row.more, row.where.x), (["a", "b"], {"k": 1.5, "none": None}, 7))
+        self.assertIsNone(gone.value)
+        self.fill(topic, [Message(b"\x02")])
+        self.assert_fails(self.read(topic, avroSchema=self.schema).collect, "not of the Avro schema")
+        self.assert_fails(lambda: self.read(topic, avroSchema='{"type": "widget"}'), "not an Avro schema")
+
+
+class FailureTests(SparkTestCase):
+    """A broker that goes away while it is read."""
+
+    def make_broker(self) -> BrokerProcess:
+        """One to kill."""
+        return self.own_broker()
+
+    def test_broker_restart(self) -> None:
+        """Tasks wait for it and go on behind their last message: each comes once."""
+        topic = self.create(2)
+        count = 40_000
+        for partition in range(2):
+            self.fill(topic, numbered(range(partition * count, (partition + 1) * count)), partition)
+        frame = self.read(topic, fetchBytes="8192", maxBytesPerPartition="1000000")
+        self.assertGreater(frame.rdd.getNumPartitions(), 4)
+
+        def restart() -> None:
+            for _ in range(2):
+                time.sleep(0.5)
+                self.broker.kill()
+                time.sleep(0.5)
+                self.broker.start()
+
+        killer = threading.Thread(target=restart)
+        killer.start()
+        try:
+            values = frame.selectExpr("cast(cast(value as string) as int) as n").selectExpr(
+                "count(*)", "sum(n)", "count(distinct n)"
+            )
+            found = tuple(values.first())
+        finally:
+            killer.join()
+        self.assertEqual(found, (2 * count, sum(range(2 * count)), 2 * count))
