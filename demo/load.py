@@ -33,9 +33,8 @@ def load(brokers: str, target: Path) -> dict[str, Any]:
     """``logd import`` of all topics, as a user runs it; return its report."""
     topics = ",".join(TOPICS)
     arguments = ["import", "--broker", brokers, "--topics", topics, "--to", str(target), "--json", "--quiet"]
-    finished = subprocess.run(
-        [sys.executable, "-c", _LOGD, *arguments], stdout=subprocess.PIPE, check=True, timeout=300
-    )
+    command = [sys.executable, "-c", _LOGD, *arguments]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300)
     report: dict[str, Any] = json.loads(finished.stdout)
     return report
 
@@ -43,7 +42,11 @@ def load(brokers: str, target: Path) -> dict[str, Any]:
 def ask(target: Path) -> tuple[int, list[tuple[Any, ...]]]:
     """How many rows the files have, and the answer to QUERY."""
     command = [sys.executable, "-m", "demo.load", str(target)]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300)
+    # What Java says at its start is no part of the answer.
+    finished = subprocess.run(command, capture_output=True, timeout=300)
+    if finished.returncode:
+        sys.stderr.buffer.write(finished.stderr)
+        finished.check_returncode()
     answer = json.loads(finished.stdout)
     return answer["rows"], [tuple(row) for row in answer["answer"]]
 
