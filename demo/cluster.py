@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from attrs import define, field
-from logd.testing.coordination import CoordinationProcess
 
+from logd.testing.coordination import CoordinationProcess
 from logd.testing.processes import BrokerProcess
 
 BROKERS = 3
