@@ -21,7 +21,8 @@ class Broker(BrokerCore):
 
     log = Logger()
 
-    sessions: set[BrokerSession] = field(factory=set, init=False)
+    #: In the order in which they came.
+    sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
 
     def open_session(self, connection: Connection) -> BrokerSession | None:
         """See ``logd.net.server.SessionOpener``; None when there are too many connections or the broker stops."""
@@ -36,7 +37,7 @@ class Broker(BrokerCore):
                 )
             return None
         session = BrokerSession(self, connection, self._forget)
-        self.sessions.add(session)
+        self.sessions[session] = None
         self.counters.connections_total += 1
         return session
 
@@ -67,5 +68,5 @@ class Broker(BrokerCore):
         }
 
     def _forget(self, session: BrokerSession) -> None:
-        self.sessions.discard(session)
+        self.sessions.pop(session, None)
         self.gate.discard(session.connection)
