@@ -85,7 +85,7 @@ class ProcessClock:
         delay: float,
         callable: Callable[..., object],
         *args: Any,
-        **kw: Any,  # noqa: A002
+        **kw: Any,
     ) -> ProcessCall:
         """See IReactorTime. In a process that is dead it never happens."""
         call = ProcessCall(self, self._clock.seconds() + delay, callable, args, kw)

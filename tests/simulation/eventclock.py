@@ -68,7 +68,7 @@ class EventClock:
         delay: float,
         callable: Callable[..., object],
         *args: Any,
-        **kw: Any,  # noqa: A002
+        **kw: Any,
     ) -> Event:
         """See IReactorTime."""
         event = Event(self, self._now + delay, callable, args, kw)
