@@ -1,0 +1,92 @@
+"""Access lists: which a node may have, and what they allow to whom, under the schemes world, auth, digest and ip."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from hashlib import sha1
+from ipaddress import ip_address, ip_network
+
+from logd.coord.errors import InvalidAcl, NoAuth
+from logd.coord.records import OPEN_ACL, Acl, Identity, Permission
+
+ANYONE = ("world", "anyone")
+
+
+def digest_identity(credentials: bytes) -> Identity:
+    """Who a client is that authenticates with ``user:password`` under the scheme digest; no check is needed.
+
+    As in ZooKeeper's DigestAuthenticationProvider: the user's name, and the SHA-1 of all of it in base64.
+    """
+    user = credentials.split(b":", 1)[0]
+    return Identity("digest", f"{user.decode()}:{b64encode(sha1(credentials).digest()).decode()}")
+
+
+def resolve_acl(acl: Iterable[Acl], identities: Iterable[Identity], path: str) -> tuple[Acl, ...]:
+    """Return the list as it is stored: without repetitions, and with "auth" replaced by the client's own identities.
+
+    Raises InvalidAcl when the list is empty, names an unknown scheme or a malformed identity, or says "auth" where the
+    client has not authenticated.
+    """
+    resolved: dict[Acl, None] = {}
+    for row in acl:
+        if row.scheme == "auth":
+            own = [Acl(row.permissions, each.scheme, each.id) for each in identities if each.scheme == "digest"]
+            if not own:
+                raise InvalidAcl(f"{path}: an access list says 'auth', and the client has not authenticated", path)
+            resolved.update(dict.fromkeys(own))
+        elif _is_well_formed(row):
+            resolved[row] = None
+        else:
+            raise InvalidAcl(f"{path}: {row.scheme}:{row.identity} is nobody whom an access list can name", path)
+    if not resolved:
+        raise InvalidAcl(f"{path}: an access list has to name somebody", path)
+    result = tuple(resolved)
+    return OPEN_ACL if result == OPEN_ACL else result  # nearly every node has this one: keep it once
+
+
+def is_allowed(acl: tuple[Acl, ...], permission: int, identities: Iterable[Identity]) -> bool:
+    """Whether the list grants somebody who is all of ``identities`` one of the permissions."""
+    if acl is OPEN_ACL:
+        return True
+    return any(
+        row.permissions & permission
+        and ((row.scheme, row.identity) == ANYONE or any(_matches(row, each) for each in identities))
+        for row in acl
+    )
+
+
+def demand(acl: tuple[Acl, ...], permission: Permission, identities: Iterable[Identity], path: str) -> None:
+    """Raise NoAuth unless the list allows that."""
+    if acl is not OPEN_ACL and not is_allowed(acl, permission, identities):
+        raise NoAuth(f"{path}: the node's access list does not allow {permission.name} to this client", path)
+
+
+def without_secrets(acl: tuple[Acl, ...]) -> tuple[Acl, ...]:
+    """The list for those who may read but not administer the node: the hashes of digests are replaced by "x"."""
+    return tuple(
+        row._replace(identity=row.identity.split(":", 1)[0] + ":x") if row.scheme == "digest" else row for row in acl
+    )
+
+
+def _is_well_formed(row: Acl) -> bool:
+    if row.scheme == "digest":
+        return row.identity.count(":") == 1
+    if row.scheme == "ip":
+        try:
+            ip_network(row.identity, strict=False)
+        except ValueError:
+            return False
+        return True
+    return (row.scheme, row.identity) == ANYONE
+
+
+def _matches(row: Acl, identity: Identity) -> bool:
+    if row.scheme != identity.scheme:
+        return False
+    if row.scheme != "ip":
+        return row.identity == identity.id
+    try:
+        return ip_address(identity.id) in ip_network(row.identity, strict=False)
+    except ValueError:
+        return False

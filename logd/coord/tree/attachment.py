@@ -1,0 +1,71 @@
+"""One connection's hold on a session of a hosted tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from logd.coord.records import Identity, Request, WatchEvent
+from logd.coord.tree.interfaces import CutReason, IAttached
+from logd.coord.tree.outcome import Outcome
+from logd.coord.tree.sessions import Session
+
+if TYPE_CHECKING:
+    from logd.coord.tree.host import TreeHost
+
+
+class Attachment:
+    """One connection's hold on a session. Made by TreeHost.open_session and TreeHost.attach."""
+
+    def __init__(self, host: TreeHost, session: Session, listener: IAttached, identities: tuple[Identity, ...]) -> None:
+        self.session = session
+        #: As whom access lists know this connection: grows by ``authenticated``.
+        self.identities = identities
+        #: False once the connection was cut, detached or closed; every call is then ignored.
+        self.attached = True
+        self._host = host
+        self._listener = listener
+
+    def execute(self, request: Request, answered: Callable[[Outcome], None]) -> None:
+        """Execute a request; ``answered(outcome)`` once it may be told, perhaps before this returns.
+
+        It is never called once the connection is cut or detached.
+        """
+        if self.attached:
+            self._host.execute(self, request, answered)
+
+    def heard(self) -> None:
+        """The client was heard of (a ping, or anything else): its session lives on."""
+        if self.attached:
+            self._host.heard(self.session.id)
+
+    def authenticated(self, identity: Identity) -> None:
+        """From now on the client is known also as this one."""
+        if identity not in self.identities:
+            self.identities = (*self.identities, identity)
+
+    def close(self, closed: Callable[[], None]) -> None:
+        """End the session, as its client asked.
+
+        ``closed()`` once that is flushed, behind the answers that are still due: the attachment ends with it.
+        """
+        if self.attached:
+            self._host.close(self, closed)
+
+    def detach(self) -> None:
+        """The connection is gone: its watches are forgotten, the session lives on until it is due."""
+        if self.attached:
+            self._host.detach(self)
+
+    # For the host
+
+    def notified(self, zxid: int, event: WatchEvent) -> None:
+        """Tell the connection of a watch, if it is still there."""
+        if self.attached:
+            self._listener.notified(zxid, event)
+
+    def cut(self, reason: CutReason) -> None:
+        """Let the connection go, if it is still there."""
+        if self.attached:
+            self.attached = False
+            self._listener.cut(reason)

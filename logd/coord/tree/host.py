@@ -1,0 +1,274 @@
+"""Serves one tree to many connections: sessions and their expiry, and no answer before what it shows is flushed.
+
+Requests are executed in memory at once, in the order in which they come, and each change goes to the journal. Every
+answer and every notification waits in one line until the journal has flushed the last change that was made before it,
+since it may show that change; while nothing is unflushed it is told before the call returns. So each connection gets
+its answers and notifications in one order, a notification before any answer that shows what it tells of, and nobody
+ever sees what a crash could take back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from hmac import compare_digest
+
+from attrs import frozen
+
+from logd.coord.records import Identity, Request
+from logd.coord.tree.attachment import Attachment
+from logd.coord.tree.interfaces import CutReason, IAttached, IJournal
+from logd.coord.tree.outcome import Outcome
+from logd.coord.tree.sessions import Session, SessionTracker
+from logd.coord.tree.tree import Tree
+from logd.interfaces import Clock, Timer
+
+#: How long a session's password is, as ZooKeeper's clients expect it.
+PASSWORD_BYTES = 16
+
+
+@frozen
+class SessionLimits:
+    """What sessions a host grants. ZooKeeper's with its default tickTime of 2 s are the defaults here."""
+
+    #: A client that asks for less, or more, milliseconds gets these.
+    shortest_ms: int = 4_000
+    longest_ms: int = 40_000
+    #: Seconds between two looks for sessions that are due.
+    look: float = 0.5
+    #: If more passes between two looks than so many seconds, the process stood still, and the rest does not count.
+    stood_still: float = 1.0
+
+    def granted(self, timeout_ms: int) -> int:
+        """The timeout that a client gets which asks for this one."""
+        return min(max(timeout_ms, self.shortest_ms), self.longest_ms)
+
+
+class TreeHost:
+    """One tree, served. For one thread, the clock's.
+
+    ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called once if the journal fails: all
+    connections have been cut by then, and nothing is served any more.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        journal: IJournal,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        limits: SessionLimits = SessionLimits(),
+        failed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
+        self.tree = tree
+        self.limits = limits
+        #: False before ``start``, after ``stop`` and after the journal failed.
+        self.serving = False
+        self._journal = journal
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._failed = failed
+        self._flushed = tree.zxid
+        #: What is to be told, each behind the change that it may show, and to whom (None: somebody without attachment).
+        self._line: deque[tuple[int, Attachment | None, Callable[[], None]]] = deque()
+        self._telling = False
+        self._attachments: dict[int, Attachment] = {}
+        self._tracker = SessionTracker(clock.seconds(), limits.stood_still)
+        self._look: Timer | None = None
+
+    # The host's own life
+
+    def start(self) -> None:
+        """Begin to serve: each session that the tree knows has its full timeout from now."""
+        self.serving = True
+        self._tracker = SessionTracker(self._clock.seconds(), self.limits.stood_still)
+        for session in self.tree.sessions.values():
+            self._track(session)
+        self._journal.start(self._on_flushed, self._on_failed)
+        self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+
+    def stop(self) -> None:
+        """Cut every connection. Sessions live on in the tree, and what is not flushed is not told to anybody."""
+        self.serving = False
+        if self._look is not None and self._look.active():
+            self._look.cancel()
+        self._line.clear()
+        attachments, self._attachments = self._attachments, {}
+        for attachment in attachments.values():
+            attachment.cut(CutReason.STOPPED)
+
+    @property
+    def connections(self) -> int:
+        """How many sessions are attached to a connection."""
+        return len(self._attachments)
+
+    @property
+    def held_back(self) -> int:
+        """How many answers and notifications wait for the journal."""
+        return len(self._line)
+
+    # What connections ask for
+
+    def open_session(
+        self,
+        listener: IAttached,
+        timeout_ms: int,
+        identities: tuple[Identity, ...],
+        opened: Callable[[Attachment], None],
+    ) -> Attachment | None:
+        """Open a session for a connection; ``opened(attachment)`` once it is flushed, perhaps before this returns.
+
+        What is returned is the same attachment, for a connection that is lost meanwhile. When the host does not serve,
+        the listener is cut at once, and None is returned.
+        """
+        if not self.serving:
+            listener.cut(CutReason.STOPPED)
+            return None
+        password = self._random_bytes(PASSWORD_BYTES)
+        outcome = self.tree.open_session(self.limits.granted(timeout_ms), password, self._now_ms())
+        session = self.tree.sessions[outcome.zxid]
+        self._track(session)
+        attachment = Attachment(self, session, listener, identities)
+        self._attachments[session.id] = attachment
+        self._committed(outcome)
+        self._tell(attachment, partial(opened, attachment))
+        return attachment
+
+    def attach(
+        self,
+        listener: IAttached,
+        session_id: int,
+        password: bytes,
+        identities: tuple[Identity, ...],
+        attached: Callable[[Attachment | None], None],
+    ) -> Attachment | None:
+        """Attach a connection to a session that is open.
+
+        ``attached(attachment)``, perhaps before this returns; ``attached(None)`` when there is no session of that id
+        and password (any more). Another connection that has the session is cut (MOVED). Watches are not carried over.
+        When the host does not serve, the listener is cut at once. Returns the attachment too.
+        """
+        if not self.serving:
+            listener.cut(CutReason.STOPPED)
+            return None
+        session = self.tree.sessions.get(session_id)
+        if session is None or not compare_digest(session.password, password):
+            # That the session is over is told no sooner than it is lasting.
+            self._line.append((self.tree.zxid, None, partial(attached, None)))
+            self._tell_flushed()
+            return None
+        self._let_go(session_id, CutReason.MOVED)
+        attachment = Attachment(self, session, listener, identities)
+        self._attachments[session_id] = attachment
+        self.heard(session_id)
+        self._tell(attachment, partial(attached, attachment))
+        return attachment
+
+    def expire(self, session_id: int) -> None:
+        """End a session whose client was not heard of (or that an operator ends); its connection is cut."""
+        self._committed(self.tree.close_session(session_id, self._now_ms()))
+        self._tracker.remove(session_id)
+        self._let_go(session_id, CutReason.EXPIRED)
+
+    # For Attachment
+
+    def execute(self, attachment: Attachment, request: Request, answered: Callable[[Outcome], None]) -> None:
+        """See Attachment."""
+        session_id = attachment.session.id
+        self.heard(session_id)
+        outcome = self.tree.execute(session_id, attachment.identities, request, self._now_ms())
+        self._committed(outcome)
+        self._tell(attachment, partial(answered, outcome))
+
+    def heard(self, session_id: int) -> None:
+        """See Attachment."""
+        self._tracker.heard(session_id, self._clock.seconds())
+
+    def close(self, attachment: Attachment, closed: Callable[[], None]) -> None:
+        """See Attachment."""
+        self._committed(self.tree.close_session(attachment.session.id, self._now_ms()))
+        self._tracker.remove(attachment.session.id)
+
+        def tell() -> None:
+            attachment.attached = False
+            if self._attachments.get(attachment.session.id) is attachment:
+                del self._attachments[attachment.session.id]
+            closed()
+
+        self._tell(attachment, tell)
+
+    def detach(self, attachment: Attachment) -> None:
+        """See Attachment."""
+        attachment.attached = False
+        if self._attachments.get(attachment.session.id) is attachment:
+            del self._attachments[attachment.session.id]
+            self.tree.forget_watches(attachment.session.id)
+
+    # The line of what is to be told
+
+    def _committed(self, outcome: Outcome) -> None:
+        """Journal what a request changed, and line up its notifications."""
+        for session_id, event in outcome.notifications:
+            attachment = self._attachments.get(session_id)
+            if attachment is not None:
+                self._line.append((outcome.zxid, attachment, partial(attachment.notified, outcome.zxid, event)))
+        if outcome.change is not None:
+            self._journal.append(outcome.change)
+
+    def _tell(self, attachment: Attachment, told: Callable[[], None]) -> None:
+        self._line.append((self.tree.zxid, attachment, told))
+        self._tell_flushed()
+
+    def _tell_flushed(self) -> None:
+        # Who is told something may ask at once for more: that goes to the end of the line.
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._line and self._line[0][0] <= self._flushed:
+                _, attachment, told = self._line.popleft()
+                if attachment is None or attachment.attached:
+                    told()
+        finally:
+            self._telling = False
+
+    def _on_flushed(self, zxid: int) -> None:
+        self._flushed = zxid
+        if self.serving:
+            self._tell_flushed()
+
+    def _on_failed(self, error: Exception) -> None:
+        if self.serving:
+            self.stop()
+            self._failed(error)
+
+    # Sessions
+
+    def _track(self, session: Session) -> None:
+        self._tracker.add(session.id, session.timeout_ms / 1000, self._clock.seconds())
+
+    def _let_go(self, session_id: int, reason: CutReason) -> None:
+        attachment = self._attachments.pop(session_id, None)
+        if attachment is not None:
+            self.tree.forget_watches(session_id)
+            attachment.cut(reason)
+
+    def _look_for_due(self) -> None:
+        due = self._tracker.due(self._clock.seconds())
+        if due:
+            # The reactor reads its sockets before the next turn's timers: what clients sent is heard first.
+            self._look = self._clock.callLater(0, self._expire_due, due)
+        else:
+            self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+
+    def _expire_due(self, before: list[int]) -> None:
+        still = set(self._tracker.due(self._clock.seconds()))
+        for session_id in before:
+            if session_id in still and self.serving:
+                self.expire(session_id)
+        if self.serving:
+            self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.seconds() * 1000)

@@ -1,0 +1,111 @@
+"""What an operation comes to on the tree as it stands: the effect it has, or why it cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from logd.coord.errors import BadArguments, BadVersion, NoChildrenForEphemerals, NodeExists, NotEmpty
+from logd.coord.records import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Created,
+    Delete,
+    Identity,
+    Permission,
+    SetAcl,
+    SetData,
+)
+from logd.coord.tree.access import demand, resolve_acl
+from logd.coord.tree.changes import AclReplaced, DataReplaced, Effect, NodeMade, NodeRemoved
+from logd.coord.tree.outcome import OperationResult
+from logd.coord.tree.pathnames import SPECIAL, check_path, parent_of
+from logd.coord.tree.store import NodeStore
+
+SingleWrite = Create | Delete | SetData | SetAcl | Check
+
+
+def resolve(store: NodeStore, operation: SingleWrite, identities: Iterable[Identity]) -> Effect | None:
+    """Return the operation's effect, None for a Check; raise a CoordinationError when it cannot be done.
+
+    What is looked at first decides the error: access before versions, versions before children, as in ZooKeeper's
+    PrepRequestProcessor.
+    """
+    return _RESOLVERS[type(operation)](store, operation, identities)
+
+
+def result_of(store: NodeStore, effect: Effect | None) -> OperationResult:
+    """What the client is told of an effect that has just been applied."""
+    if isinstance(effect, NodeMade):
+        return Created(effect.path, store.stat(effect.path))
+    if isinstance(effect, DataReplaced | AclReplaced):
+        return store.stat(effect.path)
+    return None
+
+
+def _create(store: NodeStore, request: Create, identities: Iterable[Identity]) -> Effect:
+    path = request.path
+    check_path(path + "0000000000" if request.sequence else path)
+    parent_path = parent_of(path)
+    parent = store.get(parent_path)
+    acl = resolve_acl(request.acl, identities, path)
+    demand(parent.acl, Permission.CREATE, identities, parent_path)
+    if request.sequence:
+        path = f"{path}{parent.children_made:010d}"
+    if path in store.nodes:
+        raise NodeExists(path=path)
+    if parent.ephemeral_owner:
+        raise NoChildrenForEphemerals(path=parent_path)
+    return NodeMade(path, request.data, acl, request.ephemeral)
+
+
+def _delete(store: NodeStore, request: Delete, identities: Iterable[Identity]) -> Effect:
+    path = check_path(request.path)
+    if path in SPECIAL:
+        raise BadArguments(f"{path} is a part of every tree and cannot be deleted", path)
+    node = store.get(path)
+    parent_path = parent_of(path)
+    demand(store.nodes[parent_path].acl, Permission.DELETE, identities, parent_path)
+    _demand_version(node.version, request.version, path)
+    if store.children(path):
+        raise NotEmpty(path=path)
+    return NodeRemoved(path)
+
+
+def _set_data(store: NodeStore, request: SetData, identities: Iterable[Identity]) -> Effect:
+    path = check_path(request.path)
+    node = store.get(path)
+    demand(node.acl, Permission.WRITE, identities, path)
+    _demand_version(node.version, request.version, path)
+    return DataReplaced(path, request.data)
+
+
+def _set_acl(store: NodeStore, request: SetAcl, identities: Iterable[Identity]) -> Effect:
+    path = check_path(request.path)
+    acl = resolve_acl(request.acl, identities, path)
+    node = store.get(path)
+    demand(node.acl, Permission.ADMIN, identities, path)
+    _demand_version(node.acl_version, request.version, path)
+    return AclReplaced(path, acl)
+
+
+def _check(store: NodeStore, request: Check, identities: Iterable[Identity]) -> None:
+    path = check_path(request.path)
+    node = store.get(path)
+    demand(node.acl, Permission.READ, identities, path)
+    _demand_version(node.version, request.version, path)
+
+
+_RESOLVERS: dict[type, Callable[[NodeStore, Any, Iterable[Identity]], Effect | None]] = {
+    Create: _create,
+    Delete: _delete,
+    SetData: _set_data,
+    SetAcl: _set_acl,
+    Check: _check,
+}
+
+
+def _demand_version(actual: int, demanded: int, path: str) -> None:
+    if demanded not in (ANY_VERSION, actual):
+        raise BadVersion(f"{path}: the version is {actual}, not {demanded}: somebody else changed it", path)

@@ -1,0 +1,53 @@
+"""What came of a request to the tree: the answer, the change to be journalled, and whose watches fire."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from attrs import frozen
+
+from logd.coord.errors import CoordinationError, RuntimeInconsistency
+from logd.coord.records import Children, Created, NodeAcl, NodeData, Stat, WatchEvent
+from logd.coord.tree.changes import Change
+
+#: The answer to one operation: Created to a Create, Stat to a SetData or SetAcl, None to a Delete or Check.
+OperationResult = Created | Stat | None
+
+
+@frozen
+class MultiFailed:
+    """Answer to a Multi that could not be done: nothing of it was."""
+
+    #: Which operation failed, from 0, and how.
+    index: int
+    error: CoordinationError
+    #: How many operations there were.
+    count: int
+
+    def codes(self) -> tuple[int, ...]:
+        """ZooKeeper's code for each operation: 0 before the one that failed, RuntimeInconsistency behind it."""
+        later = self.count - self.index - 1
+        return (*[0] * self.index, self.error.code, *[RuntimeInconsistency.code] * later)
+
+
+#: What a request is answered with: for a Multi a tuple or MultiFailed, for Sync and SetWatches None.
+Answer = OperationResult | NodeData | Children | NodeAcl | tuple[OperationResult, ...] | MultiFailed | CoordinationError
+
+
+class Notification(NamedTuple):
+    """A watch of a session that fires."""
+
+    session_id: int
+    event: WatchEvent
+
+
+class Outcome(NamedTuple):
+    """What came of a request."""
+
+    #: The tree's last change, this request's included: what the answer may have shown.
+    zxid: int
+    answer: Answer
+    #: What is to be journalled; None when the request changed nothing (a read, a failure, a Multi of Checks alone).
+    change: Change | None = None
+    #: To be told in this order, and before the answer.
+    notifications: tuple[Notification, ...] = ()

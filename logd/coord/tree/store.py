@@ -1,0 +1,127 @@
+"""The nodes of a tree with what follows from them: who is whose child, and which session owns what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from logd.coord.errors import NoNode
+from logd.coord.records import Stat
+from logd.coord.tree.changes import AclReplaced, DataReplaced, Effect, NodeMade, NodeRemoved, SessionClosed
+from logd.coord.tree.nodes import Node, stat_of
+from logd.coord.tree.pathnames import name_of, parent_of
+
+_Key = TypeVar("_Key")
+
+_NOTHING: dict[str, None] = {}
+
+
+class NodeStore:
+    """Nodes by path. Applies effects that are known to be possible, and can take back those since ``begin``."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self.nodes: dict[str, Node] = {}
+        # Dicts for sets, since theirs is an order that does not change from run to run.
+        self._children: dict[str, dict[str, None]] = {}
+        self._owned: dict[int, dict[str, None]] = {}
+        self._undo: list[tuple[str, Node | None]] | None = None
+        self.data_bytes = 0
+        for path, node in nodes.items():
+            self._put(path, node)
+
+    def get(self, path: str) -> Node:
+        """The node of a path; raises NoNode."""
+        try:
+            return self.nodes[path]
+        except KeyError:
+            raise NoNode(path=path) from None
+
+    def stat(self, path: str) -> Stat:
+        """A node's Stat; raises KeyError when there is no such node."""
+        return stat_of(self.nodes[path], len(self.children(path)))
+
+    def children(self, path: str) -> Mapping[str, None]:
+        """The names of a node's children, in the order in which they came. Not to be kept: it changes."""
+        return self._children.get(path, _NOTHING)
+
+    def owned(self, session_id: int) -> tuple[str, ...]:
+        """The paths of a session's ephemeral nodes."""
+        return tuple(self._owned.get(session_id, ()))
+
+    def ephemerals(self) -> Mapping[int, Mapping[str, None]]:
+        """The paths of all ephemeral nodes, by their session."""
+        return self._owned
+
+    def apply(self, effect: Effect, zxid: int, time_ms: int, session_id: int) -> None:
+        """Do what an effect of that change says; for the end of a session, remove its nodes."""
+        if isinstance(effect, NodeMade):
+            owner = session_id if effect.ephemeral else 0
+            self._put(effect.path, Node(effect.data, effect.acl, zxid, zxid, time_ms, time_ms, 0, 0, owner, 0, zxid))
+            parent = parent_of(effect.path)
+            node = self.nodes[parent]
+            self._put(parent, node._replace(children_made=node.children_made + 1, children_zxid=zxid))
+        elif isinstance(effect, DataReplaced):
+            node = self.nodes[effect.path]
+            changed = node._replace(data=effect.data, version=node.version + 1, modified_zxid=zxid, modified_ms=time_ms)
+            self._put(effect.path, changed)
+        elif isinstance(effect, NodeRemoved):
+            self._remove(effect.path, zxid)
+        elif isinstance(effect, AclReplaced):
+            node = self.nodes[effect.path]
+            self._put(effect.path, node._replace(acl=effect.acl, acl_version=node.acl_version + 1))
+        elif isinstance(effect, SessionClosed):
+            for path in self.owned(session_id):
+                self._remove(path, zxid)
+
+    def begin(self) -> None:
+        """From here on changes can be taken back."""
+        self._undo = []
+
+    def commit(self) -> None:
+        """Keep what was changed since ``begin``."""
+        self._undo = None
+
+    def roll_back(self) -> None:
+        """Take back what was changed since ``begin``."""
+        undo, self._undo = self._undo, None
+        for path, node in reversed(undo or ()):
+            if node is None:
+                self._drop(path)
+            else:
+                self._put(path, node)
+
+    def _remove(self, path: str, zxid: int) -> None:
+        self._drop(path)
+        parent = parent_of(path)
+        self._put(parent, self.nodes[parent]._replace(children_zxid=zxid))
+
+    def _put(self, path: str, node: Node) -> None:
+        before = self.nodes.get(path)
+        if self._undo is not None:
+            self._undo.append((path, before))
+        self.nodes[path] = node
+        if before is not None:
+            self.data_bytes += len(node.data) - len(before.data)
+            return
+        self.data_bytes += len(node.data)
+        if path != "/":
+            self._children.setdefault(parent_of(path), {})[name_of(path)] = None
+        if node.ephemeral_owner:
+            self._owned.setdefault(node.ephemeral_owner, {})[path] = None
+
+    def _drop(self, path: str) -> None:
+        node = self.nodes.pop(path)
+        if self._undo is not None:
+            self._undo.append((path, node))
+        self.data_bytes -= len(node.data)
+        parent = parent_of(path)
+        _discard(self._children, parent, name_of(path))
+        if node.ephemeral_owner:
+            _discard(self._owned, node.ephemeral_owner, path)
+
+
+def _discard(table: dict[_Key, dict[str, None]], key: _Key, name: str) -> None:
+    names = table[key]
+    del names[name]
+    if not names:
+        del table[key]

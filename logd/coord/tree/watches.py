@@ -1,0 +1,99 @@
+"""Watches left by sessions: which change of the tree fires which, as in ZooKeeper's WatchManager.
+
+A data watch (left by reading a node's data, or by asking whether it exists) fires when the node is made, changed or
+removed; a child watch when a child of the node comes or goes, or when the node is removed. Each fires once, and one
+change tells a session of one node once, even if both of its watches fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from logd.coord.records import EventType, WatchEvent
+from logd.coord.tree.outcome import Notification
+from logd.coord.tree.pathnames import parent_of
+
+
+class WatchTable:
+    """One kind of watch: which sessions watch which path. Sessions are told in the order in which they left watches."""
+
+    def __init__(self) -> None:
+        # Dicts for sets, since theirs is an order that does not change from run to run.
+        self._sessions: dict[str, dict[int, None]] = {}
+        self._paths: dict[int, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._paths.values()))
+
+    def paths(self) -> int:
+        """How many paths are watched."""
+        return len(self._sessions)
+
+    def add(self, path: str, session_id: int) -> None:
+        """Leave a watch; a second one is the same."""
+        self._sessions.setdefault(path, {})[session_id] = None
+        self._paths.setdefault(session_id, {})[path] = None
+
+    def take(self, path: str) -> Iterable[int]:
+        """Take away every watch on a path, and say whose they were."""
+        sessions = self._sessions.pop(path, None)
+        if sessions is None:
+            return ()
+        for session_id in sessions:
+            self._drop(session_id, path)
+        return sessions
+
+    def forget(self, session_id: int) -> None:
+        """Take away every watch of a session."""
+        for path in self._paths.pop(session_id, ()):
+            sessions = self._sessions[path]
+            del sessions[session_id]
+            if not sessions:
+                del self._sessions[path]
+
+    def _drop(self, session_id: int, path: str) -> None:
+        paths = self._paths[session_id]
+        del paths[path]
+        if not paths:
+            del self._paths[session_id]
+
+
+class Watches:
+    """Both kinds of watches of one tree."""
+
+    def __init__(self) -> None:
+        self.data = WatchTable()
+        self.children = WatchTable()
+
+    def made(self, path: str) -> Iterator[Notification]:
+        """A node was made."""
+        yield from _fire(self.data.take(path), EventType.CREATED, path)
+        yield from self._listed(path)
+
+    def changed(self, path: str) -> Iterator[Notification]:
+        """A node's data were replaced."""
+        yield from _fire(self.data.take(path), EventType.CHANGED, path)
+
+    def removed(self, path: str) -> Iterator[Notification]:
+        """A node was removed."""
+        told = self.data.take(path)
+        yield from _fire(told, EventType.DELETED, path)
+        yield from _fire((id_ for id_ in self.children.take(path) if id_ not in told), EventType.DELETED, path)
+        yield from self._listed(path)
+
+    def forget(self, session_id: int) -> None:
+        """Take away every watch of a session."""
+        self.data.forget(session_id)
+        self.children.forget(session_id)
+
+    def _listed(self, path: str) -> Iterator[Notification]:
+        parent = parent_of(path)
+        yield from _fire(self.children.take(parent), EventType.CHILDREN, parent)
+
+
+def _fire(sessions: Iterable[int], type_: EventType, path: str) -> Iterator[Notification]:
+    event = None
+    for session_id in sessions:
+        if event is None:
+            event = WatchEvent(type_, path)
+        yield Notification(session_id, event)
