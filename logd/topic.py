@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from attrs import field, frozen
 
@@ -55,3 +55,13 @@ class TopicEntry:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a topic's entry: {value!r}") from error
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic, by its numbers in the cluster."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r}, partition {self.partition}"

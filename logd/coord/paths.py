@@ -5,6 +5,7 @@
     /brokers/ids/<id>                                ephemeral: host, port, instance uuid, what is stored there
     /brokers/topics/<topic>                          uuid, the brokers of each partition, the topic's settings
     /brokers/topics/<topic>/partitions/<p>/state     leader, leader epoch, in-sync replicas
+    /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store something of it
     /controller                                      ephemeral: the broker that assigns leaders
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 BROKER_IDS = "/brokers/ids"
 BROKER_TOPICS = "/brokers/topics"
+DELETED_TOPICS = "/brokers/deleted"
 CONTROLLER = "/controller"
 CONSUMERS = "/consumers"
 
@@ -30,6 +32,11 @@ def broker(broker_id: int) -> str:
 def topic(name: str) -> str:
     """The node of a topic's entry."""
     return f"{BROKER_TOPICS}/{_segment(name)}"
+
+
+def deleted_topic(uuid: str) -> str:
+    """The note about a topic that was deleted."""
+    return f"{DELETED_TOPICS}/{_segment(uuid)}"
 
 
 def partition_state(name: str, partition: int) -> str:

@@ -16,6 +16,7 @@ class PathsTests(SynchronousTestCase):
             (paths.broker(3), "/brokers/ids/3"),
             (paths.topic("clicks"), "/brokers/topics/clicks"),
             (paths.partition_state("clicks", 7), "/brokers/topics/clicks/partitions/7/state"),
+            (paths.deleted_topic("some-uuid"), "/brokers/deleted/some-uuid"),
             (paths.CONTROLLER, "/controller"),
             (paths.group_consumers("g"), "/consumers/g/ids"),
             (paths.group_consumer("g", "host-1"), "/consumers/g/ids/host-1"),

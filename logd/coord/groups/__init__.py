@@ -1,1 +1,1 @@
-"""Consumer groups over the coordination tree: assignment and rebalance (paper section 3.2)."""
+"""Consumer groups: who reads which partitions, and how that is agreed on in the coordination tree."""

@@ -1,1 +1,1 @@
-"""What is kept in the coordination tree: brokers, topics, consumers, owners, offsets; a module for each."""
+"""The registries of the coordination tree: who is there, and what topics there are."""

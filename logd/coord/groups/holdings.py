@@ -1,0 +1,197 @@
+"""The partitions that one consumer holds: claims them all or none, commits positions with their fences, gives them back.
+
+Each claim and the rewriting of its offset go into one transaction, up to a hundred partitions in each; so who owns a
+partition has fenced it. What an answer that never came has done is not known: such claims are looked at and undone
+before anything else is claimed, such commits are read before the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import define
+from twisted.internet.defer import Deferred, DeferredLock, FirstError, gatherResults
+
+from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Create, Operation, SetData, Stat
+from logd.coord.registries.offsets import OffsetRegistry
+from logd.coord.registries.owners import OwnerRegistry
+from logd.topic import TopicPartition
+
+T = TypeVar("T")
+
+#: Partitions in one transaction: about 20 KB of a frame of at most 1 MB.
+CHUNK = 100
+
+
+class Conflict(CoordinationError):
+    """A partition is still another consumer's, or its offset changed while it was claimed."""
+
+
+@define
+class Holding:
+    """A partition that is held: by which stream, the committed position, and the offset node's version since."""
+
+    stream: str
+    position: int | None
+    version: int
+    #: A commit of this position was sent, and its answer never came.
+    unsure: int | None = None
+
+
+class Holdings:
+    """One consumer's claims. Calls follow one another; they fail with a CoordinationError."""
+
+    def __init__(self, coordination: ICoordination, owners: OwnerRegistry, offsets: OffsetRegistry) -> None:
+        self._coordination = coordination
+        self._owners = owners
+        self._offsets = offsets
+        self._held: dict[TopicPartition, Holding] = {}
+        #: Claims that may be there, or not.
+        self._doubtful: dict[TopicPartition, str] = {}
+        self._ready: set[str] = set()
+        self._turns = DeferredLock()
+
+    @property
+    def streams(self) -> dict[TopicPartition, str]:
+        """Who has what."""
+        return {where: holding.stream for where, holding in self._held.items()}
+
+    @property
+    def positions(self) -> dict[TopicPartition, int | None]:
+        """What is committed of it."""
+        return {where: holding.position for where, holding in self._held.items()}
+
+    def forget(self) -> None:
+        """The session is over, and every claim with it."""
+        self._held.clear()
+        self._doubtful.clear()
+        self._ready.clear()
+
+    async def commit(self, handled: Callable[[], Mapping[TopicPartition, int]]) -> list[TopicPartition]:
+        """Store the positions that ``handled()`` tells; return the partitions that turned out to be another's.
+
+        Those are not held any more. What has not moved is not written.
+        """
+        async with self._turn():
+            wanted = {
+                where: position
+                for where, position in handled().items()
+                if where in self._held and self._held[where].position != position
+            }
+            lost: list[TopicPartition] = []
+            for where in [where for where in wanted if self._held[where].unsure is not None]:
+                if not await self._sure(where):
+                    lost.append(where)
+                    del wanted[where]
+            for chunk in _chunks(sorted(wanted)):
+                try:
+                    await self._store({where: wanted[where] for where in chunk})
+                except (BadVersion, NoNode):  # which of them? each by itself
+                    for where in chunk:
+                        try:
+                            await self._store({where: wanted[where]})
+                        except (BadVersion, NoNode):
+                            lost.append(where)
+            for where in lost:
+                self._doubtful[where] = self._held.pop(where).stream
+            return lost
+
+    async def release(self) -> None:
+        """Give everything back."""
+        async with self._turn():
+            await self._settle_doubts()
+            await self._give_back(list(self._held))
+
+    async def claim(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
+        """Take partitions, each for a stream: all or none. Returns the committed positions. Raises Conflict."""
+        async with self._turn():
+            await self._settle_doubts()
+            await self._make_parents({where.topic for where in wanted})
+            try:
+                for chunk in _chunks(sorted(wanted)):
+                    await self._take({where: wanted[where] for where in chunk})
+            except Conflict:
+                await self._give_back(list(self._held))
+                raise
+            return self.positions
+
+    async def _take(self, wanted: Mapping[TopicPartition, str]) -> None:
+        found = dict(zip(wanted, await _all(self._offsets.read(where) for where in wanted), strict=True))
+        operations: list[Operation] = []
+        for where, stream in wanted.items():
+            operations += self._owners.claim(where, stream), self._offsets.fence(where, found[where])
+        try:
+            results = await self._coordination.multi(operations)
+        except (NodeExists, BadVersion) as error:
+            raise Conflict(f"{error}", error.path) from error
+        except NoNode as error:
+            self._ready.clear()  # somebody removed the parents, or an offset: make them, read it again
+            raise Conflict(f"{error}", error.path) from error
+        except BaseException:
+            self._doubtful.update(wanted)
+            raise
+        for (where, stream), stat in zip(wanted.items(), results[1::2], strict=True):
+            offset = found[where]
+            version = stat.version if isinstance(stat, Stat) else 0
+            self._held[where] = Holding(stream, None if offset is None else offset.position, version)
+
+    async def _give_back(self, places: list[TopicPartition]) -> None:
+        for chunk in _chunks(places):
+            try:
+                await self._coordination.multi([self._owners.release(where) for where in chunk])
+            except NoNode:  # somebody removed one: the others by themselves
+                for where in chunk:
+                    await self._owners.release_if_ours(where, self._held[where].stream)
+            except BaseException:
+                self._doubtful.update((where, self._held.pop(where).stream) for where in places if where in self._held)
+                raise
+            for where in chunk:
+                self._held.pop(where, None)
+
+    async def _store(self, positions: Mapping[TopicPartition, int]) -> None:
+        operations = [self._offsets.commit(w, position, self._held[w].version) for w, position in positions.items()]
+        try:
+            await self._coordination.multi(operations)
+        except (BadVersion, NoNode):
+            raise
+        except BaseException:
+            for where, position in positions.items():
+                if where in self._held:
+                    self._held[where].unsure = position
+            raise
+        for where, position in positions.items():
+            if where in self._held:
+                holding = self._held[where]
+                holding.position = position
+                holding.version += 1
+
+    async def _sure(self, where: TopicPartition) -> bool:
+        """Find out whether the last commit was done; say whether the partition is still ours.
+
+        Another's claim leaves the next version too, but with the position that was there before.
+        """
+        holding = self._held[where]
+        found = await self._offsets.read(where)
+        if found is not None and (found.position, found.version) == (holding.unsure, holding.version + 1):
+            holding.position, holding.version = found.position, found.version
+        elif found is None or found.version != holding.version:
+            return False
+        holding.unsure = None
+        return True
+
+    async def _settle_doubts(self) -> None:
+        for where, stream in list(self._doubtful.items()):
+            await self._owners.release_if_ours(where, stream)
+            self._doubtful.pop(where, None)
+
+    async def _make_parents(self, topics: set[str]) -> None:
+        for path in [*self._owners.parents(sorted(topics)), *self._offsets.parents(sorted(topics))]:
+            if path not in self._ready:
+                try:
+                    await self._coordination.create(path, makepath=True)
+                except NodeExists:
+                    pass
+                self._ready.add(path)

@@ -1,0 +1,158 @@
+"""What one consumer of a group sees of the registries, and the share that Algorithm 1 gives it by that.
+
+What it costs: every list and entry is kept until its watch fires (see watched), and a consumer's entry is read once for
+each name (see registries.consumers). So a look after a consumer came or went costs one read of the list of ids, which
+is as long as the group, and one of each entry that is new; a look after nothing changed costs nothing. In a group of C
+consumers a coming or going fires C watches and makes C such reads, of C names each: the growth is quadratic in bytes,
+and linear in operations. Brokers and topics are one watch each, and one for each topic that is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import Logger
+
+from logd.coord import paths
+from logd.coord.groups.assignment import share_of
+from logd.coord.groups.watched import Watched
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Stat
+from logd.coord.registries.consumers import ConsumerRegistry, Subscription, stream_id, stream_ids
+from logd.topic import TopicEntry, TopicPartition
+
+
+@frozen
+class Registries:
+    """The registries at a moment: who is in the group, and the partitions of each topic that are available (PT)."""
+
+    consumers: Mapping[str, Subscription]
+    partitions: Mapping[str, tuple[int, ...]]
+
+    def share(self, consumer: str) -> dict[TopicPartition, str]:
+        """What Algorithm 1 gives a consumer: the stream for each of its partitions."""
+        mine = self.consumers.get(consumer)
+        shares: dict[TopicPartition, str] = {}
+        for topic, partitions in self.partitions.items():
+            count = 0 if mine is None else mine.streams_of(topic)
+            if not count:
+                continue
+            streams = sorted(stream_ids(self.consumers, topic))
+            places = {name: place for place, name in enumerate(streams)} if count > 1 else {}
+            for index in range(count):
+                name = stream_id(consumer, index)
+                place = places[name] if places else streams.index(name)
+                begin, end = share_of(place, len(streams), len(partitions))
+                for partition in partitions[begin:end]:
+                    shares[TopicPartition(topic, partition)] = name
+        return shares
+
+
+class GroupView:
+    """Reads the registries for one consumer; calls ``changed()`` when something that it has read is not so any more."""
+
+    _log = Logger()
+
+    def __init__(self, coordination: ICoordination, registry: ConsumerRegistry, changed: Callable[[], None]) -> None:
+        self._coordination = coordination
+        self._registry = registry
+        self._changed = changed
+        self._ids = self._children(registry.path)
+        self._brokers = self._children(paths.BROKER_IDS)
+        self._names = self._children(paths.BROKER_TOPICS)
+        self._entries: dict[str, Watched[tuple[bytes, Stat]]] = {}
+        self._consumers: dict[str, Subscription] = {}
+
+    async def read(self, subscription: Subscription) -> Registries:
+        """The registries, as far as they matter to a consumer with that subscription. Fails with a CoordinationError."""
+        ids, brokers, names = await gatherResults(
+            [
+                Deferred.fromCoroutine(self._ids.get()),
+                Deferred.fromCoroutine(self._brokers.get()),
+                Deferred.fromCoroutine(self._topics(subscription)),
+            ],
+            consumeErrors=True,
+        ).addErrback(_first)
+        live = {int(name) for name in brokers or () if name.isdecimal()}
+        topics = sorted(set(names))
+        for gone in self._entries.keys() - names:
+            self._entries.pop(gone).close()
+        consumers, entries = await gatherResults(
+            [
+                Deferred.fromCoroutine(self._read_consumers(ids or [])),
+                gatherResults([Deferred.fromCoroutine(self._entry(topic)) for topic in topics], consumeErrors=True),
+            ],
+            consumeErrors=True,
+        ).addErrback(_first)
+        partitions = {
+            topic: _available(entry, live) for topic, entry in zip(topics, entries, strict=True) if entry is not None
+        }
+        return Registries(consumers, partitions)
+
+    def close(self) -> None:
+        """Forget all watches."""
+        for watched in (self._ids, self._brokers, self._names, *self._entries.values()):
+            watched.close()
+        self._entries.clear()
+        self._consumers = {}
+
+    def _children(self, path: str) -> Watched[list[str]]:
+        coordination = self._coordination
+        return Watched(coordination, path, lambda path: coordination.get_children_and_watch(path), self._changed)
+
+    async def _topics(self, subscription: Subscription) -> set[str]:
+        """The topics that are read, there or not; the list of all is read for patterns alone."""
+        names = set(subscription.topics)
+        if subscription.patterns:
+            names.update(name for name in await self._names.get() or () if subscription.streams_of(name))
+        return names
+
+    async def _entry(self, topic: str) -> TopicEntry | None:
+        watched = self._entries.get(topic)
+        if watched is None:
+            coordination = self._coordination
+            watched = self._entries[topic] = Watched(
+                coordination, paths.topic(topic), lambda path: coordination.get_and_watch(path), self._changed
+            )
+        found = await watched.get()
+        if found is None:
+            return None
+        try:
+            return TopicEntry.from_json(json.loads(found[0]))
+        except ValueError as error:
+            self._log.warn("{path} is left out: {error}", path=watched.path, error=error)
+            return None
+
+    async def _read_consumers(self, ids: list[str]) -> dict[str, Subscription]:
+        """Everybody's subscription; those known by name are not read again."""
+        known = self._consumers
+        new = [name for name in ids if name not in known]
+        found = await gatherResults(
+            [Deferred.fromCoroutine(self._consumer(name)) for name in new], consumeErrors=True
+        ).addErrback(_first)
+        read = {name: entry for name, entry in zip(new, found, strict=True) if entry is not None}
+        self._consumers = {name: known[name] if name in known else read[name] for name in ids if name in known or name in read}
+        return self._consumers
+
+    async def _consumer(self, name: str) -> Subscription | None:
+        """Somebody's subscription: of one that cannot be read nobody, nor itself, is given anything."""
+        try:
+            return await self._registry.read(name)
+        except ValueError as error:
+            self._log.warn("consumer {name} of group {group} is left out: {error}", name=name, group=self._registry.group, error=error)
+            return Subscription()
+
+
+def _available(entry: TopicEntry, live: set[int]) -> tuple[int, ...]:
+    """The partitions that some live broker has, ascending."""
+    return tuple(sorted(number for number, brokers in entry.partitions.items() if not live.isdisjoint(brokers)))
+
+
+def _first(failure):  # type: ignore[no-untyped-def]
+    """What gatherResults failed with, unwrapped."""
+    failure.trap(Exception)
+    inner = getattr(failure.value, "subFailure", None)
+    return inner if inner is not None else failure

@@ -1,0 +1,185 @@
+"""An ephemeral node that is there for as long as its maker wants: made again after a lost session or a deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.coord.ephemeral import create_ephemeral, release_ephemeral
+from logd.coord.errors import (
+    BadVersion,
+    ClientClosing,
+    ConnectionLoss,
+    CoordinationError,
+    NoNode,
+    OperationTimeout,
+    SessionExpired,
+)
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import WatchEvent
+from logd.interfaces import Clock
+
+#: What passes with the connection's troubles, or when somebody else is at the node: tried again without a word.
+_PASSING = (ConnectionLoss, OperationTimeout, SessionExpired, BadVersion, NoNode)
+
+
+class Presence:
+    """Keeps an ephemeral node at ``path``, from ``start`` to ``stop``.
+
+    The node is watched: it is made again when its session was lost or somebody deleted it. ``same`` says which data of
+    a node of another session are of our own past (see ``create_ephemeral``). What goes wrong after ``start`` fired is
+    handed to ``failed`` (such as HeldElsewhere: another took the place while our session was lost) and tried again
+    every ``retry`` seconds; what only comes of a connection that is down is tried again without being told.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        clock: Clock,
+        coordination: ICoordination,
+        path: str,
+        data: bytes,
+        *,
+        same: Callable[[bytes], bool] | None = None,
+        failed: Callable[[Failure], None] | None = None,
+        retry: float = 1.0,
+    ) -> None:
+        self.path = path
+        self._clock = clock
+        self._coordination = coordination
+        self._data = data
+        self._written: bytes | None = None
+        self._same = same or (lambda found: found in (self._data, self._written))
+        self._failed = failed or self._tell
+        self._retry = retry
+        self._loop: Deferred[None] | None = None
+        self._waiting: list[Deferred[None]] = []
+        self._pause: Deferred[None] | None = None
+
+    def start(self) -> Deferred[None]:
+        """Make the node; fires once it is there.
+
+        Fails as ``create_ephemeral`` does, and then nothing is kept. Cancelling it stops the whole.
+        """
+        if self._loop is not None:
+            raise RuntimeError(f"{self.path} is kept already")
+        started: Deferred[None] = Deferred(self._give_up)
+        self._waiting.append(started)
+        self._loop = Deferred.fromCoroutine(self._keep(started))
+        self._loop.addErrback(self._ended)
+        return started
+
+    def update(self, data: bytes) -> Deferred[None]:
+        """Let the node say ``data`` from now on; fires once it does. Fails with ClientClosing when stopped before."""
+        self._data = data
+        written: Deferred[None] = Deferred(self._forget)
+        self._waiting.append(written)
+        self._wake()
+        return written
+
+    def stop(self, timeout: float | None = None) -> Deferred[None]:
+        """Keep it no longer, and delete it. Never fails: what could not be deleted ends with the session."""
+        running = self._loop is not None
+        self._cancel()
+        if not running:
+            return succeed(None)
+        return release_ephemeral(self._coordination, self.path, timeout).addCallbacks(lambda _: None, lambda _: None)
+
+    async def _keep(self, started: Deferred[None]) -> None:
+        troubled = False
+        while True:
+            try:
+                watch = await self._see_to_it()
+                troubled = False
+                self._answer()
+                self._pause = watch
+                await watch
+            except CoordinationError as error:
+                if isinstance(error, ClientClosing) or not (started.called or isinstance(error, _PASSING)):
+                    raise
+                if not started.called and isinstance(error, OperationTimeout):
+                    raise
+                if not isinstance(error, _PASSING):
+                    self._failed(Failure())
+                # The first trouble is most often the lost session itself: there is no need to wait.
+                if troubled:
+                    self._pause = self._sleep()
+                    await self._pause
+                troubled = True
+            finally:
+                self._pause = None
+
+    async def _see_to_it(self) -> Deferred[None]:
+        """Make the node if it is not there as it should be; return what fires when it may no longer be so."""
+        while True:
+            data = self._data
+            answer, watch = self._coordination.exists_and_watch(self.path)
+            stat = await answer
+            if stat is None or stat.ephemeral_owner != self._coordination.session_id:
+                _drop(watch)
+                await create_ephemeral(self._coordination, self.path, data, same=self._same)
+                self._written = data
+            elif self._written != data:
+                _drop(watch)
+                await self._coordination.set(self.path, data, stat.version)
+                self._written = data
+            elif data == self._data:
+                return _as_a_pause(watch)
+
+    def _answer(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    def _wake(self) -> None:
+        """Look again now: what is waited for counts as having come."""
+        if self._pause is not None and not self._pause.called:
+            self._pause.callback(None)
+
+    def _sleep(self) -> Deferred[None]:
+        slept: Deferred[None] = Deferred(lambda _: timer.cancel())
+        timer = self._clock.callLater(self._retry, lambda: None if slept.called else slept.callback(None))
+        return slept
+
+    def _forget(self, waiting: Deferred[None]) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+
+    def _give_up(self, started: Deferred[None]) -> None:
+        self._forget(started)
+        self._cancel()
+
+    def _cancel(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.cancel()
+
+    def _ended(self, failure: Failure) -> None:
+        self._loop = None
+        waiting, self._waiting = self._waiting, []
+        if failure.check(CancelledError):
+            failure = Failure(ClientClosing(f"{self.path} is kept no longer", self.path))
+        elif not waiting and not failure.check(ClientClosing):
+            self._failed(failure)
+        for each in waiting:
+            if not each.called:
+                each.errback(failure)
+
+    def _tell(self, failure: Failure) -> None:
+        self._log.warn("{path} cannot be kept: {reason}", path=self.path, reason=failure.value)
+
+
+def _as_a_pause(watch: Deferred[WatchEvent]) -> Deferred[None]:
+    """A Deferred that fires with the watch, or earlier by somebody else's hand."""
+    pause: Deferred[None] = Deferred(lambda _: _drop(watch))
+    watch.addCallbacks(lambda _: None if pause.called else pause.callback(None), lambda _: None)
+    return pause
+
+
+def _drop(watch: Deferred[WatchEvent]) -> None:
+    watch.addErrback(lambda _: None)
+    watch.cancel()

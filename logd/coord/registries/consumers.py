@@ -1,0 +1,172 @@
+"""The consumer registry: who is in a group at the moment, and which topics each of them reads by how many streams.
+
+A consumer is an ephemeral node ``/consumers/<group>/ids/<consumer>`` with a value such as::
+
+    {"topics": {"clicks": 2}, "patterns": [["web-.*", 1]], "version": 1}
+
+A pattern is a Python regular expression that has to match the whole of a topic's name. **A node of one name never
+changes its value**: a consumer that subscribes to more registers under another name. So whoever has read a name once
+need not read it again, and a rebalance in a group of a thousand reads what is new alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from attrs import field, frozen
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.errors import NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.errors import ConfigurationError
+from logd.topic import check_topic_name
+
+VERSION = 1
+
+
+class PatternStreams(NamedTuple):
+    """A subscription to every topic whose whole name matches, also to those that come later."""
+
+    pattern: str
+    streams: int
+
+    def matches(self, topic: str) -> bool:
+        """Whether the topic is meant."""
+        return _compiled(self.pattern).fullmatch(topic) is not None
+
+
+@frozen
+class Subscription:
+    """What a consumer reads: streams for each topic that it names, and for each topic that a pattern matches.
+
+    A topic that is named is not read by patterns too; of several patterns that match the first counts.
+    """
+
+    topics: Mapping[str, int] = field(factory=dict)
+    patterns: tuple[PatternStreams, ...] = ()
+
+    def streams_of(self, topic: str) -> int:
+        """How many streams read that topic."""
+        named = self.topics.get(topic)
+        if named is not None:
+            return named
+        for pattern in self.patterns:
+            if pattern.matches(topic):
+                return pattern.streams
+        return 0
+
+    def to_bytes(self) -> bytes:
+        """The node's value."""
+        value = {
+            "topics": dict(sorted(self.topics.items())),
+            "patterns": [list(pattern) for pattern in self.patterns],
+            "version": VERSION,
+        }
+        return json.dumps(value, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Subscription:
+        """Read a node's value; raise ValueError when it is not one."""
+        try:
+            value = json.loads(data)
+            topics = {check_topic_name(str(topic)): _count(streams) for topic, streams in value["topics"].items()}
+            patterns = tuple(PatternStreams(str(text), _count(n)) for text, n in value.get("patterns", ()))
+            for pattern in patterns:
+                _compiled(pattern.pattern)
+        except Exception as error:
+            raise ValueError(f"not a consumer's entry: {data[:200]!r}") from error
+        return cls(topics, patterns)
+
+
+def pattern_text(pattern: re.Pattern[str]) -> str:
+    """A compiled expression as text that compiles to the same; raises ConfigurationError where there is none."""
+    text = pattern.pattern
+    if re.compile(text).flags != pattern.flags:
+        letters = {re.I: "i", re.M: "m", re.S: "s", re.X: "x", re.A: "a"}
+        text = f"(?{''.join(letter for flag, letter in letters.items() if pattern.flags & flag)}){text}"
+    try:
+        same = re.compile(text).flags == pattern.flags
+    except re.error:
+        same = False
+    if not same:
+        raise ConfigurationError(
+            f"the pattern {pattern.pattern!r} with flags {pattern.flags} cannot be stored as text; "
+            "allowed are flags written inside it, such as '(?i)web-.*'"
+        )
+    return text
+
+
+def stream_id(consumer: str, index: int) -> str:
+    """The name of one of a consumer's streams, as the owners of partitions are called."""
+    return f"{consumer}-{index:d}"
+
+
+def stream_ids(consumers: Mapping[str, Subscription], topic: str) -> Iterator[str]:
+    """The streams of a group that read a topic (the paper's C_T), in no order."""
+    for consumer, subscription in consumers.items():
+        for index in range(subscription.streams_of(topic)):
+            yield stream_id(consumer, index)
+
+
+class ConsumerRegistry:
+    """The live consumers of one group. Calls fail with a CoordinationError, as ICoordination's do."""
+
+    def __init__(self, coordination: ICoordination, group: str) -> None:
+        """Raises ValueError for a group's name that cannot be a node's."""
+        self._coordination = coordination
+        self.group = group
+        self.path = paths.group_consumers(group)
+
+    async def register(self, consumer: str, subscription: Subscription) -> None:
+        """Make the consumer's ephemeral node.
+
+        One that is there already is ours if it is our session's; with our value under another session it is what an
+        earlier session of ours left: it is removed, and made again. Raises NodeExists for anybody else's.
+        """
+        coordination = self._coordination
+        path = paths.group_consumer(self.group, consumer)
+        data = subscription.to_bytes()
+        while True:
+            try:
+                await coordination.create(path, data, ephemeral=True, makepath=True)
+            except NodeExists:
+                pass
+            else:
+                return
+            try:
+                found, stat = await coordination.get(path)
+                if found == data and stat.ephemeral_owner == coordination.session_id:
+                    return
+                if found != data:
+                    raise NodeExists(f"{path}: another consumer has that id; ids have to be different", path)
+                await coordination.delete(path, stat.version)
+            except NoNode:
+                continue
+
+    def deregister(self, consumer: str) -> Deferred[None]:
+        """Remove the consumer's node."""
+        return self._coordination.delete(paths.group_consumer(self.group, consumer))
+
+    async def read(self, consumer: str) -> Subscription | None:
+        """What a consumer reads; None when it is gone. Raises ValueError for a value that is none."""
+        try:
+            data, _ = await self._coordination.get(paths.group_consumer(self.group, consumer))
+        except NoNode:
+            return None
+        return Subscription.from_bytes(data)
+
+
+@lru_cache(1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _count(streams: object) -> int:
+    if type(streams) is not int or streams < 1:
+        raise ValueError(f"{streams!r} is no number of streams")
+    return streams

@@ -1,0 +1,207 @@
+"""A copy of a node's children and their values, kept by watches, so that reading it never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.coord.errors import CoordinationError, NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import EventType, SessionState
+from logd.interfaces import Clock
+
+T = TypeVar("T")
+
+#: Seconds until a read is tried again that failed although the session is there.
+RETRY_SECONDS = 1.0
+
+
+def _ignore(name: str) -> None:
+    """What is called for a mirror that nobody listens to."""
+
+
+class Mirror(Generic[T]):
+    """``values[name]`` is the decoded value of the child ``name`` of ``path``, as last seen.
+
+    What was seen stays while the tree is away; after that everything is read again. A value that cannot be decoded is
+    reported and not in it. ``changed(name)`` is called when a child has come, changed or gone.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        coordination: ICoordination,
+        clock: Clock,
+        path: str,
+        decode: Callable[[str, bytes], T],
+        changed: Callable[[str], None] = _ignore,
+    ) -> None:
+        """``decode(name, data)`` raises ValueError for what is no such value."""
+        self.values: dict[str, T] = {}
+        #: Whether everything was seen once.
+        self.complete = False
+        self._coordination = coordination
+        self._clock = clock
+        self._path = path
+        self._decode = decode
+        self._changed = changed
+        self._listing: Deferred[None] | None = None
+        #: What follows each child; None while it is begun.
+        self._following: dict[str, Deferred[None] | None] = {}
+        self._first: set[str] = set()
+        self._listed = False
+        self._waiters: list[Deferred[None]] = []
+        self._unsubscribe: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Begin to read; the session may come later."""
+        self._unsubscribe = self._coordination.subscribe(self._session_changed)
+        if self._coordination.state is SessionState.CONNECTED:
+            self._begin()
+
+    def when_complete(self) -> Deferred[None]:
+        """Fires when everything was seen once. Cancellable; never fails."""
+        if self.complete:
+            return succeed(None)
+        waiter: Deferred[None] = Deferred(self._waiters.remove)
+        self._waiters.append(waiter)
+        return waiter
+
+    def stop(self) -> None:
+        """Look no more; the values stay."""
+        unsubscribe, self._unsubscribe = self._unsubscribe, None
+        if unsubscribe is not None:
+            unsubscribe()
+        self._end()
+
+    def _session_changed(self, state: SessionState) -> None:
+        self._end()
+        if state is SessionState.CONNECTED:
+            self._begin()
+
+    def _begin(self) -> None:
+        self._end()
+        self._listed = False
+        self._listing = Deferred.fromCoroutine(self._list())
+        self._listing.addErrback(self._failed)
+
+    def _end(self) -> None:
+        listing, self._listing = self._listing, None
+        following, self._following = self._following, {}
+        self._first.clear()
+        for each in (listing, *following.values()):
+            self._cancel(each)
+
+    @staticmethod
+    def _cancel(work: Deferred[None] | None) -> None:
+        if work is not None:
+            work.cancel()
+
+    async def _list(self) -> None:
+        """Read the names again and again, each time that they have changed."""
+        coordination = self._coordination
+        while True:
+            answer, watch = coordination.get_children_and_watch(self._path)
+            try:
+                names = set(await answer)
+            except NoNode:
+                await self._make()
+                continue
+            except CoordinationError as error:
+                await self._pause(error)
+                continue
+            for name in [name for name in self._following if name not in names]:
+                self._cancel(self._following.pop(name))
+            for name in [name for name in self.values if name not in names]:
+                self._drop(name)
+            fresh = names.difference(self._following)
+            self._first |= fresh
+            self._listed = True
+            for name in fresh:
+                self._begin_to_follow(name)
+            self._check_complete()
+            if (await watch).type is EventType.SESSION:
+                return
+
+    def _begin_to_follow(self, name: str) -> None:
+        self._following[name] = None
+        following = Deferred.fromCoroutine(self._follow(name))
+        following.addErrback(self._failed)
+        if name in self._following:
+            self._following[name] = following
+
+    async def _follow(self, name: str) -> None:
+        """Read one child again and again, each time that it has changed."""
+        path = f"{self._path}/{name}"
+        while True:
+            answer, watch = self._coordination.get_and_watch(path)
+            try:
+                data, _ = await answer
+            except NoNode:
+                self._following.pop(name, None)
+                self._drop(name)
+                self._seen(name)
+                return
+            except CoordinationError as error:
+                await self._pause(error)
+                continue
+            self._take(name, data)
+            self._seen(name)
+            if (await watch).type is EventType.SESSION:
+                return
+
+    def _take(self, name: str, data: bytes) -> None:
+        try:
+            value = self._decode(name, data)
+        except ValueError as error:
+            self._log.error("{path}/{name} cannot be read: {error}", path=self._path, name=name, error=str(error))
+            self._drop(name)
+            return
+        if name not in self.values or self.values[name] != value:
+            self.values[name] = value
+            self._tell(name)
+
+    def _drop(self, name: str) -> None:
+        if self.values.pop(name, None) is not None:
+            self._tell(name)
+
+    def _tell(self, name: str) -> None:
+        try:
+            self._changed(name)
+        except Exception:
+            self._log.failure("{path}/{name} has changed, and that was not taken well", path=self._path, name=name)
+
+    def _seen(self, name: str) -> None:
+        self._first.discard(name)
+        self._check_complete()
+
+    def _check_complete(self) -> None:
+        if self._listed and not self._first and not self.complete:
+            self.complete = True
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter.callback(None)
+
+    async def _make(self) -> None:
+        try:
+            await self._coordination.create(self._path, makepath=True)
+        except NodeExists:
+            pass
+        except CoordinationError as error:
+            await self._pause(error)
+
+    async def _pause(self, error: CoordinationError) -> None:
+        """Wait before the next attempt; a session that comes back begins anew by itself."""
+        self._log.debug("reading {path} again: {error}", path=self._path, error=str(error))
+        pause: Deferred[None] = Deferred(lambda _: timer.cancel())
+        timer = self._clock.callLater(RETRY_SECONDS, pause.callback, None)
+        await pause
+
+    def _failed(self, failure: Failure) -> None:
+        if not failure.check(CancelledError):
+            self._log.failure("a bug in watching {path}", failure, path=self._path)

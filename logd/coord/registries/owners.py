@@ -1,0 +1,84 @@
+"""The ownership registry: which stream of a group has which partition.
+
+An owner is an ephemeral node ``/consumers/<group>/owners/<topic>/<partition>`` with the stream's id as text. Who made
+it has the partition; it is never changed, only made and removed. These are the group's locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import frozen
+from twisted.internet.defer import Deferred, gatherResults
+
+from logd.coord import paths
+from logd.coord.errors import NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Create, Delete
+from logd.topic import TopicPartition
+
+
+@frozen
+class Owner:
+    """Who has a partition: the stream's id, and the session that its claim ends with."""
+
+    stream: str
+    session_id: int
+
+
+class OwnerRegistry:
+    """The owners of one group's partitions. Calls fail with a CoordinationError, as ICoordination's do."""
+
+    def __init__(self, coordination: ICoordination, group: str) -> None:
+        self._coordination = coordination
+        self.group = group
+
+    def path(self, where: TopicPartition) -> str:
+        """The node of a partition's owner."""
+        return paths.group_owner(self.group, where.topic, where.partition)
+
+    def parents(self, topics: Iterable[str]) -> list[str]:
+        """The nodes that have to be there before claims of these topics."""
+        return [paths.group_owners(self.group, topic) for topic in topics]
+
+    def claim(self, where: TopicPartition, stream: str) -> Create:
+        """The operation by which a stream takes a partition; NodeExists says that another has it."""
+        return Create(self.path(where), stream.encode(), ephemeral=True)
+
+    def release(self, where: TopicPartition) -> Delete:
+        """The operation by which an owner gives a partition back.
+
+        A node does not tell its first maker from a later one: release what this session claimed, and nothing else.
+        """
+        return Delete(self.path(where))
+
+    async def read(self, where: TopicPartition) -> Owner | None:
+        """A partition's owner, None when it has none."""
+        try:
+            data, stat = await self._coordination.get(self.path(where))
+        except NoNode:
+            return None
+        return Owner(data.decode(errors="replace"), stat.ephemeral_owner)
+
+    async def release_if_ours(self, where: TopicPartition, stream: str) -> None:
+        """Give a partition back if that stream, under this session, has it."""
+        owner = await self.read(where)
+        if owner == Owner(stream, self._coordination.session_id):
+            try:
+                await self._coordination.delete(self.path(where))
+            except NoNode:
+                pass
+
+    async def owners(self, topic: str) -> dict[int, Owner]:
+        """Who has which partition of a topic; those without an owner are not in it."""
+        try:
+            names = await self._coordination.get_children(paths.group_owners(self.group, topic))
+        except NoNode:
+            return {}
+        numbers = sorted(int(name) for name in names if name.isdecimal())
+        reading = [self._coroutine(topic, number) for number in numbers]
+        found = await gatherResults(reading, consumeErrors=True)
+        return {number: owner for number, owner in zip(numbers, found, strict=True) if owner is not None}
+
+    def _coroutine(self, topic: str, number: int) -> Deferred[Owner | None]:
+        return Deferred.fromCoroutine(self.read(TopicPartition(topic, number)))

@@ -1,0 +1,183 @@
+"""The topics in the tree: each has a node whose creation decides who makes it, and leaves a note when it is deleted.
+
+/brokers/topics/<topic>     the topic's entry (logd/topic.py)
+/brokers/deleted/<uuid>     {"topic": "<topic>", "brokers": [0, 2]}: those that have not yet removed what they stored
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from logd.coord import paths
+from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty, OperationTimeout
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Create, Delete, Operation
+from logd.coord.registries.mirror import Mirror
+from logd.errors import TopicExists, UnknownTopic
+from logd.interfaces import Clock
+from logd.topic import TopicEntry
+
+#: How often something is tried again that others changed meanwhile, or whose answer was lost.
+ATTEMPTS = 5
+#: Operations in one multi, so that it stays far below the 1 MiB that ZooKeeper takes.
+BATCH = 1000
+
+
+def encode_entry(entry: TopicEntry) -> bytes:
+    """Return the value of a topic's node."""
+    return json.dumps(entry.to_json()).encode()
+
+
+def decode_entry(name: str, data: bytes) -> TopicEntry:
+    """Read the value of the node of topic ``name``; raise ValueError for what is none."""
+    return TopicEntry.from_json(json.loads(data))
+
+
+async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry) -> None:
+    """Make the topic's node; of several who try, one succeeds. Raises TopicExists, CoordinationError.
+
+    An answer that was lost is no failure: the uuid tells our own node.
+    """
+    path, data = paths.topic(name), encode_entry(entry)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            await coordination.create(path, data, makepath=True)
+        except NodeExists:
+            found = await _read_or_none(coordination, name)
+            if found is None:
+                continue  # deleted just now
+            if found.uuid != entry.uuid:
+                raise TopicExists(f"topic {name!r} exists already") from None
+            return
+        except (ConnectionLoss, OperationTimeout):
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            return
+    raise TopicExists(f"topic {name!r} is made and deleted faster than it can be looked at")
+
+
+async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
+    """Read one topic's entry. Raises UnknownTopic, CoordinationError, and ValueError for what is no entry."""
+    found = await _read_or_none(coordination, name)
+    if found is None:
+        raise UnknownTopic(f"there is no topic {name!r}")
+    return found
+
+
+async def delete_topic(coordination: ICoordination, name: str) -> None:
+    """Remove the topic's node and every group's positions in it, and leave the note for the brokers that store it.
+
+    Raises UnknownTopic, CoordinationError. After a lost answer the topic may be gone.
+    """
+    path = paths.topic(name)
+    for _ in range(ATTEMPTS):
+        try:
+            data, stat = await coordination.get(path)
+        except NoNode:
+            raise UnknownTopic(f"there is no topic {name!r}") from None
+        entry = decode_entry(name, data)
+        brokers = sorted({broker for listed in entry.partitions.values() for broker in listed})
+        note = json.dumps({"topic": name, "brokers": brokers}).encode()
+        await _make_parent(coordination)
+        doomed = await _below(coordination, path)
+        for group in await _children(coordination, paths.CONSUMERS):
+            offsets = paths.group_offsets(group, name)
+            doomed += [*await _below(coordination, offsets), *await _itself(coordination, offsets)]
+        operations: list[Operation] = [Delete(each) for each in doomed]
+        try:
+            while len(operations) > BATCH:
+                await coordination.multi(operations[:BATCH])
+                del operations[:BATCH]
+            await coordination.multi(
+                [*operations, Create(paths.deleted_topic(entry.uuid), note), Delete(path, stat.version)]
+            )
+        except (NoNode, NotEmpty, BadVersion, NodeExists):
+            continue  # somebody committed a position, or deleted it too: look again
+        return
+    raise UnknownTopic(f"topic {name!r} changes faster than it can be deleted: stop those who consume it")
+
+
+async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int, ...] | None:
+    """The brokers that still store something of a deleted topic; None when no such deletion is known.
+
+    Raises CoordinationError.
+    """
+    try:
+        data, _ = await coordination.get(paths.deleted_topic(uuid))
+    except NoNode:
+        return None
+    return tuple(int(broker) for broker in json.loads(data)["brokers"])
+
+
+async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
+    """Note that this broker has removed what it stored of a deleted topic; the last one removes the note."""
+    path = paths.deleted_topic(uuid)
+    for _ in range(ATTEMPTS):
+        try:
+            data, stat = await coordination.get(path)
+            value = json.loads(data)
+            value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+            if left:
+                await coordination.set(path, json.dumps(value).encode(), stat.version)
+            else:
+                await coordination.delete(path, stat.version)
+        except NoNode:
+            return
+        except BadVersion:
+            continue
+        return
+
+
+def watch_topics(
+    coordination: ICoordination, clock: Clock, changed: Callable[[str], None] = lambda name: None
+) -> Mirror[TopicEntry]:
+    """The topics as a mirror, by name; to be started."""
+    return Mirror(coordination, clock, paths.BROKER_TOPICS, decode_entry, changed)
+
+
+def available_partitions(entry: TopicEntry, live: Iterable[int]) -> dict[int, int]:
+    """PT of the paper's Algorithm 1: each partition that has a live broker, with the first such one, its leader."""
+    alive = frozenset(live)
+    found = {}
+    for partition, brokers in sorted(entry.partitions.items()):
+        leader = next((broker for broker in brokers if broker in alive), None)
+        if leader is not None:
+            found[partition] = leader
+    return found
+
+
+async def _read_or_none(coordination: ICoordination, name: str) -> TopicEntry | None:
+    try:
+        data, _ = await coordination.get(paths.topic(name))
+    except NoNode:
+        return None
+    return decode_entry(name, data)
+
+
+async def _make_parent(coordination: ICoordination) -> None:
+    try:
+        await coordination.create(paths.DELETED_TOPICS, makepath=True)
+    except NodeExists:
+        pass
+
+
+async def _children(coordination: ICoordination, path: str) -> list[str]:
+    try:
+        return await coordination.get_children(path)
+    except NoNode:
+        return []
+
+
+async def _itself(coordination: ICoordination, path: str) -> list[str]:
+    return [path] if await coordination.exists(path) is not None else []
+
+
+async def _below(coordination: ICoordination, path: str) -> list[str]:
+    """All nodes below one, deepest first."""
+    found = []
+    for name in await _children(coordination, path):
+        child = f"{path}/{name}"
+        found += [*await _below(coordination, child), child]
+    return found

@@ -1,0 +1,121 @@
+"""A file of changes of the tree: its head, its records, and what a scan of one finds.
+
+::
+
+    head    "LGDC" | int32 format = 1 | int64 base | 8 bytes of salt | uint32 crc of the 24 bytes before
+    record  int32 length | uint32 crc | int64 zxid | int64 flushed | length bytes of change
+            crc of: salt | the record without its crc
+
+Called ``changes.<base, 16 hex digits>``; ``base`` is the zxid of the last change before it, so a missing file is
+noticed, and each record's zxid is one more than that before it. ``flushed`` is the zxid up to which all changes were on the disk when
+the record was written: where an unsound record is followed by a sound one which says that it was flushed, it was
+acknowledged and is damaged now; else it is a tail that a crash tore, and is cut. The salt, from the system's random
+numbers, makes that safe: nobody who writes data into a node can make bytes that look like a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from zlib import crc32
+
+from attrs import define, frozen
+
+MAGIC = b"LGDC"
+FORMAT = 1
+_HEAD = Struct(">4siq8s")
+_CRC = Struct(">I")
+HEAD_BYTES = _HEAD.size + _CRC.size
+_RECORD = Struct(">iIqq")
+RECORD_BYTES = _RECORD.size
+_COVERED = Struct(">iqq")
+SALT_BYTES = 8
+#: No change is larger: a request is bounded, and a multi is one change.
+LARGEST_CHANGE_BYTES = 64 << 20
+#: How far behind the last zxid a record is looked for where the chain is broken.
+_LOOK_AHEAD = 1 << 24
+
+
+@frozen
+class Head:
+    """The head of one file."""
+
+    base: int
+    salt: bytes
+
+
+@define
+class Scan:
+    """What was found in a file."""
+
+    head: Head | None
+    #: Up to where all is sound, and the zxid of the last change there.
+    end: int = 0
+    last: int = 0
+    #: The largest zxid that a sound record, also one behind the end, says was on the disk.
+    flushed: int = 0
+
+
+def encode_head(head: Head) -> bytes:
+    """Return a file's first bytes."""
+    packed = _HEAD.pack(MAGIC, FORMAT, head.base, head.salt)
+    return packed + _CRC.pack(crc32(packed))
+
+
+def decode_head(data: bytes) -> Head | None:
+    """Read a file's first bytes, None when they are no head. Raises ValueError for the head of another format."""
+    if len(data) < HEAD_BYTES or crc32(data[: _HEAD.size]) != _CRC.unpack_from(data, _HEAD.size)[0]:
+        return None
+    magic, number, base, salt = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        return None
+    if number != FORMAT:
+        raise ValueError(f"format {number}; this release of logd knows format {FORMAT} only")
+    return Head(base, salt)
+
+
+def encode_record(salt: bytes, zxid: int, flushed: int, change: bytes) -> bytes:
+    """Return a record."""
+    return _RECORD.pack(len(change), _crc(salt, zxid, flushed, change), zxid, flushed) + change
+
+
+def scan(data: bytes, change: Callable[[int, bytes], None]) -> Scan:
+    """Read a whole file and call ``change(zxid, bytes)`` for each sound record, up to the first that is not.
+
+    Raises ValueError for a file of another format, and whatever ``change`` raises.
+    """
+    head = decode_head(data)
+    if head is None:
+        return Scan(None)
+    found = Scan(head, HEAD_BYTES, head.base)
+    while True:
+        record = _record(data, found.end, head.salt, found.last)
+        if record is None or record[0] != found.last + 1:
+            break
+        zxid, flushed, body = record
+        change(zxid, body)
+        found.end += RECORD_BYTES + len(body)
+        found.last = zxid
+        found.flushed = max(found.flushed, flushed)
+    for at in range(found.end + 1, len(data) - RECORD_BYTES + 1):
+        record = _record(data, at, head.salt, found.last)
+        if record is not None:
+            found.flushed = max(found.flushed, record[1])
+    return found
+
+
+def _record(data: bytes, at: int, salt: bytes, after: int) -> tuple[int, int, bytes] | None:
+    if at + RECORD_BYTES > len(data):
+        return None
+    length, crc, zxid, flushed = _RECORD.unpack_from(data, at)
+    start = at + RECORD_BYTES
+    if not 0 <= length <= min(LARGEST_CHANGE_BYTES, len(data) - start):
+        return None
+    if not (after < zxid <= after + _LOOK_AHEAD and 0 <= flushed < zxid):
+        return None
+    change = data[start : start + length]
+    return (zxid, flushed, change) if crc == _crc(salt, zxid, flushed, change) else None
+
+
+def _crc(salt: bytes, zxid: int, flushed: int, change: bytes) -> int:
+    return crc32(change, crc32(_COVERED.pack(len(change), zxid, flushed), crc32(salt)))

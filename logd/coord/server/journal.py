@@ -1,0 +1,171 @@
+"""Keeps changes of the tree on a disk: appends them in order, and says up to which they outlast a loss of power.
+
+Group commit: what is appended while a sync is under way shares the next one. All that may wait for the disk happens in
+one work at a time on an IThreads. The first error ends it for good: after a failed fdatasync the page cache may call
+pages clean that the disk never got, so nothing is tried again on that file; and a disk that is full is full for a
+reason that a person has to know of. Whoever starts again on the folder finds everything that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from attrs import define, field, frozen
+
+from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_record
+from logd.coord.server.folder import changes_name
+from logd.coord.server.recovery import Recovered
+from logd.errors import LogdError
+from logd.interfaces import Clock, IFile, IFileOperations, IThreads
+from logd.log.mark import write_mark
+from logd.log.names import join
+
+
+class JournalFailed(LogdError):
+    """A change could not be kept; the text says why, and what to do. Nothing more is kept until a new start."""
+
+
+@frozen
+class Disk:
+    """Where a tree is kept, and what with. ``salt`` returns as many random bytes as it is asked for (os.urandom)."""
+
+    folder: str
+    files: IFileOperations
+    threads: IThreads
+    clock: Clock
+    salt: Callable[[int], bytes]
+
+
+@define(eq=False)
+class Journal:
+    """Appends to the files of changes of one folder, from where recovery found their end."""
+
+    _disk: Disk
+    #: Called with the zxid up to which all is on the disk, on the owner's thread.
+    _flushed_to: Callable[[int], None]
+    #: Called once, with the reason; after it nothing is called.
+    _failed: Callable[[JournalFailed], None]
+    #: The last change appended, and the last one on the disk.
+    last: int = 0
+    flushed: int = 0
+    #: Bytes appended to files of changes since the last ``roll``, and counters for people.
+    bytes_since_roll: int = 0
+    syncs: int = field(default=0, init=False)
+    error: JournalFailed | None = field(default=None, init=False)
+    _head: Head | None = None
+    _end: int = 0
+    _file: IFile | None = field(default=None, init=False)
+    _queue: list[tuple[int, bytes]] = field(factory=list, init=False)
+    _due: bool = field(default=False, init=False)
+    _working: bool = field(default=False, init=False)
+    _rolling: bool = field(default=False, init=False)
+    _idle: list[Callable[[], None]] = field(factory=list, init=False)
+
+    @classmethod
+    def resume(
+        cls,
+        disk: Disk,
+        found: Recovered,
+        flushed_to: Callable[[int], None],
+        failed: Callable[[JournalFailed], None],
+    ) -> Journal:
+        """Go on behind what recovery found."""
+        return cls(disk, flushed_to, failed, found.last, found.last, found.change_bytes, found.head, found.end)
+
+    def append(self, zxid: int, change: bytes) -> None:
+        """Keep a change; ``flushed_to`` tells when it is on the disk. Does nothing once the journal has failed."""
+        self.last = zxid
+        if self.error is not None:
+            return
+        self._queue.append((zxid, change))
+        if not self._due and not self._working:
+            # What else arrives in this turn of the reactor shares the sync.
+            self._due = True
+            self._disk.clock.callLater(0, self._start)
+
+    def roll(self) -> None:
+        """Begin a new file with the next change."""
+        self._rolling = True
+        self.bytes_since_roll = 0
+
+    def when_idle(self, call: Callable[[], None]) -> None:
+        """Call once everything appended is on the disk, or will never be."""
+        self._idle.append(call)
+        self._tell_idle()
+
+    def close(self) -> None:
+        """Close the file. Only when idle."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _start(self) -> None:
+        self._due = False
+        if self._working or not self._queue or self.error is not None:
+            return
+        batch, self._queue = self._queue, []
+        rolling, self._rolling = self._rolling, False
+        self._working = True
+        flushed = self.flushed
+
+        def work() -> int:
+            return self._write(batch, flushed, rolling)
+
+        self._disk.threads.run(work, lambda count, error: self._done(batch[-1][0], count, error))
+
+    def _write(self, batch: list[tuple[int, bytes]], flushed: int, rolling: bool) -> int:
+        """On the thread: append and sync. Returns the bytes written."""
+        disk = self._disk
+        buffers = []
+        if rolling and self._head is not None and self._head.base != flushed:
+            if self._file is not None:
+                self._file.close()
+            self._file = self._head = None
+        if self._head is None:
+            # The folder is synced before anything in the file is acknowledged; its head shares the first sync.
+            self._head = Head(flushed, disk.salt(SALT_BYTES))
+            self._file = disk.files.open(join(disk.folder, changes_name(flushed)), create=True)
+            disk.files.sync_directory(disk.folder)
+            buffers.append(encode_head(self._head))
+        elif self._file is None:
+            self._file = disk.files.open(join(disk.folder, changes_name(self._head.base)))
+        file, salt = self._file, self._head.salt
+        assert file is not None
+        buffers += [encode_record(salt, zxid, flushed, change) for zxid, change in batch]
+        count = file.append(buffers)
+        file.sync_data()
+        write_mark(disk.files, disk.folder, batch[-1][0])
+        return count
+
+    def _done(self, zxid: int, count: int | None, error: BaseException | None) -> None:
+        self._working = False
+        if error is not None:
+            self._queue.clear()
+            self.error = failure = self._failure(error)
+            self._failed(failure)
+        else:
+            self.syncs += 1
+            self.flushed = zxid
+            self.bytes_since_roll += count or 0
+            self._start()
+            self._flushed_to(zxid)
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
+        if self.error is not None or not (self._working or self._queue):
+            waiting, self._idle = self._idle, []
+            for call in waiting:
+                call()
+
+    def _failure(self, error: BaseException) -> JournalFailed:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "make room on that disk, then start again"
+        else:
+            remedy = "look at that disk, then start again"
+        failure = JournalFailed(
+            f"the coordination tree in {self._disk.folder} cannot keep its changes: {error}. Everything that was "
+            f"acknowledged is kept, and nothing more is served: {remedy}"
+        )
+        failure.__cause__ = error
+        return failure
