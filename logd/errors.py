@@ -141,6 +141,20 @@ class InvalidRequest(WireError):
     code = 113
 
 
+class CoordinationUnavailable(WireError):
+    """The coordination tree cannot be reached now, so that nothing can be created or deleted."""
+
+    code = 114
+    retriable = True
+
+
+class NoLeader(WireError):
+    """No broker that stores the partition is live."""
+
+    code = 115
+    retriable = True
+
+
 #: Every error that has a code, by that code: the one registry both ways.
 ERRORS_BY_CODE: dict[int, type[WireError]] = {
     cls.code: cls
@@ -164,6 +178,8 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         BrokerStopping,
         TopicCreationDisabled,
         InvalidRequest,
+        CoordinationUnavailable,
+        NoLeader,
     )
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.application.service import IService, MultiService
@@ -14,6 +16,9 @@ from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
 from logd.config.setting import Setting, settings_of
 from logd.errors import ConfigurationError
+
+#: Where the coordination tree is, when nothing else says it.
+ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
 
 _ROWS = [row for row in settings_of(BrokerSettings) if row.option]
 
@@ -27,6 +32,7 @@ class Options(UsageOptions):
     """What stands after ``twistd logd``. ``settings`` is there once the options are parsed."""
 
     settings: BrokerSettings
+    environ: Mapping[str, str] = os.environ
 
     synopsis = "--data DIR [--config FILE.toml] [--set KEY=VALUE ...] [options]"
 
@@ -38,7 +44,7 @@ twistd); SIGTERM stops it in order. Settings are looked for in the file of --con
 options; the last one counts. docs/configuration.md lists them all."""
 
     optParameters: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
-        *([row.name, None, None, _described(row)] for row in _ROWS),
+        *([row.option, None, None, _described(row)] for row in _ROWS),
         ["config", "c", None, "A settings file in TOML, for example with the line: retention.ms = 86400000"],
     ]
 
@@ -73,12 +79,16 @@ options; the last one counts. docs/configuration.md lists them all."""
     def postOptions(self) -> None:  # noqa: N802  # Twisted calls it
         """Merge and validate; a UsageError names the key, the value and what is allowed."""
         try:
-            sources = [read_toml(self["config"])] if self["config"] is not None else []
+            sources = []
+            if self.environ.get(ZOOKEEPER_VARIABLE):
+                sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": self.environ[ZOOKEEPER_VARIABLE]}))
+            if self["config"] is not None:
+                sources.append(read_toml(self["config"]))
             sources.append(parse_assignments(self["set"]))
             sources.extend(
-                Source(f"--{row.name}", {row.name: row.parse(self[row.name])})
+                Source(f"--{row.option}", {row.name: row.parse(self[row.option])})
                 for row in _ROWS
-                if self[row.name] is not None
+                if self[row.option] is not None
             )
             self.settings = broker_settings(*sources)
             _check_endpoints(self.settings)
@@ -90,7 +100,11 @@ def _check_endpoints(settings: BrokerSettings) -> None:
     """Let Twisted read the descriptions now: later, in the background, nobody sees the error."""
     from twisted.internet import reactor
 
-    for name, description in (("listen", settings.listen), ("http", settings.http)):
+    for name, description in (
+        ("listen", settings.listen),
+        ("http", settings.http),
+        ("zookeeper.listen", settings.zookeeper_listen),
+    ):
         if description is not None:
             try:
                 serverFromString(reactor, description)

@@ -69,7 +69,7 @@ ROOMS = (
         "coordination server",
         2,
         ("logd.coord.server",),
-        beside=(*_COORDINATION_WORDS, "logd.coord.tree", "logd.log.atomic", "logd.log.names"),
+        beside=(*_COORDINATION_WORDS, "logd.coord.tree", "logd.log.atomic", "logd.log.mark", "logd.log.names"),
     ),
     Room("coord", 2, ("logd.coord",), beside=(*_COORDINATION_WORDS, "logd.coord.tree")),
     Room("net", 3, ("logd.net",)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
@@ -23,6 +24,10 @@ class Broker(BrokerCore):
 
     #: In the order in which they came.
     sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
+    #: Whether it is decided what is served here; connections wait until then.
+    ready: bool = field(default=False, init=False)
+    #: What /health says of the other brokers.
+    membership: Callable[[], dict[str, Any]] = field(default=dict, init=False)
 
     def open_session(self, connection: Connection) -> BrokerSession | None:
         """See ``logd.net.server.SessionOpener``; None when there are too many connections or the broker stops."""
@@ -39,7 +44,16 @@ class Broker(BrokerCore):
         session = BrokerSession(self, connection, self._forget)
         self.sessions[session] = None
         self.counters.connections_total += 1
+        if not self.ready:
+            connection.hold("start")
         return session
+
+    def begin(self) -> None:
+        """It is decided what is served here (or nobody can tell in good time): take requests."""
+        if not self.ready:
+            self.ready = True
+            for session in tuple(self.sessions):
+                session.connection.proceed("start")
 
     def stop(self) -> None:
         """Refuse new sets and answer what waits for messages; connections stay, to be given their answers."""
@@ -56,7 +70,9 @@ class Broker(BrokerCore):
             for log in self.store.logs()
             if log.refused_full is not None and now - log.refused_full < FULL_SECONDS
         ]
-        status = "stopping" if self.stopping else "degraded" if offline else "full" if full else "ok"
+        others = self.membership()
+        degraded = offline or others.get("problem") or others.get("conflicts")
+        status = "stopping" if self.stopping else "degraded" if degraded else "full" if full else "ok"
         return {
             "status": status,
             "broker": self.store.broker_id,
@@ -65,6 +81,7 @@ class Broker(BrokerCore):
             "full": full,
             "connections": len(self.sessions),
             "unflushed_bytes": self.store.unflushed_bytes,
+            **others,
         }
 
     def _forget(self, session: BrokerSession) -> None:

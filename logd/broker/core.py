@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field
@@ -36,11 +37,17 @@ class BrokerCore:
     stopping: bool = field(default=False, init=False)
     #: (host, port) that clients are told to connect to.
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
+    #: Address of each broker that is registered, this one included, as last seen.
+    live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
     _creating: dict[str, list[Deferred[None]]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         create, due_now = self.settings.topics_create, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """Where each live broker can be reached; this one among them, whatever the tree knows."""
+        return {**self.live(), self.store.broker_id: self.advertised}
 
     def create_on_demand(self, topic: str) -> Deferred[None]:
         """Create a topic that a client used; connections that ask at the same time share the creation.

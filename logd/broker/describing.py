@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -13,6 +14,7 @@ from logd.broker.reading import find_log
 from logd.errors import (
     BrokerStopping,
     LogdError,
+    NoLeader,
     PartitionOffline,
     TopicCreationDisabled,
     UnknownError,
@@ -66,9 +68,10 @@ class Describing:
         left = len(missing)
 
         def answer() -> None:
-            topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code)) for name in names])
-            broker = BrokerAddress(self._broker.store.broker_id, *self._broker.advertised)
-            self._respond(request, MetadataResponse((broker,), topics))
+            live = self._broker.brokers()
+            topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code), live) for name in names])
+            brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
+            self._respond(request, MetadataResponse(brokers, topics))
 
         def created(result: Any, name: str) -> None:
             nonlocal left
@@ -90,15 +93,17 @@ class Describing:
             return failed
         return self._broker.create_on_demand(name)
 
-    def _describe_topic(self, name: str, error: int) -> TopicMetadata:
+    def _describe_topic(self, name: str, error: int, live: Mapping[int, object]) -> TopicMetadata:
         entry = self._broker.topics.get(name)
         if entry is None:
             return TopicMetadata(name, error, "", ())
         partitions = []
         for number, brokers in sorted(entry.partitions.items()):
-            log = self._broker.store.log(name, number)
-            code = PartitionOffline.code if log is not None and log.offline is not None else 0
-            partitions.append(PartitionMetadata(number, code, brokers[0], 0, brokers, brokers))
+            leader = next((broker for broker in brokers if broker in live), -1)
+            log = self._broker.store.log(name, number) if leader == self._broker.store.broker_id else None
+            offline = log is not None and log.offline is not None
+            code = NoLeader.code if leader == -1 else PartitionOffline.code if offline else 0
+            partitions.append(PartitionMetadata(number, code, leader, 0, brokers, brokers))
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
 
     def describe_log(self, request: DescribeLog) -> None:

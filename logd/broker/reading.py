@@ -19,9 +19,12 @@ def find_log(logs: Logs, topics: ITopics, topic: str, partition: int) -> Partiti
     """Return the log; raise UnknownTopic, WrongPartition (not stored here) or PartitionOffline."""
     log = logs.log(topic, partition)
     if log is None:
-        if topics.get(topic) is None:
+        entry = topics.get(topic)
+        if entry is None:
             raise UnknownTopic(f"there is no topic {topic!r}")
-        raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker")
+        brokers = entry.partitions.get(partition)
+        where = f"brokers {list(brokers)} have it" if brokers else f"there are {sorted(entry.partitions)}"
+        raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker: {where}")
     if log.offline is not None:
         raise PartitionOffline(f"{topic}-{partition} is offline: {log.offline}")
     return log

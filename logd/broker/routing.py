@@ -8,9 +8,10 @@ from attrs import define, field
 
 from logd.broker.counters import Counters
 from logd.broker.reading import Logs, find_log
-from logd.errors import UnknownTopic
+from logd.errors import UnknownTopic, WrongPartition
 from logd.interfaces import Clock, ITopics
 from logd.log.partition import PartitionLog
+from logd.topic import TopicEntry
 
 
 class CreationNeeded(Exception):
@@ -42,7 +43,7 @@ class Routing:
         if partition == -1:
             entry = self.topics.get(topic)
             if entry is not None:
-                partition = self._pick(topic, sorted(entry.partitions))
+                partition = self._pick(topic, entry)
         try:
             return find_log(self.logs, self.topics, topic, partition)
         except UnknownTopic:
@@ -50,11 +51,23 @@ class Routing:
                 raise CreationNeeded(topic) from None
             raise
 
-    def _pick(self, topic: str, partitions: list[int]) -> int:
+    def _pick(self, topic: str, entry: TopicEntry) -> int:
+        """The next partition of ours that is served; one that is not served where none is, so that it is said why.
+
+        Raises WrongPartition when no partition is on this broker: who knows no others cannot be told of them.
+        """
+        logs = self.logs
+        partitions = [number for number in sorted(entry.partitions) if logs.log(topic, number) is not None]
+        if not partitions:
+            raise WrongPartition(
+                f"no partition of topic {topic!r} is on this broker, so it cannot pick one: send to the partition's "
+                "leader, as clients do that discover brokers; behind a load balancer give topics at least as many "
+                "partitions as there are brokers (topics.partitions)"
+            )
         turn = self._turns.get(topic, 0)
         for turn in range(turn, turn + len(partitions)):  # noqa: B020  # from where the last one ended
             number = partitions[turn % len(partitions)]
-            log = self.logs.log(topic, number)
+            log = logs.log(topic, number)
             if log is not None and log.offline is None:
                 break
         self._turns[topic] = turn + 1

@@ -12,16 +12,19 @@ from prometheus_client import CollectorRegistry
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.interfaces import IDelayedCall, IListeningPort
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
+from logd.broker.coordination import BrokerCoordination
 from logd.broker.descriptors import raise_limit, share_out
+from logd.broker.joining import join_others
+from logd.broker.membership import Membership
 from logd.broker.metrics import BrokerMetrics
 from logd.broker.pressure import ProducerGate
-from logd.broker.topics import LocalTopics
+from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
 from logd.interfaces import IFileOperations
@@ -65,6 +68,9 @@ class BrokerService(Service):
         self._read_threads = DiskThreads(reactor, settings.io_threads, "logd-read")
         self.broker: Broker | None = None
         self._store: LogStore | None = None
+        self._coordination = BrokerCoordination(reactor, settings, self._files)
+        self._membership: Membership | None = None
+        self._waiting: IDelayedCall | None = None
         self._stopping: Deferred[None] | None = None
         #: Whether SIGTERM has come; a reactor cannot be stopped twice.
         self._terminated = False
@@ -114,18 +120,25 @@ class BrokerService(Service):
                 open_writers_limit=descriptors.writers,
                 report=self._report,
             )
-            topics = LocalTopics(store, TopicsFile(files, path), self._read_threads, settings)
-            store.open(topics.settings_for)
+            stored = StoredTopics(store, TopicsFile(files, path), self._read_threads, settings)
+            store.open(stored.settings_for)
             self._store = store
-            topics.reconcile()
-            broker = Broker(settings, store, topics, self._read_threads, self._reactor, gate)
+            stored.reconcile()
+            self._coordination.listen(path)
+            tree = self._coordination.client()
+            broker, membership = join_others(tree, stored, store, settings, self._read_threads, self._reactor, gate)
             self._listen(broker)
         except BaseException:
+            self._coordination.abandon()
             if self._store is not None:
                 self._store.close()
             self._stop_threads()
             raise
         self.broker = broker
+        self._membership = membership
+        membership.start()
+        self._coordination.connect()
+        self._waiting = self._reactor.callLater(settings.zookeeper_timeout_ms / 1000, self._serve_what_is_known)
         self.registry.register(BrokerMetrics(broker))
         for work, milliseconds in (
             (store.expire, settings.retention_check_ms),
@@ -196,6 +209,11 @@ class BrokerService(Service):
         for loop in self._loops:
             loop.stop()
         broker.stop()
+        broker.begin()  # who waited for the tree is told that it is too late
+        if self._waiting is not None and self._waiting.active():
+            self._waiting.cancel()
+        if self._membership is not None:
+            await self._membership.stop()
         await _flushed(store)
         deadline = self._reactor.seconds() + self._settings.stop_ms / 1000
         while self._reactor.seconds() < deadline and not all(s.connection.idle for s in broker.sessions):
@@ -208,9 +226,15 @@ class BrokerService(Service):
             session.connection.abort()
         # A producer of 0.7 is told nothing, so what it sent to the last is kept as well.
         await _flushed(store)
+        await self._coordination.close()
         self._stop_threads()
         store.close()
         self.log.info("stopped; every partition is flushed")
+
+    def _serve_what_is_known(self) -> None:
+        if self.broker is not None and not self.broker.ready:
+            self.log.warn("the coordination tree was not reached yet; what is known without it is served")
+            self.broker.begin()
 
     def _stop_threads(self) -> None:
         self._read_threads.stop()

@@ -13,6 +13,7 @@ from logd.cli.produce import produce
 from logd.cli.repair import repair
 from logd.cli.topics import topics
 from logd.cli.verify import verify
+from logd.cli.zookeeper import zookeeper
 
 _EPILOG = """\b
 Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
@@ -26,5 +27,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, topics, verify, dump, repair, bench):
+for command in (produce, consume, collect, topics, verify, dump, repair, bench, zookeeper):
     main.add_command(command)

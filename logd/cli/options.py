@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from logd.client.addresses import parse_brokers
+from logd.config.kinds import Hosts
 from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
 
@@ -25,6 +26,19 @@ class BrokersParameter(click.ParamType[str]):
             parse_brokers(value)
         except ConfigurationError as error:
             self.fail(str(error), param, ctx)
+        return str(value)
+
+
+class HostsParameter(click.ParamType[str]):
+    """The servers of a coordination tree."""
+
+    name = "HOSTS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what names no servers before anything is begun."""
+        kind = Hosts()
+        if not kind.accepts(value):
+            self.fail(f"{value!r} is not allowed; allowed is {kind.allowed}", param, ctx)
         return str(value)
 
 
@@ -51,6 +65,20 @@ def broker_option(command: Command) -> Command:
         default="127.0.0.1:6667",
         show_default=True,
         help="Where to connect; several with commas between them.",
+    )(command)
+
+
+def zookeeper_option(command: Command) -> Command:
+    """--zookeeper, or the environment's LOGD_ZOOKEEPER."""
+    return click.option(
+        "--zookeeper",
+        type=HostsParameter(),
+        envvar="LOGD_ZOOKEEPER",
+        show_envvar=True,
+        default="127.0.0.1:2181",
+        show_default=True,
+        help="Where the coordination tree is: a broker's own, `logd zookeeper`, or ZooKeeper; several servers with "
+        "commas between them.",
     )(command)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from logd.config.kinds import Address, Endpoint, Folder, Switch, Whole
+from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, Whole
 from logd.config.log import DAY_MS, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
 from logd.errors import ConfigurationError
@@ -52,6 +52,34 @@ class BrokerSettings:
         None,
         "Where /health and /metrics are served; by default nowhere.",
         option=True,
+    )
+    zookeeper_hosts: str | None = setting(
+        "zookeeper.hosts",
+        Hosts(),
+        None,
+        "The servers of the coordination tree, for several brokers: ZooKeeper's, or `logd zookeeper`; by default this "
+        "broker keeps a tree of its own.",
+        option="zookeeper",
+    )
+    zookeeper_listen: str = setting(
+        "zookeeper.listen",
+        Endpoint("tcp:2181:interface=127.0.0.1"),
+        "tcp:2181:interface=127.0.0.1",
+        "Where the broker's own coordination tree is served, when `zookeeper.hosts` is not given.",
+        option="zookeeper-listen",
+    )
+    zookeeper_session_ms: int = setting(
+        "zookeeper.session.ms",
+        Whole(100, DAY_MS, "milliseconds"),
+        10_000,
+        "A broker that has not been heard of for this time counts as gone.",
+    )
+    zookeeper_timeout_ms: int = setting(
+        "zookeeper.timeout.ms",
+        Whole(1, DAY_MS, "milliseconds"),
+        10_000,
+        "How long a call on the coordination tree may take; and how long clients wait at a start for the tree, before "
+        "what is known without it is served.",
     )
     frame_bytes: int = setting(
         "frame.bytes",

@@ -9,6 +9,8 @@ from attrs import frozen
 
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})\Z")
 _ENDPOINT = re.compile(r"[A-Za-z][A-Za-z0-9_]*:.+\Z")
+_SERVER = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
+_HOSTS = re.compile(rf"{_SERVER}(?:,{_SERVER})*(?:/[^\0\s]*)?\Z")
 _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -129,3 +131,15 @@ class Address(Text):
         except ValueError:
             return False
         return True
+
+
+@frozen
+class Hosts(Text):
+    """The servers of a coordination tree; only their rough form is looked at here."""
+
+    @property
+    def allowed(self) -> str:
+        return "HOST:PORT, or several with commas between them, and behind them a path, as in 'zk1:2181,zk2:2181/logd'"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and _HOSTS.match(value) is not None

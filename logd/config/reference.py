@@ -17,7 +17,10 @@ A setting is looked for in three places; the later one counts:
 
 1. the file of `--config FILE.toml`;
 2. `--set key=value`, once for each setting;
-3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, which are the settings of these names.
+3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, which are the settings of these names, and
+   `--zookeeper` and `--zookeeper-listen`, which are `zookeeper.hosts` and `zookeeper.listen`.
+
+The environment's `LOGD_ZOOKEEPER` is `zookeeper.hosts` where none of these says otherwise.
 
 In the file a dotted name may stand as it is or as a table: these two say the same.
 

@@ -22,8 +22,8 @@ class Setting:
     meaning: str
     #: Whether a value has to be given.
     required: bool = False
-    #: Whether the command line has an option of this name (every setting can be given by ``--set``).
-    option: bool = False
+    #: Its option on the command line, without the dashes; "" where there is none but ``--set``.
+    option: str = ""
 
     @property
     def field_name(self) -> str:
@@ -52,10 +52,14 @@ class Setting:
 
 
 def setting(
-    name: str, kind: Kind, default: object, meaning: str, *, option: bool = False, required: bool = False
+    name: str, kind: Kind, default: object, meaning: str, *, option: bool | str = False, required: bool = False
 ) -> Any:
-    """Return an attrs field that carries its Setting and checks its value by it."""
-    row = Setting(name=name, kind=kind, default=default, meaning=meaning, required=required, option=option)
+    """Return an attrs field that carries its Setting and checks its value by it.
+
+    ``option``: whether the command line has one of the setting's name, or one of the name given here.
+    """
+    called = option if isinstance(option, str) else name if option else ""
+    row = Setting(name=name, kind=kind, default=default, meaning=meaning, required=required, option=called)
     return attrs.field(
         default=attrs.NOTHING if required else default,
         validator=lambda _instance, _attribute, value: row.check(value),

@@ -10,6 +10,7 @@ from logd.log.inspection import Remark, SegmentPlace, read_places
 from logd.log.meta import Meta
 from logd.log.names import (
     CHECKPOINT,
+    COORDINATION,
     DELETED_SUFFIX,
     META,
     TEMPORARY_SUFFIX,
@@ -90,7 +91,7 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
     folders = set()
     for name in names:
         where = join(path, name)
-        if name in (META, TOPICS):
+        if name in (META, TOPICS, COORDINATION):
             continue
         is_folder = files.is_directory(where)
         if is_folder and folder_partition(name) is not None:

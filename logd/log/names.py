@@ -19,6 +19,8 @@ CHECKPOINT = "checkpoint"
 MARK = "mark"
 META = "meta"
 TOPICS = "topics.json"
+#: The coordination tree that a broker keeps for itself; not the log's to touch.
+COORDINATION = "coordination"
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
 _DELETED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + re.escape(DELETED_SUFFIX) + r"\Z")

@@ -13,6 +13,7 @@ from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.flusher import Flusher
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
+    COORDINATION,
     DELETED_SUFFIX,
     META,
     TEMPORARY_SUFFIX,
@@ -316,7 +317,7 @@ class LogStore:
 
     def _open_name(self, name: str, settings_for: Callable[[str], LogSettings | None]) -> None:
         path = join(self.path, name)
-        if name in (META, TOPICS) or name in self._other_names:
+        if name in (META, TOPICS, COORDINATION) or name in self._other_names:
             return
         found = folder_partition(name)
         if found is not None and self._may_be_directory(path):

@@ -42,6 +42,9 @@ class BrokerProcess:
     wrap: Sequence[str] = ()
     #: Seconds in which a broker has to answer, and to stop when it is asked to.
     patience: float = 30.0
+    #: Servers of the coordination tree; without, it keeps one of its own, at ``coordination_port``.
+    zookeeper: str | None = None
+    coordination_port: int = field(factory=free_port)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -50,11 +53,19 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def coordination(self) -> str:
+        """Where the coordination tree is that it uses."""
+        return self.zookeeper or f"127.0.0.1:{self.coordination_port}"
+
+    @property
     def command(self) -> list[str]:
         """The command line."""
         listen = f"tcp:{self.port}:interface=127.0.0.1"
+        tree = f"--zookeeper-listen=tcp:{self.coordination_port}:interface=127.0.0.1"
+        if self.zookeeper is not None:
+            tree = f"--zookeeper={self.zookeeper}"
         twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log_path or f"{self.data}.log"]
-        return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, *self.options]
+        return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, tree, *self.options]
 
     def start(self) -> BrokerProcess:
         """Start it and wait until it takes connections. Raises LogdError with the end of its log when it does not."""

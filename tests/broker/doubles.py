@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from attrs import define, field
+from logd.coord.inprocess import InProcessCoordination
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -14,10 +16,13 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from logd.broker.broker import Broker
+from logd.broker.joining import join_others
 from logd.broker.pressure import ProducerGate
-from logd.broker.topics import LocalTopics
 from logd.config import BrokerSettings, LogSettings
+from logd.coord.errors import ClientClosing
+from logd.coord.tree.host import TreeHost
+from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.tree import Tree
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
@@ -141,8 +146,19 @@ class BrokerTestCase(SynchronousTestCase):
     options: dict[str, Any] = {}  # noqa: RUF012  # each class has its own
     log_options: dict[str, Any] = {}  # noqa: RUF012
 
+    #: Whether ``open`` goes on to ``join``.
+    joins = True
+
+    def new_tree(self) -> None:
+        """An empty coordination tree, whose clock stands still: sessions live for ever."""
+        self.tree_clock = Clock()
+        self.tree = TreeHost(Tree(), NoJournal(), self.tree_clock, bytes)
+        self.tree.start()
+        self.coordination: InProcessCoordination | None = None
+
     def setUp(self) -> None:
-        """Open a broker over an empty disk."""
+        """Open a broker over an empty disk, with an empty tree."""
+        self.new_tree()
         self.clock = Clock()
         self.clock.advance(1_600_000_000)
         self.files = MemoryFiles(now=self.clock.seconds)
@@ -166,14 +182,44 @@ class BrokerTestCase(SynchronousTestCase):
             unflushed_limit=settings.unflushed_bytes,
             on_pressure=gate.set,
         )
-        topics = LocalTopics(self.store, TopicsFile(self.files, "/data"), self.reads, settings)
-        self.store.open(topics.settings_for)
-        topics.reconcile()
-        self.broker = Broker(settings, self.store, topics, self.reads, self.clock, gate)
+        stored = StoredTopics(self.store, TopicsFile(self.files, "/data"), self.reads, settings)
+        self.store.open(stored.settings_for)
+        stored.reconcile()
+        self.cut_off()
+        self.coordination = InProcessCoordination(self.tree, self.tree_clock)
+        self.broker, self.membership = join_others(
+            self.coordination, stored, self.store, settings, self.reads, self.clock, gate, pick=lambda n: 0
+        )
         self.broker.advertised = ("broker.example", 6667)
         limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests)
         self.factory = ConnectionFactory(self.broker, SendfileSender(self.reads), self.clock, limits)
         self.peers: list[Peer] = []
+        if self.joins:
+            self.join()
+
+    def join(self) -> None:
+        """Reach the tree, and have the topics compared with it."""
+        self.coordination.connect().addErrback(lambda failure: failure.trap(ClientClosing))
+        self.membership.start()
+        self.settle()
+        self.assertTrue(self.broker.ready)
+
+    def cut_off(self) -> None:
+        """Whatever was joined before is dead: it reaches the tree no more."""
+        if self.coordination is not None:
+            self.coordination.link.reachable = False
+            self.coordination.link.cut()
+            Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
+        self.coordination = None
+
+    def leave(self) -> None:
+        """Stop what was joined, in order."""
+        if self.coordination is not None:
+            stopping = Deferred.fromCoroutine(self.membership.stop())
+            closing = stopping.addCallback(lambda _, client=self.coordination: client.close())
+            self.settle()
+            self.successResultOf(closing)
+        self.coordination = None
 
     def check_clean(self) -> None:
         """Whatever happened: when all connections are gone nothing waits any more, and no file range is held."""
@@ -181,6 +227,7 @@ class BrokerTestCase(SynchronousTestCase):
             if not peer.lost:
                 peer.lose()
         self.settle()
+        self.leave()
         self.assertEqual(self.broker.sessions, {})
         self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
         for log in self.store.logs():
@@ -201,9 +248,10 @@ class BrokerTestCase(SynchronousTestCase):
         """Let threads do what waits and peers take what they are sent, until nothing moves."""
         for _ in range(10_000):
             busy = False
-            if any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls()):
-                self.clock.advance(0)
-                busy = True
+            for clock in (self.clock, self.tree_clock):
+                if any(call.getTime() <= clock.seconds() for call in clock.getDelayedCalls()):
+                    clock.advance(0)
+                    busy = True
             for threads in (self.flushes, self.reads):
                 if threads.works or threads.outcomes:
                     threads.settle()

@@ -164,7 +164,8 @@ class InTheWayTests(BrokerTestCase):
 
     def refused(self, *words: str, data: str, listen: str, options: tuple[str, ...] = ()) -> None:
         """In the foreground and in the background: a status that is not 0, and these words for who looks why."""
-        arguments = ["logd", "--data", data, "--listen", listen, *options]
+        tree = f"tcp:{free_port()}:interface=127.0.0.1"
+        arguments = ["logd", "--data", data, "--listen", listen, "--zookeeper-listen", tree, *options]
         for daemon in (False, True):
             log = os.path.abspath(self.mktemp())
             pidfile = f"{log}.pid"
@@ -209,7 +210,8 @@ class BackgroundTests(SynchronousTestCase):
         """It serves from the background until it gets a SIGTERM, then takes its pidfile away."""
         data, port = os.path.abspath(self.mktemp()), free_port()
         pidfile, log = f"{data}.pid", f"{data}.log"
-        arguments = ["logd", "--data", data, "--listen", f"tcp:{port}:interface=127.0.0.1"]
+        tree = f"tcp:{free_port()}:interface=127.0.0.1"
+        arguments = ["logd", "--data", data, "--listen", f"tcp:{port}:interface=127.0.0.1", "--zookeeper-listen", tree]
         subprocess.run([*TWISTD, "--pidfile", pidfile, "--logfile", log, *arguments], check=True, timeout=PATIENCE)
         process = int(Path(pidfile).read_text(encoding="ascii"))
         self.addCleanup(self.end, process)

@@ -9,23 +9,18 @@ import json
 from collections.abc import Callable, Mapping
 
 from attrs import field, frozen
+from twisted.python.failure import Failure
 
 from logd.coord import paths
-from logd.coord.errors import BadVersion, NodeExists, NoNode
+from logd.coord.ephemeral import HeldElsewhere
+from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.records import Stat
+from logd.coord.presence import Presence
 from logd.coord.registries.mirror import Mirror
-from logd.errors import LogdError
 from logd.interfaces import Clock
 
 #: Bytes; ZooKeeper takes no node above 1 MiB. The list of topics informs people, so it is left out beyond this.
 MOST_BYTES = 900_000
-#: How often a node is taken over that changes hands meanwhile.
-ATTEMPTS = 10
-
-
-class BrokerConflict(LogdError):
-    """Another broker is registered under this one's id."""
 
 
 @frozen
@@ -57,55 +52,34 @@ class BrokerInfo:
             raise ValueError(f"not a broker's entry: {data[:200]!r}") from error
 
 
-async def register(coordination: ICoordination, info: BrokerInfo) -> None:
-    """Have the broker's ephemeral node, with this value, in our own session.
+def keep_registered(
+    coordination: ICoordination, clock: Clock, info: BrokerInfo, failed: Callable[[Failure], None]
+) -> Presence:
+    """The broker's ephemeral node, to be started; it is made again when a session was lost.
 
-    What a former session of ours left is taken over. Raises BrokerConflict when another broker has the id, and
-    CoordinationError.
+    What a former session of the same instance left is taken over. ``failed`` is told of what goes wrong later on.
     """
-    path, data = paths.broker(info.id), info.encode()
-    for _ in range(ATTEMPTS):
+
+    def same(data: bytes) -> bool:
         try:
-            await coordination.create(path, data, ephemeral=True, makepath=True)
-        except NodeExists:
-            pass
-        else:
-            return
-        try:
-            found, stat = await coordination.get(path)
-            if await _is_settled(coordination, info, data, found, stat):
-                return
-        except (NoNode, BadVersion):
-            continue  # it went away, or changed hands: look again
-    raise BrokerConflict(f"{path} changes hands faster than it can be looked at")
+            return BrokerInfo.decode(str(info.id), data).instance == info.instance
+        except ValueError:
+            return False
+
+    return Presence(clock, coordination, paths.broker(info.id), info.encode(), same=same, failed=failed)
 
 
-async def _is_settled(coordination: ICoordination, info: BrokerInfo, data: bytes, found: bytes, stat: Stat) -> bool:
-    """Whether the node is ours now; one of a former session is removed, so that it can be made again."""
-    path = paths.broker(info.id)
-    other = BrokerInfo.decode(str(info.id), found)
-    if other.instance != info.instance:
-        raise BrokerConflict(
-            f"broker id {info.id} is taken: {path} is of instance {other.instance} at {other.host}:{other.port}, and "
-            f"this is instance {info.instance} at {info.host}:{info.port}; give one of them an id (and with it a data "
-            "directory) of its own, or stop the other"
-        )
-    if stat.ephemeral_owner == coordination.session_id:
-        if found != data:
-            await coordination.set(path, data, stat.version)
-        return True
-    await coordination.delete(path, stat.version)
-    return False
-
-
-async def deregister(coordination: ICoordination, info: BrokerInfo) -> None:
-    """Take the broker's node away, if it is of this session. Raises CoordinationError."""
+def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
+    """What to say when another broker is registered under this one's id: both sides, and what to do."""
     try:
-        _, stat = await coordination.get(paths.broker(info.id))
-        if stat.ephemeral_owner == coordination.session_id:
-            await coordination.delete(paths.broker(info.id), stat.version)
-    except (NoNode, BadVersion):
-        pass
+        other = BrokerInfo.decode(str(info.id), held.data)
+    except ValueError:
+        return str(held)
+    return (
+        f"broker id {info.id} is taken: {held.path} is of instance {other.instance} at {other.host}:{other.port}, and "
+        f"this is instance {info.instance} at {info.host}:{info.port}; give one of them an id, and with it a data "
+        "directory, of its own, or stop the other"
+    )
 
 
 async def read_brokers(coordination: ICoordination) -> dict[int, BrokerInfo]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from logd.coord import paths
 from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty, OperationTimeout
@@ -157,10 +158,8 @@ async def _read_or_none(coordination: ICoordination, name: str) -> TopicEntry | 
 
 
 async def _make_parent(coordination: ICoordination) -> None:
-    try:
+    with suppress(NodeExists):
         await coordination.create(paths.DELETED_TOPICS, makepath=True)
-    except NodeExists:
-        pass
 
 
 async def _children(coordination: ICoordination, path: str) -> list[str]:

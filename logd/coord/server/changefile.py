@@ -7,10 +7,10 @@
             crc of: salt | the record without its crc
 
 Called ``changes.<base, 16 hex digits>``; ``base`` is the zxid of the last change before it, so a missing file is
-noticed, and each record's zxid is one more than that before it. ``flushed`` is the zxid up to which all changes were on the disk when
-the record was written: where an unsound record is followed by a sound one which says that it was flushed, it was
-acknowledged and is damaged now; else it is a tail that a crash tore, and is cut. The salt, from the system's random
-numbers, makes that safe: nobody who writes data into a node can make bytes that look like a record.
+noticed, and each record's zxid is one more than that before it. ``flushed`` is the zxid up to which all changes were on
+the disk when the record was written: where an unsound record is followed by a sound one which says that it was flushed,
+it was acknowledged and is damaged now; else it is a tail that a crash tore, and is cut. The salt, from the system's
+random numbers, makes that safe: nobody who writes data into a node can make bytes that look like a record.
 """
 
 from __future__ import annotations

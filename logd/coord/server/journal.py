@@ -12,10 +12,14 @@ import errno
 from collections.abc import Callable
 
 from attrs import define, field, frozen
+from zope.interface import implementer
 
+from logd.coord.server.changecodec import encode_change
 from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_record
 from logd.coord.server.folder import changes_name
 from logd.coord.server.recovery import Recovered
+from logd.coord.tree.changes import Change
+from logd.coord.tree.interfaces import IJournal
 from logd.errors import LogdError
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.mark import write_mark
@@ -37,15 +41,12 @@ class Disk:
     salt: Callable[[int], bytes]
 
 
+@implementer(IJournal)
 @define(eq=False)
 class Journal:
     """Appends to the files of changes of one folder, from where recovery found their end."""
 
     _disk: Disk
-    #: Called with the zxid up to which all is on the disk, on the owner's thread.
-    _flushed_to: Callable[[int], None]
-    #: Called once, with the reason; after it nothing is called.
-    _failed: Callable[[JournalFailed], None]
     #: The last change appended, and the last one on the disk.
     last: int = 0
     flushed: int = 0
@@ -54,31 +55,30 @@ class Journal:
     syncs: int = field(default=0, init=False)
     error: JournalFailed | None = field(default=None, init=False)
     _head: Head | None = None
-    _end: int = 0
     _file: IFile | None = field(default=None, init=False)
     _queue: list[tuple[int, bytes]] = field(factory=list, init=False)
     _due: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
     _rolling: bool = field(default=False, init=False)
     _idle: list[Callable[[], None]] = field(factory=list, init=False)
+    _tell_flushed: Callable[[int], None] = field(default=lambda zxid: None, init=False)
+    _tell_failed: Callable[[Exception], None] = field(default=lambda error: None, init=False)
 
     @classmethod
-    def resume(
-        cls,
-        disk: Disk,
-        found: Recovered,
-        flushed_to: Callable[[int], None],
-        failed: Callable[[JournalFailed], None],
-    ) -> Journal:
+    def resume(cls, disk: Disk, found: Recovered) -> Journal:
         """Go on behind what recovery found."""
-        return cls(disk, flushed_to, failed, found.last, found.last, found.change_bytes, found.head, found.end)
+        return cls(disk, found.last, found.last, found.change_bytes, found.head)
 
-    def append(self, zxid: int, change: bytes) -> None:
-        """Keep a change; ``flushed_to`` tells when it is on the disk. Does nothing once the journal has failed."""
-        self.last = zxid
+    def start(self, flushed: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
+        """See IJournal."""
+        self._tell_flushed, self._tell_failed = flushed, failed
+
+    def append(self, change: Change) -> None:
+        """See IJournal. Does nothing once the journal has failed."""
         if self.error is not None:
             return
-        self._queue.append((zxid, change))
+        self.last = change.zxid
+        self._queue.append((change.zxid, encode_change(change)))
         if not self._due and not self._working:
             # What else arrives in this turn of the reactor shares the sync.
             self._due = True
@@ -143,13 +143,13 @@ class Journal:
         if error is not None:
             self._queue.clear()
             self.error = failure = self._failure(error)
-            self._failed(failure)
+            self._tell_failed(failure)
         else:
             self.syncs += 1
             self.flushed = zxid
             self.bytes_since_roll += count or 0
             self._start()
-            self._flushed_to(zxid)
+            self._tell_flushed(zxid)
         self._tell_idle()
 
     def _tell_idle(self) -> None:

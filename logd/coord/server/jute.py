@@ -55,9 +55,7 @@ class JuteReader(Reader):
 
     def acl(self) -> tuple[Acl, ...]:
         """Return an access list."""
-        return tuple(
-            Acl(self.int32(), self.ustring(), self.ustring()) for _ in range(self._items(_LEAST_ACL))
-        )
+        return tuple(Acl(self.int32(), self.ustring(), self.ustring()) for _ in range(self._items(_LEAST_ACL)))
 
     def stat(self) -> Stat:
         """Return a Stat."""

@@ -34,9 +34,8 @@ class Recovered:
     changes: list[tuple[int, bytes]] = field(factory=list)
     #: The last change of all.
     last: int = 0
-    #: The file to go on with, None for a new one; its head and how far it is written.
+    #: The head of the file to go on with, None for a new one.
     head: Head | None = None
-    end: int = 0
     #: Bytes in the files of changes that are behind the snapshot.
     change_bytes: int = 0
 
@@ -148,7 +147,7 @@ def _settle(files: IFileOperations, path: str, data: bytes, result: Scan, found:
         files.remove(path)
         return
     if result.last == found.last:
-        found.head, found.end = result.head, result.end
+        found.head = result.head
     file = files.open(path)
     try:
         if result.end < len(data):

@@ -149,6 +149,7 @@ def _set_watches_with_persistent(reader: JuteReader) -> SetWatches:
         raise Unimplemented("watches that fire more than once are not known here")
     return asked
 
+
 def _auth(reader: JuteReader) -> Auth:
     reader.int32()  # a type that nobody uses
     return Auth(reader.ustring(), reader.buffer() or b"")
@@ -176,4 +177,3 @@ _BODIES: dict[int, Callable[[JuteReader], Asked]] = {
     Opcode.SET_WATCHES: _set_watches,
     Opcode.SET_WATCHES2: _set_watches_with_persistent,
 }
-

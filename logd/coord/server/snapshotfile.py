@@ -45,7 +45,7 @@ def decode_snapshot(data: bytes) -> tuple[int, list[bytes]]:
     if magic != MAGIC or number != FORMAT:
         raise ValueError(f"format {magic!r} {number}; this release of logd knows {MAGIC!r} {FORMAT} only")
     crc = crc32(data[: _HEAD.size])
-    pieces = []
+    pieces: list[bytes] = []
     at = start
     while at + _PIECE.size <= len(data):
         length, expected = _PIECE.unpack_from(data, at)

@@ -7,6 +7,7 @@ it is on the disk, and nothing older is removed before it lasts.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from logd.coord.server.folder import changes_name, numbers_of, snapshot_name
 from logd.coord.server.snapshotfile import encode_snapshot
@@ -63,7 +64,7 @@ def remove_needless(files: IFileOperations, folder: str) -> None:
     for zxid in snapshots[:-KEPT]:
         files.remove(join(folder, snapshot_name(zxid)))
     # The file behind each begins where it ends. Oldest first: what is left after a crash in between has no hole.
-    for base, following in zip(bases, bases[1:], strict=False):
+    for base, following in pairwise(bases):
         if following <= oldest:
             files.remove(join(folder, changes_name(base)))
 

@@ -1,0 +1,121 @@
+"""The coordination tree as a broker has it: kept by itself in its data directory, or served elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.interfaces import IListeningPort
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.config import BrokerSettings
+from logd.coord.errors import ClientClosing
+from logd.coord.interfaces import ICoordination
+from logd.coord.server.server import CoordinationServer
+from logd.coord.settings import CoordinationSettings
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.errors import ConfigurationError
+from logd.interfaces import IFileOperations
+from logd.log.names import COORDINATION, join
+from logd.net.threads import DiskThreads
+
+#: Seconds for which a client goes on looking for its first session: as long as the broker lives, or nearly.
+FOR_EVER = 24 * 60 * 60.0
+
+
+#: A snapshot must not hold up a sync.
+TREE_THREADS = 2
+
+
+class BrokerCoordination:
+    """Opens the tree that is embedded, if it is, and the client to it; closes the client first and then the tree."""
+
+    _log = Logger()
+
+    def __init__(self, reactor: Any, settings: BrokerSettings, files: IFileOperations) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._files = files
+        self._threads: DiskThreads | None = None
+        self._server: CoordinationServer | None = None
+        self._port: IListeningPort | None = None
+        self._client: ICoordination | None = None
+
+    def listen(self, data: str) -> None:
+        """Serve the tree in the data directory ``data``, unless another one is told of. It is locked already.
+
+        Raises ConfigurationError when the endpoint cannot be listened on, DataDirectoryError when the tree's files
+        cannot be used.
+        """
+        settings = self._settings
+        if settings.zookeeper_hosts is not None:
+            return
+        self._threads = DiskThreads(self._reactor, TREE_THREADS, "logd-coordination")
+        self._threads.start()
+        self._server = CoordinationServer(
+            self._reactor, join(data, COORDINATION), self._files, self._threads, failed=self._failed
+        )
+        self._server.start()
+        outcome: list[Any] = []
+        serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)
+        if outcome and isinstance(outcome[0], Failure):
+            raise ConfigurationError(
+                f"cannot serve the coordination tree at {settings.zookeeper_listen!r}: "
+                f"{outcome[0].getErrorMessage()}; if another broker runs on this machine, give both one tree: start "
+                "'logd zookeeper --data DIR' and each broker with --zookeeper HOST:PORT of it; "
+                "for a second broker on its own, give another --zookeeper-listen"
+            )
+        self._port = outcome[0] if outcome else None
+
+    def client(self) -> ICoordination:
+        """The client, which is not connected yet. Raises ConfigurationError when a setting is not allowed."""
+        settings = self._settings
+        hosts = settings.zookeeper_hosts
+        if hosts is None:
+            address: Any = self._port.getHost() if self._port is not None else None
+            host = address.host if address.host not in ("0.0.0.0", "::", "") else "127.0.0.1"
+            hosts = f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+        self._client = ZooKeeperCoordination(
+            self._reactor,
+            CoordinationSettings(
+                hosts=hosts,
+                session_timeout=settings.zookeeper_session_ms / 1000,
+                connect_timeout=FOR_EVER,
+                operation_timeout=settings.zookeeper_timeout_ms / 1000,
+            ),
+        )
+        return self._client
+
+    def connect(self) -> None:
+        """Let the client connect, and go on trying. Starts threads: only after twistd's fork."""
+        if self._client is not None:
+            self._client.connect().addErrback(self._not_connected)
+
+    async def close(self) -> None:
+        """End our session, then the tree."""
+        if self._client is not None:
+            await self._client.close()
+        if self._port is not None:
+            await maybeDeferred(self._port.stopListening)
+        if self._server is not None:
+            await self._server.stop()
+        if self._threads is not None:
+            self._threads.stop()
+
+    def abandon(self) -> None:
+        """The start has failed: let go of what was opened. The process ends, or nobody waits for the tree."""
+        Deferred.fromCoroutine(self.close()).addErrback(
+            lambda failure: self._log.failure("the coordination tree did not close", failure)
+        )
+
+    def _failed(self, error: Exception) -> None:
+        self._log.critical(
+            "the coordination tree of this broker is served no more, nothing can be created until a restart: {error}",
+            error=str(error),
+        )
+
+    def _not_connected(self, failure: Failure) -> None:
+        if not failure.check(ClientClosing):
+            self._log.critical("the coordination tree cannot be reached: {error}", error=failure.getErrorMessage())

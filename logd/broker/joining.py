@@ -1,0 +1,52 @@
+"""Puts a broker together over its open store and a client of the coordination tree."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from logd.broker.broker import Broker
+from logd.broker.membership import Membership
+from logd.broker.pressure import ProducerGate
+from logd.broker.storedtopics import StoredTopics
+from logd.broker.treetopics import TreeTopics
+from logd.config import BrokerSettings
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.brokers import BrokerInfo, watch_brokers
+from logd.interfaces import Clock, IThreads
+from logd.log.store import LogStore
+
+
+def join_others(
+    tree: ICoordination,
+    stored: StoredTopics,
+    store: LogStore,
+    settings: BrokerSettings,
+    threads: IThreads,
+    clock: Clock,
+    gate: ProducerGate,
+    pick: Callable[[int], int] = random.randrange,
+) -> tuple[Broker, Membership]:
+    """Make the broker and what keeps it among the others; it takes requests once its topics agree with the tree.
+
+    ``pick(n)`` is a random number below n: the broker that a topic's first partition goes to.
+    """
+    registry = watch_brokers(tree, clock)
+
+    def live() -> list[int]:
+        return [info.id for info in registry.values.values()]
+
+    topics = TreeTopics(tree, stored, settings, clock, store.broker_id, live, pick)
+    broker = Broker(settings, store, topics, threads, clock, gate)
+
+    def info() -> BrokerInfo:
+        partitions: dict[str, list[int]] = {}
+        for log in store.logs():
+            partitions.setdefault(log.topic, []).append(log.partition)
+        held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
+        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
+
+    membership = Membership(tree, clock, info, registry, topics, broker.begin)
+    broker.live = membership.live
+    broker.membership = membership.health
+    return broker, membership

@@ -1,0 +1,186 @@
+"""What this broker stores: of which topic each log in the data directory is, written down in topics.json."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.config import BrokerSettings, LogSettings
+from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
+from logd.interfaces import IThreads
+from logd.log.room import NO_ROOM
+from logd.log.store import LogStore
+from logd.log.topicsfile import TopicsFile
+from logd.topic import TopicEntry
+
+
+@define(eq=False)
+class StoredTopics:
+    """The topics of which something is stored here. Changes are made one at a time, by who asks the tree.
+
+    The record comes first and only then the logs that take messages; when a topic goes, the logs go first. So what a
+    kill leaves is a record without logs, which get made empty, and a log without a record only where topics.json was
+    lost.
+    """
+
+    _log = Logger()
+
+    _store: LogStore
+    _file: TopicsFile
+    _threads: IThreads
+    _settings: BrokerSettings
+    #: The whole entry of each topic, with the partitions of other brokers too.
+    entries: dict[str, TopicEntry] = field(factory=dict, init=False)
+    #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
+    orphans: set[str] = field(factory=set, init=False)
+    _loaded: bool = field(default=False, init=False)
+
+    def load(self) -> None:
+        """Read topics.json. Blocks; the data directory has to be locked. Raises DataDirectoryError, OSError."""
+        if not self._loaded:
+            self._loaded = True
+            self.entries = self._file.read()
+
+    def settings_for(self, topic: str) -> LogSettings | None:
+        """A topic's own settings, for a store that opens. Reads topics.json when that was not done before."""
+        self.load()
+        entry = self.entries.get(topic)
+        return None if entry is None else self._log_settings(topic, entry)
+
+    def reconcile(self) -> None:
+        """Agree with the store once it is open: logs without a record get one, partitions without a log get that."""
+        self.load()
+        found: dict[str, int] = {}
+        for log in self._store.logs():
+            if log.topic not in self.entries:
+                found[log.topic] = max(found.get(log.topic, 0), log.partition + 1)
+        for topic, partitions in found.items():
+            self._log.warn(
+                "topic {topic} is not in topics.json; its logs are served under the tree's uuid, or a new one",
+                topic=topic,
+            )
+            self.orphans.add(topic)
+            brokers = (self._store.broker_id,)
+            self.entries[topic] = TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers))
+        for topic, entry in self.entries.items():
+            try:
+                self._make_logs(topic, entry)
+            except WireError as error:
+                # On a disk that does not take it now: no reason for the rest not to be served.
+                self._log.warn("topic {topic} is not whole here yet: {error}", topic=topic, error=str(error))
+
+    def mine(self, entry: TopicEntry) -> list[int]:
+        """The partitions that the entry lists this broker for, ascending."""
+        broker = self._store.broker_id
+        return sorted(number for number, brokers in entry.partitions.items() if broker in brokers)
+
+    def has_data(self, topic: str) -> bool:
+        """Whether anything was ever stored in a log of the topic that is here; also when that cannot be told."""
+        return any(log.end > 0 or log.offline is not None for log in self._store.logs() if log.topic == topic)
+
+    def is_whole(self, topic: str, entry: TopicEntry) -> bool:
+        """Whether the entry is written down here, or need not be, and every log is there that it lists here."""
+        mine = self.mine(entry)
+        if topic in self.orphans or (mine and self.entries.get(topic) != entry):
+            return False
+        return all(self._store.log(topic, number) is not None for number in mine)
+
+    async def keep(self, topic: str, entry: TopicEntry) -> None:
+        """Write a topic down and have the logs of its partitions here; a former record of it is replaced.
+
+        Raises StorageFull or UnknownError when the disk does not take it.
+        """
+        try:
+            if self.entries.get(topic) != entry or topic in self.orphans:
+                await self._write({**self.entries, topic: entry})
+                self.entries[topic] = entry
+                self.orphans.discard(topic)
+                self._store.configure(topic, self._log_settings(topic, entry))
+            self._make_logs(topic, entry)
+        except (LogdError, OSError) as error:
+            raise _answerable(f"topic {topic!r} cannot be made", error) from error
+
+    async def remove(self, topic: str) -> None:
+        """Remove the logs of a topic, then its record. Those who wait for its messages are told that it is gone.
+
+        Raises StorageFull or UnknownError when the disk does not take it; the call can be made again.
+        """
+        entry = self.entries.get(topic)
+        try:
+            if entry is not None:
+                self._make_logs(topic, entry)  # of an attempt that failed the folders are left, and perhaps full
+            await self._remove_logs(topic)
+            if entry is not None:
+                await self._write({name: each for name, each in self.entries.items() if name != topic})
+                self.entries.pop(topic, None)
+                self.orphans.discard(topic)
+        except (LogdError, OSError) as error:
+            raise _answerable(f"what is stored of topic {topic!r} cannot be removed", error) from error
+
+    def refuse(self, topic: str, partitions: list[int], reason: str) -> None:
+        """Serve these logs no more, and touch nothing of them."""
+        for number in partitions:
+            log = self._store.log(topic, number)
+            if log is not None:
+                log.go_offline(UnknownError(reason))
+
+    def partitions_here(self, topic: str) -> list[int]:
+        """The partitions of which a log is here."""
+        return sorted(log.partition for log in self._store.logs() if log.topic == topic)
+
+    def _make_logs(self, topic: str, entry: TopicEntry) -> None:
+        for number in self.mine(entry):
+            self._store.create(topic, number, self._log_settings(topic, entry))
+
+    def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
+        """A topic's settings; the broker's own for a topic whose settings another broker allows and this one does not.
+
+        The topic was decided elsewhere: to refuse it here would leave its partitions without a log.
+        """
+        try:
+            return self._settings.log_settings(entry.settings)
+        except ConfigurationError as error:
+            self._log.warn(
+                "topic {topic}: its settings are not allowed here, so this broker's are used: {error}",
+                topic=topic,
+                error=str(error),
+            )
+            return self._settings.log
+
+    async def _remove_logs(self, topic: str) -> None:
+        removed: Deferred[None] = Deferred()
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                removed.errback(error)
+            else:
+                removed.callback(None)
+
+        self._store.delete(topic, done)
+        await removed
+
+    async def _write(self, entries: Mapping[str, TopicEntry]) -> None:
+        """Replace topics.json on a thread."""
+        written: Deferred[None] = Deferred()
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is None:
+                written.callback(None)
+            else:
+                written.errback(error)
+
+        self._threads.run(lambda: self._file.write(entries), done)
+        await written
+
+
+def _answerable(what: str, error: LogdError | OSError) -> WireError:
+    """The error to answer when a change of topics failed."""
+    if isinstance(error, WireError):
+        return error
+    failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
+    return failure(f"{what}: {error}")

@@ -1,0 +1,383 @@
+"""The topics as the coordination tree has them, and what this broker does about its share of each.
+
+A create in the tree decides who makes a topic; a delete there leaves a note for those that store it. What is in the
+tree is compared with what is stored here (``_settle``), at the start and at each change:
+
+- the tree lists this broker for a partition: the log is made, if it is not there;
+- something is stored here and the tree has no such topic: it moves into the tree, under its uuid (what was in
+  topics.json before there was a tree, or a tree that was lost); but when the tree notes that this uuid was deleted,
+  then what is stored of it is removed;
+- the tree has the topic under another uuid: what is stored under ours is removed when the tree notes that ours was
+  deleted, or when nothing was ever in it. Else it is unclear whose data that is: those logs are refused, with an error
+  that names both sides, and nothing is touched;
+- a log is here for whose partition the tree lists other brokers only: refused likewise.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from logd.broker.storedtopics import StoredTopics
+from logd.config import BrokerSettings
+from logd.coord import paths
+from logd.coord.errors import CoordinationError, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.mirror import Mirror
+from logd.coord.registries.topics import (
+    brokers_to_remove,
+    create_topic,
+    delete_topic,
+    read_topic,
+    removed_by,
+    watch_topics,
+)
+from logd.errors import (
+    BrokerStopping,
+    ConfigurationError,
+    CoordinationUnavailable,
+    InvalidTopic,
+    TopicExists,
+    WireError,
+)
+from logd.interfaces import Clock, ITopics, Timer
+from logd.topic import TopicEntry, check_topic_name
+
+#: Seconds until what could not be settled is tried again.
+RETRY_SECONDS = 5.0
+#: How often one topic is compared again because the tree changed meanwhile.
+ATTEMPTS = 5
+
+
+@implementer(ITopics)
+@define(eq=False)
+class TreeTopics:
+    """ITopics over the tree. Reads never wait: until the tree was read once they show what is stored here."""
+
+    _log = Logger()
+
+    _tree: ICoordination
+    _stored: StoredTopics
+    _settings: BrokerSettings
+    _clock: Clock
+    #: This broker's id.
+    _me: int
+    #: Ids of the brokers that are live.
+    _live: Callable[[], Iterable[int]]
+    #: ``random(n)``: a number from 0 to n - 1.
+    _random: Callable[[int], int]
+    #: Why what is stored of a topic is not served, by topic.
+    conflicts: dict[str, str] = field(factory=dict, init=False)
+    #: Called when what is stored here has changed.
+    on_change: Callable[[], None] = field(default=lambda: None, init=False)
+    #: Whether what is stored here was compared with the tree once.
+    settled: bool = field(default=False, init=False)
+    _entries: dict[str, TopicEntry] = field(init=False)
+    _mirror: Mirror[TopicEntry] = field(init=False)
+    #: Topics that are to be compared.
+    _dirty: set[str] = field(factory=set, init=False)
+    #: uuids of topics that were deleted here and that the mirror may still show.
+    _deleted: dict[str, str] = field(factory=dict, init=False)
+    _changing: DeferredLock = field(factory=DeferredLock, init=False)
+    _working: Deferred[None] | None = field(default=None, init=False)
+    _retry: Timer | None = field(default=None, init=False)
+    _stopping: bool = field(default=False, init=False)
+    _following: bool = field(default=False, init=False)
+    _start_at: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._entries = dict(self._stored.entries)
+        self._mirror = watch_topics(self._tree, self._clock, self._changed)
+        self._start_at = self._random(1 << 16)
+
+    async def begin(self) -> None:
+        """Compare everything once this broker is registered, and follow the tree from then on.
+
+        Raises CoordinationError; the call can be made again.
+        """
+        if not self._following:
+            await self._strike_notes()
+            self._following = True
+            self._mirror.start()
+        await self._mirror.when_complete()
+        self._dirty |= {*self._stored.entries, *self._mirror.values}
+        async with self._changing:
+            await self._settle_dirty()
+        self.settled = True
+        self._work()
+
+    async def _strike_notes(self) -> None:
+        # Notes on what is not stored here any more; before the mirror sees anything, so that it sees nothing older.
+        uuids = {entry.uuid for entry in self._stored.entries.values()}
+        try:
+            noted = await self._tree.get_children(paths.DELETED_TOPICS)
+        except NoNode:
+            noted = []
+        for each in noted:
+            if each not in uuids:
+                await removed_by(self._tree, each, self._me)
+
+    def halt(self) -> None:
+        """Follow the tree no more, and make and delete nothing more."""
+        self._stopping = True
+        self._mirror.stop()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    async def when_idle(self) -> None:
+        """Done when nothing is under way."""
+        async with self._changing:
+            pass
+
+    def names(self) -> list[str]:
+        """See ITopics."""
+        return sorted(self._entries)
+
+    def get(self, topic: str) -> TopicEntry | None:
+        """See ITopics."""
+        return self._entries.get(topic)
+
+    def create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> Deferred[TopicEntry]:
+        """See ITopics. Partitions are spread over the live brokers; the logs that are ours are there when it fires.
+
+        Fails also with CoordinationUnavailable, and with StorageFull or UnknownError when our disk does not take it.
+        """
+        return Deferred.fromCoroutine(self._create(topic, partitions, settings))
+
+    def delete(self, topic: str) -> Deferred[None]:
+        """See ITopics. Our logs are gone when it fires; other brokers remove theirs when they see it.
+
+        Fails also with CoordinationUnavailable; and when the topic is deleted but our disk does not let go of it yet.
+        """
+        return Deferred.fromCoroutine(self._delete(topic))
+
+    async def _create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
+        check_topic_name(topic)
+        async with self._changing:
+            if topic in self._entries:
+                raise TopicExists(f"topic {topic!r} exists already")
+            self._check_new(topic, partitions, settings)
+            self._check_ready(f"topic {topic!r} cannot be made")
+            entry = self._new_entry(partitions, settings)
+            try:
+                if topic in self._stored.entries:
+                    await self._settle(topic, self._shown(topic))  # of a former one something is left
+                await create_topic(self._tree, topic, entry)
+            except TopicExists:
+                await self._look_up(topic)
+                raise
+            except CoordinationError as error:
+                raise CoordinationUnavailable(f"topic {topic!r} cannot be made: {error}") from error
+            await self._make_ours(topic, entry)
+            return entry
+
+    async def _make_ours(self, topic: str, entry: TopicEntry) -> None:
+        try:
+            await self._stored.keep(topic, entry)
+        except WireError as error:
+            if set(self._stored.mine(entry)) == set(entry.partitions):
+                await self._take_back(topic)
+            else:
+                self._try_again(topic, error)  # others have begun to serve it: it stays
+            raise
+        self._show(topic, entry)
+
+    async def _take_back(self, topic: str) -> None:
+        """Delete a topic that nobody has seen yet, because our disk does not take it."""
+        try:
+            await delete_topic(self._tree, topic)
+            await self._forget(topic)
+        except (CoordinationError, WireError) as error:
+            self._log.warn(
+                "topic {topic} could not be made, but is perhaps there after the next start: {error}",
+                topic=topic,
+                error=str(error),
+            )
+            self._dirty.add(topic)
+
+    async def _look_up(self, topic: str) -> None:
+        """Take over a topic that another broker has made, before its watch fires."""
+        try:
+            await self._settle(topic, await read_topic(self._tree, topic))
+        except (CoordinationError, WireError, ValueError) as error:
+            self._try_again(topic, error)
+
+    async def _delete(self, topic: str) -> None:
+        async with self._changing:
+            self._check_ready(f"topic {topic!r} cannot be deleted")
+            try:
+                await delete_topic(self._tree, topic)
+            except CoordinationError as error:
+                self._dirty.add(topic)
+                raise CoordinationUnavailable(f"topic {topic!r} cannot be deleted: {error}") from error
+            try:
+                await self._forget(topic)
+            except (CoordinationError, WireError) as error:
+                self._try_again(topic, error)
+                if isinstance(error, WireError):
+                    raise
+
+    async def _forget(self, topic: str) -> None:
+        """Remove what is stored here of a topic that was just deleted."""
+        shown = self._mirror.values.get(topic)
+        if shown is not None:
+            self._deleted[topic] = shown.uuid
+        await self._settle(topic, None)
+
+    def _check_new(self, topic: str, partitions: int, settings: Mapping[str, int]) -> None:
+        used = sum(len(entry.partitions) for entry in self._entries.values())
+        room = self._settings.topics_max - used
+        if not 1 <= partitions <= room:
+            raise InvalidTopic(
+                f"topic {topic!r} cannot have {partitions} partitions; allowed here is 1 to {room} "
+                f"(topics.max = {self._settings.topics_max} in all, {used} are in use)"
+            )
+        try:
+            self._settings.log_settings(settings)
+        except ConfigurationError as error:
+            raise InvalidTopic(f"topic {topic!r}: {error}") from error
+
+    def _check_ready(self, what: str) -> None:
+        if self._stopping:
+            raise BrokerStopping("the broker is stopping")
+        if not self.settled:
+            raise CoordinationUnavailable(f"{what} before the coordination tree was reached: try again soon")
+
+    def _new_entry(self, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
+        """Spread the partitions: one broker after the other, from another one for each topic."""
+        brokers = sorted({*self._live(), self._me})
+        self._start_at += 1
+        spread = {number: (brokers[(self._start_at + number) % len(brokers)],) for number in range(partitions)}
+        return TopicEntry(str(uuid.uuid4()), spread, dict(settings))
+
+    # What the tree tells.
+
+    def _changed(self, topic: str) -> None:
+        shown = self._mirror.values.get(topic)
+        if topic in self._deleted and (shown is None or shown.uuid != self._deleted[topic]):
+            del self._deleted[topic]
+        self._dirty.add(topic)
+        if self.settled:
+            self._work()
+
+    def _work(self) -> None:
+        if self._working is None and not self._stopping:
+            self._working = Deferred.fromCoroutine(self._work_off())
+            self._working.addErrback(self._failed)
+
+    async def _work_off(self) -> None:
+        try:
+            while self._dirty and not self._stopping:
+                async with self._changing:
+                    if not await self._settle_dirty():
+                        return
+        finally:
+            self._working = None
+
+    async def _settle_dirty(self) -> bool:
+        """Compare what is to be compared; whether all of it could be settled."""
+        topics, self._dirty = self._dirty, set()
+        whole = True
+        for topic in sorted(topics):
+            try:
+                await self._settle(topic, self._shown(topic))
+            except (CoordinationError, WireError, ValueError) as error:
+                self._try_again(topic, error)
+                whole = False
+        return whole
+
+    def _shown(self, topic: str) -> TopicEntry | None:
+        entry = self._mirror.values.get(topic)
+        return None if entry is not None and entry.uuid == self._deleted.get(topic) else entry
+
+    async def _settle(self, topic: str, entry: TopicEntry | None) -> None:
+        """Compare one topic with what is stored of it, and act as the head of this file says."""
+        stored = self._stored
+        for _ in range(ATTEMPTS):
+            record = stored.entries.get(topic)
+            if record is None or (entry is not None and record.uuid == entry.uuid):
+                break
+            if entry is not None and topic in stored.orphans:
+                break  # its uuid was made up here: it is the tree's
+            if await brokers_to_remove(self._tree, record.uuid) is not None:
+                self._entries.pop(topic, None)
+                await stored.remove(topic)
+                await removed_by(self._tree, record.uuid, self._me)
+            elif entry is None:
+                self._log.info("topic {topic} moves into the coordination tree", topic=topic)
+                try:
+                    await create_topic(self._tree, topic, record)
+                    entry = record
+                except TopicExists:
+                    entry = await read_topic(self._tree, topic)
+            elif not stored.has_data(topic):
+                await stored.remove(topic)
+            else:
+                self._refuse(topic, stored.partitions_here(topic), _other_uuid(topic, record, entry, self._me))
+                self._show(topic, entry)
+                return
+        else:
+            raise CoordinationUnavailable(f"topic {topic!r} changes faster than it can be looked at")
+        if entry is None:
+            self._entries.pop(topic, None)
+            self.conflicts.pop(topic, None)
+            self.on_change()
+            return
+        strangers = sorted(set(stored.partitions_here(topic)).difference(stored.mine(entry)))
+        if strangers:
+            self._refuse(topic, strangers, _other_brokers(topic, strangers, entry, self._me))
+        if not stored.is_whole(topic, entry):
+            await stored.keep(topic, entry)
+            self.on_change()
+        self._show(topic, entry)
+
+    def _show(self, topic: str, entry: TopicEntry) -> None:
+        self._entries[topic] = entry
+
+    def _refuse(self, topic: str, partitions: list[int], reason: str) -> None:
+        if topic not in self.conflicts:
+            self._log.error("{reason}", reason=reason)
+        self.conflicts[topic] = reason
+        self._stored.refuse(topic, partitions, reason)
+
+    def _try_again(self, topic: str, error: Exception) -> None:
+        self._log.warn(
+            "topic {topic} is not as the coordination tree has it yet; trying again soon: {error}",
+            topic=topic,
+            error=str(error),
+        )
+        self._dirty.add(topic)
+        if self._retry is None and not self._stopping:
+            self._retry = self._clock.callLater(RETRY_SECONDS, self._retry_now)
+
+    def _retry_now(self) -> None:
+        self._retry = None
+        self._work()
+
+    def _failed(self, failure: Failure) -> None:
+        if not failure.check(CancelledError):
+            self._log.failure("a bug in following the coordination tree", failure)
+
+
+def _other_uuid(topic: str, record: TopicEntry, entry: TopicEntry, broker: int) -> str:
+    return (
+        f"topic {topic!r} is stored on broker {broker} under uuid {record.uuid}, and the coordination tree has it "
+        f"under uuid {entry.uuid}: two different topics. What is stored here is not served and not touched. If it is "
+        "not wanted, stop the broker and move its folders away; if it is, delete the other topic and restart the broker"
+    )
+
+
+def _other_brokers(topic: str, partitions: list[int], entry: TopicEntry, broker: int) -> str:
+    listed = "; ".join(f"{number}: {list(entry.partitions.get(number, ()))}" for number in partitions)
+    return (
+        f"partitions {partitions} of topic {topic!r} are stored on broker {broker}, and the coordination tree lists "
+        f"others for them ({listed}). What is stored here is not served and not touched: if it is not wanted, stop the "
+        "broker and move those folders away; if it is, write this broker into the topic's entry in the tree"
+    )

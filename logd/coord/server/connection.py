@@ -1,0 +1,349 @@
+"""One client's connection: frames in, requests to the tree in their order; answers and watch events out, bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from logd.coord.errors import AuthFailed, CoordinationError, NoNode
+from logd.coord.records import Exists, Identity, Sync, WatchEvent
+from logd.coord.server.answers import encode_answer, encode_event, encode_failed_multi
+from logd.coord.server.handshake import ConnectRequest, ConnectResponse, decode_connect_request, encode_connect_response
+from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
+from logd.coord.tree.access import digest_identity
+from logd.coord.tree.attachment import Attachment
+from logd.coord.tree.interfaces import CutReason, IAttached
+from logd.coord.tree.outcome import MultiFailed, Outcome
+from logd.errors import ProtocolViolation
+from logd.protocol.framing import Frame, FrameBuffer
+
+if TYPE_CHECKING:
+    from logd.coord.server.server import CoordinationServer
+
+#: The length of a four-letter word; as a frame's size it would be above a gigabyte.
+_WORD_BYTES = 4
+
+
+@implementer(IAttached, IPushProducer)
+class ServerConnection(Protocol):
+    """A client's connection. It is read only while its answers are taken and few enough are owed.
+
+    What waits to be sent is kept as it is in the tree, and made bytes of when the transport takes them.
+    """
+
+    _log = Logger()
+
+    def __init__(self, server: CoordinationServer) -> None:
+        self._server = server
+        self._frames = FrameBuffer(server.settings.frame_bytes)
+        self._arrived: Iterator[Frame] = iter(())
+        self._more: deque[bytes] = deque()
+        self._first: bytes | None = b""
+        self._connecting = False
+        self._attachment: Attachment | None = None
+        #: Requests whose answer is not out of the tree yet.
+        self._pending = 0
+        self._out: deque[Callable[[], bytes]] = deque()
+        self._congested = False
+        self._taking = False
+        self._reading = True
+        #: Nothing is read and nothing more is answered: it is closed, or will be once what was written has left.
+        self._over = False
+        self.peer = "?"
+        self.connected_at = 0.0
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that are here of an incomplete request."""
+        return self._frames.kept_bytes
+
+    @property
+    def session_id(self) -> int:
+        """The session's id, 0 as long as there is none."""
+        return 0 if self._attachment is None else self._attachment.session.id
+
+    @property
+    def pending(self) -> int:
+        """How many answers are owed."""
+        return self._pending + len(self._out)
+
+    # What Twisted calls.
+
+    def connectionMade(self) -> None:  # noqa: N802
+        transport: Any = self.transport
+        address = transport.getPeer()
+        self.peer = f"{getattr(address, 'host', '?')}:{getattr(address, 'port', '?')}"
+        if hasattr(transport, "setTcpNoDelay"):
+            transport.setTcpNoDelay(True)
+        transport.registerProducer(self, True)
+        self.connected_at = self._server.clock.seconds()
+        self._server.opened(self)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802
+        if self._over:
+            return
+        self._server.counters.bytes_received += len(data)
+        if self._first is not None:
+            data = self._first + data
+            if len(data) < _WORD_BYTES:
+                self._first = data
+                return
+            self._first = None
+            word = data[:_WORD_BYTES]
+            if word.isalpha():
+                self._answer_word(word)
+                return
+        self._more.append(data)
+        self._take()
+        if self._frames.kept_bytes:
+            self._server.kept(self)
+
+    def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
+        self._over = True
+        self._drop()
+        self._server.closed(self)
+
+    def pauseProducing(self) -> None:  # noqa: N802
+        """The peer does not take what it is sent."""
+        self._congested = True
+        self._regulate()
+
+    def resumeProducing(self) -> None:  # noqa: N802
+        """It does again."""
+        self._congested = False
+        while self._out and not self._congested:
+            self._write(self._out.popleft()())
+        self._take()
+        self._regulate()
+
+    def stopProducing(self) -> None:  # noqa: N802
+        """The connection is gone; ``connectionLost`` does what there is to do."""
+
+    # What the host of the tree calls.
+
+    def notified(self, zxid: int, event: WatchEvent) -> None:
+        """See IAttached."""
+        self._server.counters.watch_events += 1
+        self._send(lambda: encode_event(event))
+
+    def cut(self, reason: CutReason) -> None:
+        """See IAttached."""
+        self._log.info("{peer}: {reason}", peer=self.peer, reason=reason.value)
+        self._attachment = None
+        if reason is CutReason.EXPIRED:
+            self._server.counters.sessions_expired += 1
+        # Whoever does not take its answers would keep the connection for ever.
+        self.abort()
+
+    # What the server calls.
+
+    def abort(self) -> None:
+        """Close now; what was not sent is lost."""
+        self._over = True
+        self._drop()
+        transport: Any = self.transport
+        transport.abortConnection()
+
+    # Requests
+
+    def _take(self) -> None:
+        """Take what has arrived, as long as answers are taken and few enough are owed."""
+        if self._taking:
+            return
+        self._taking = True
+        try:
+            while not self._over and not self._is_full():
+                frame = next(self._arrived, None)
+                if frame is not None:
+                    self._frame(frame)
+                elif self._more:
+                    self._arrived = self._frames.feed(self._more.popleft())
+                else:
+                    break
+        except ProtocolViolation as error:
+            self._server.counters.protocol_violations += 1
+            self._log.warn("{peer}: closed, {error}", peer=self.peer, error=str(error))
+            self._close()
+        finally:
+            self._taking = False
+            self._regulate()
+
+    def _is_full(self) -> bool:
+        return self._congested or bool(self._out) or self._connecting or self._pending >= self._server.settings.pending
+
+    def _regulate(self) -> None:
+        reading = not self._is_full()
+        if reading != self._reading and not self._over:
+            self._reading = reading
+            transport: Any = self.transport
+            if reading:
+                transport.resumeProducing()
+            else:
+                transport.pauseProducing()
+
+    def _frame(self, frame: Frame) -> None:
+        self._server.counters.packets_received += 1
+        attachment = self._attachment
+        if attachment is None:
+            self._connect(decode_connect_request(*frame))
+            return
+        attachment.heard()
+        call = decode_call(*frame)
+        asked = call.asked
+        if isinstance(asked, Ping):
+            self._answer(call, Outcome(self._server.flushed, None))
+        elif isinstance(asked, Auth):
+            self._authenticate(attachment, call, asked)
+        elif isinstance(asked, CloseSession):
+            attachment.close(lambda: self._session_closed(call))
+        elif isinstance(asked, CoordinationError):
+            # In its turn: behind the answers that are owed.
+            error = asked
+            self._execute(attachment, call, Sync("/"), lambda outcome: outcome._replace(answer=error))
+        else:
+            self._execute(attachment, call, asked)
+
+    def _execute(
+        self,
+        attachment: Attachment,
+        call: Call,
+        request: Any,
+        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+    ) -> None:
+        self._pending += 1
+        clock = self._server.clock
+        asked_at = clock.seconds()
+
+        def answered(outcome: Outcome) -> None:
+            self._pending -= 1
+            self._server.counters.answered(clock.seconds() - asked_at)
+            self._answer(call, change(outcome))
+            self._take()
+
+        attachment.execute(request, answered)
+
+    def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
+        if asked.scheme == "digest":
+            try:
+                attachment.authenticated(digest_identity(asked.data))
+            except UnicodeDecodeError:
+                pass
+            else:
+                self._answer(call, Outcome(self._server.flushed, None))
+                return
+        self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
+        self._answer(call, Outcome(self._server.flushed, AuthFailed()))
+        self._close()
+
+    # The session
+
+    def _connect(self, asked: ConnectRequest) -> None:
+        server = self._server
+        if asked.last_zxid > server.last_zxid:
+            raise ProtocolViolation(
+                f"the client has seen change {asked.last_zxid:#x}, the last one here is {server.last_zxid:#x}: "
+                "it was connected to another server before, or this one has lost its data"
+            )
+        identities = (Identity("ip", self.peer.rpartition(":")[0]),)
+        self._connecting = True
+        if asked.session_id:
+            host = server.host
+            host.attach(self, asked.session_id, asked.password, identities, lambda each: self._found(each, asked))
+        else:
+            server.host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
+
+    def _found(self, attachment: Attachment | None, asked: ConnectRequest) -> None:
+        self._connecting = False
+        if self._over:
+            if attachment is not None:
+                attachment.detach()
+        elif attachment is None:
+            self._write(encode_connect_response(ConnectResponse(), asked.has_read_only))
+            self._close()
+        else:
+            self._attached(attachment, asked)
+
+    def _opened(self, attachment: Attachment, asked: ConnectRequest) -> None:
+        self._connecting = False
+        self._server.counters.sessions_opened += 1
+        if self._over:
+            # Nobody was told of this session, so nobody can come back to it.
+            attachment.close(lambda: None)
+            return
+        self._attached(attachment, asked)
+
+    def _attached(self, attachment: Attachment, asked: ConnectRequest) -> None:
+        self._attachment = attachment
+        session = attachment.session
+        response = ConnectResponse(session.timeout_ms, session.id, session.password)
+        self._write(encode_connect_response(response, asked.has_read_only))
+        self._take()
+
+    def _session_closed(self, call: Call) -> None:
+        self._attachment = None
+        if not self._over:
+            self._answer(call, Outcome(self._server.flushed, None))
+            self._close()
+
+    def _drop(self) -> None:
+        attachment, self._attachment = self._attachment, None
+        if attachment is not None:
+            attachment.detach()
+        self._out.clear()
+        self._more.clear()
+        self._arrived = iter(())
+
+    # Answers
+
+    def _answer(self, call: Call, outcome: Outcome) -> None:
+        self._send(lambda: _frame_of(call, outcome))
+
+    def _send(self, make: Callable[[], bytes]) -> None:
+        if self._over:
+            return
+        if self._congested or self._out:
+            self._out.append(make)
+        else:
+            self._write(make())
+
+    def _write(self, data: bytes) -> None:
+        counters = self._server.counters
+        counters.packets_sent += 1
+        counters.bytes_sent += len(data)
+        assert self.transport is not None
+        self.transport.write(data)
+
+    def _answer_word(self, word: bytes) -> None:
+        answer = self._server.answer_word(word)
+        assert self.transport is not None
+        self.transport.write(answer)
+        self._close()
+
+    def _close(self) -> None:
+        """Close once what was answered has left; the peer has a while for that."""
+        self._over = True
+        for make in self._out:
+            self._write(make())
+        self._drop()
+        transport: Any = self.transport
+        transport.unregisterProducer()
+        transport.loseConnection()
+        self._server.closing(self)
+
+
+def _frame_of(call: Call, outcome: Outcome) -> bytes:
+    answer = outcome.answer
+    if isinstance(answer, MultiFailed):
+        return encode_failed_multi(call, outcome.zxid, answer.index, answer.error)
+    if answer is None and isinstance(call.asked, Exists):
+        answer = NoNode(path=call.asked.path)
+    if isinstance(call.asked, Sync):
+        return encode_answer(call, outcome.zxid, answer if answer is not None else call.asked.path)
+    return encode_answer(call, outcome.zxid, answer)

@@ -1,0 +1,34 @@
+"""What a coordination server counts of itself."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+
+@define
+class ServerCounters:
+    """Since the start."""
+
+    packets_received: int = 0
+    packets_sent: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+    #: Connections that were taken, refused for their number, and closed for what they sent.
+    connections_accepted: int = 0
+    connections_refused: int = 0
+    protocol_violations: int = 0
+    sessions_opened: int = 0
+    sessions_expired: int = 0
+    watch_events: int = 0
+    #: Of answers, in seconds: the longest time and all of them together, with their number.
+    latency_longest: float = 0.0
+    latency_total: float = 0.0
+    answers: int = 0
+    started_at: float = field(default=0.0)
+
+    def answered(self, seconds: float) -> None:
+        """A request was answered after so many seconds."""
+        self.answers += 1
+        self.latency_total += seconds
+        if seconds > self.latency_longest:
+            self.latency_longest = seconds

@@ -1,0 +1,211 @@
+"""A ZooKeeper server of one node: one durable tree, served to any number of connections, bounded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress
+from twisted.internet.protocol import Factory
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.logger import Logger
+
+from logd.coord.server.connection import ServerConnection
+from logd.coord.server.counters import ServerCounters
+from logd.coord.server.journal import Disk
+from logd.coord.server.settings import CoordinationSettings
+from logd.coord.server.storage import Storage
+from logd.coord.server.words import answer_word
+from logd.coord.tree.host import SessionLimits, TreeHost
+from logd.coord.tree.tree import Tree
+from logd.interfaces import Clock, IFileOperations, IThreads, Timer
+
+#: Seconds that a peer whose connection is closed has for taking its last answers.
+_LINGER_SECONDS = 5.0
+
+
+class CoordinationServer:
+    """``start``, then listen with ``factory``; ``stop`` in the end, once nothing listens any more.
+
+    ::
+
+        threads = DiskThreads(reactor, 2, "coordination")       # two: a snapshot must not hold up a sync
+        threads.start()
+        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads, failed=give_up)
+        server.start()
+        port = await serverFromString(reactor, "tcp:2181:interface=127.0.0.1").listen(server.factory)
+        ...
+        await port.stopListening()
+        await server.stop()
+        threads.stop()
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Clock,
+        folder: str,
+        files: IFileOperations,
+        threads: IThreads,
+        settings: CoordinationSettings = CoordinationSettings(),
+        failed: Callable[[Exception], None] = lambda error: None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """``clock`` is the reactor; ``folder`` (absolute) is made if it is not there, its parent must be.
+
+        ``threads`` has at least two threads. ``failed(error)`` is called if changes can no longer be kept: every
+        connection was closed by then and nothing more is served, until a new start.
+        """
+        self.clock = clock
+        self.settings = settings
+        self.counters = ServerCounters()
+        self.storage = Storage(Disk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report)
+        self.factory: Factory = _ServerFactory(self)
+        #: Why nothing is served any more.
+        self.error: Exception | None = None
+        self.connections: dict[ServerConnection, None] = {}
+        self._random_bytes = random_bytes
+        self._failed = failed
+        self._host: TreeHost | None = None
+        self._patience: Timer | None = None
+        self._stopped: Deferred[None] | None = None
+
+    @property
+    def host(self) -> TreeHost:
+        """The host of the tree. Only after ``start``."""
+        assert self._host is not None
+        return self._host
+
+    @property
+    def tree(self) -> Tree:
+        """The tree as it is in memory: ahead of what is flushed."""
+        return self.host.tree
+
+    @property
+    def serving(self) -> bool:
+        """Whether requests are answered."""
+        return self._host is not None and self._host.serving
+
+    @property
+    def last_zxid(self) -> int:
+        """The last change, flushed or not."""
+        return self.tree.zxid
+
+    @property
+    def flushed(self) -> int:
+        """The last change that is on the disk: what a client may be told of."""
+        return self.storage.journal.flushed
+
+    def start(self) -> None:
+        """Open the folder and recover what is in it. Blocks. Raises DataDirectoryError, naming file and remedy."""
+        tree = self.storage.open()
+        limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
+        self._host = TreeHost(tree, self.storage, self.clock, self._random_bytes, limits, self._journal_failed)
+        self._host.start()
+        self.counters.started_at = self.clock.seconds()
+
+    def stop(self) -> Deferred[None]:
+        """Close every connection (sessions live on in the folder); fires when the folder is let go of. Never fails."""
+        if self._stopped is None:
+            self._stopped = Deferred()
+            if self._host is None:
+                self._stopped.callback(None)
+            else:
+                self._host.stop()
+                for connection in tuple(self.connections):
+                    connection.abort()
+                self.storage.close(lambda: _fire(self._stopped))
+        waiter: Deferred[None] = Deferred()
+        self._stopped.addCallback(lambda result: waiter.callback(None))
+        return waiter
+
+    def answer_word(self, word: bytes) -> bytes:
+        """What a four-letter word is answered."""
+        return answer_word(self, word)
+
+    # What connections tell.
+
+    def opened(self, connection: ServerConnection) -> None:
+        """There is one more."""
+        if not self.serving:
+            connection.abort()
+            return
+        self.connections[connection] = None
+        self.counters.connections_accepted += 1
+        if len(self.connections) > self.settings.connections:
+            self.counters.connections_refused += 1
+            waiting = (each for each in self.connections if not each.session_id)
+            victim = next(waiting, connection)
+            self.log.warn(
+                "{peer}: closed, {count} connections are open and no more are allowed",
+                peer=victim.peer,
+                count=self.settings.connections,
+            )
+            victim.abort()
+        self._watch_handshakes()
+
+    def closed(self, connection: ServerConnection) -> None:
+        """There is one less."""
+        self.connections.pop(connection, None)
+
+    def closing(self, connection: ServerConnection) -> None:
+        """It is closed once its peer has taken the last answers, or soon."""
+        self.clock.callLater(_LINGER_SECONDS, lambda: connection.abort() if connection in self.connections else None)
+
+    def kept(self, connection: ServerConnection) -> None:
+        """It keeps the beginning of a request."""
+        limit = self.settings.frames_bytes
+        if connection.kept_bytes * len(self.connections) <= limit:
+            return  # the usual case, without a look at all of them
+        while sum(each.kept_bytes for each in self.connections) > limit:
+            largest = max(self.connections, key=lambda each: each.kept_bytes)
+            self.log.warn(
+                "{peer}: closed, {limit} bytes of incomplete requests are here and it has the most",
+                peer=largest.peer,
+                limit=limit,
+            )
+            largest.abort()
+            self.closed(largest)
+
+    def _watch_handshakes(self) -> None:
+        if self._patience is None:
+            self._patience = self.clock.callLater(self.settings.handshake, self._end_handshakes)
+
+    def _end_handshakes(self) -> None:
+        self._patience = None
+        before = self.clock.seconds() - self.settings.handshake
+        waiting = [each for each in self.connections if not each.session_id]
+        for connection in waiting:
+            if connection.connected_at <= before:
+                connection.abort()
+                self.closed(connection)
+        if len(waiting) and not self.error:
+            self._watch_handshakes()
+
+    def _journal_failed(self, error: Exception) -> None:
+        self.error = error
+        self.log.critical("{error}", error=str(error))
+        for connection in tuple(self.connections):
+            connection.abort()
+        self._failed(error)
+
+    def _report(self, format: str, **fields: Any) -> None:  # noqa: A002
+        self.log.warn(format, **fields)
+
+
+class _ServerFactory(Factory):
+    noisy = False
+
+    def __init__(self, server: CoordinationServer) -> None:
+        self._server = server
+
+    def buildProtocol(self, addr: IAddress | None) -> TwistedProtocol | None:  # noqa: N802
+        return ServerConnection(self._server)
+
+
+def _fire(deferred: Deferred[None] | None) -> None:
+    if deferred is not None:
+        deferred.callback(None)

@@ -1,0 +1,123 @@
+"""The four-letter words: what a person, or a monitor, can ask a server without a session.
+
+``ruok`` is answered ``imok`` while the tree is served, and not at all otherwise; ``isro`` says ``rw``; ``srvr``,
+``stat`` and ``cons`` are for people, ``envi`` and ``mntr`` for programs, in the formats of ZooKeeper 3.9.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from logd import __version__
+
+if TYPE_CHECKING:
+    from logd.coord.server.server import CoordinationServer
+
+#: The release of ZooKeeper whose protocol this is: clients look at the number to know what they may ask.
+_SPOKEN = "3.9.0"
+VERSION = f"{_SPOKEN}-logd-{__version__}, built on 01/01/2026 00:00 UTC"
+
+
+def answer_word(server: CoordinationServer, word: bytes) -> bytes:
+    """Return the answer to a word; empty when the tree is not served, as a monitor expects."""
+    make = _WORDS.get(word)
+    if make is None:
+        return f"{word.decode('ascii', 'replace')} is not executed because it is not in the whitelist.\n".encode()
+    if not server.serving:
+        return b"" if word == b"ruok" else b"This ZooKeeper instance is not currently serving requests\n"
+    return make(server).encode()
+
+
+def _srvr(server: CoordinationServer) -> str:
+    counters = server.counters
+    average = counters.latency_total / counters.answers if counters.answers else 0.0
+    return (
+        f"Zookeeper version: {VERSION}\n"
+        f"Latency min/avg/max: 0/{average * 1000:.4f}/{round(counters.latency_longest * 1000)}\n"
+        f"Received: {counters.packets_received}\n"
+        f"Sent: {counters.packets_sent}\n"
+        f"Connections: {len(server.connections)}\n"
+        f"Outstanding: {_outstanding(server)}\n"
+        f"Zxid: {server.flushed:#x}\n"
+        "Mode: standalone\n"
+        f"Node count: {len(server.tree.nodes)}\n"
+    )
+
+
+def _stat(server: CoordinationServer) -> str:
+    head, _, rest = _srvr(server).partition("\n")
+    return f"{head}\nClients:\n{_cons(server)}\n{rest}"
+
+
+def _cons(server: CoordinationServer) -> str:
+    return "".join(f" /{each.peer}[1](queued={each.pending},sid={each.session_id:#x})\n" for each in server.connections)
+
+
+def _envi(server: CoordinationServer) -> str:
+    rows = {
+        "zookeeper.version": VERSION,
+        "host.name": socket.gethostname(),
+        "java.version": "none",
+        "python.version": platform.python_version(),
+        "os.name": platform.system(),
+        "os.arch": platform.machine(),
+        "os.version": platform.release(),
+        "user.dir": os.getcwd(),
+    }
+    return "Environment:\n" + "".join(f"{name}={value}\n" for name, value in rows.items())
+
+
+def _mntr(server: CoordinationServer) -> str:
+    return "".join(f"zk_{name}\t{value}\n" for name, value in metrics(server).items())
+
+
+def metrics(server: CoordinationServer) -> dict[str, str | int | float]:
+    """The server's figures, by the names that ``mntr`` gives them behind ``zk_``."""
+    counters, tree, journal = server.counters, server.tree, server.storage.journal
+    return {
+        "version": VERSION,
+        "server_state": "standalone",
+        "avg_latency": round(counters.latency_total / counters.answers * 1000, 4) if counters.answers else 0,
+        "max_latency": round(counters.latency_longest * 1000),
+        "min_latency": 0,
+        "packets_received": counters.packets_received,
+        "packets_sent": counters.packets_sent,
+        "bytes_received": counters.bytes_received,
+        "bytes_sent": counters.bytes_sent,
+        "num_alive_connections": len(server.connections),
+        "connections_accepted": counters.connections_accepted,
+        "connections_refused": counters.connections_refused,
+        "protocol_violations": counters.protocol_violations,
+        "outstanding_requests": _outstanding(server),
+        "znode_count": len(tree.nodes),
+        "watch_count": len(tree.watches.data) + len(tree.watches.children),
+        "watch_events": counters.watch_events,
+        "ephemerals_count": sum(map(len, tree.ephemerals.values())),
+        "approximate_data_size": tree.data_bytes,
+        "global_sessions": len(tree.sessions),
+        "sessions_opened": counters.sessions_opened,
+        "sessions_expired": counters.sessions_expired,
+        "uptime": round((server.clock.seconds() - counters.started_at) * 1000),
+        "last_zxid": server.flushed,
+        "fsyncs": journal.syncs,
+        "snapshots": server.storage.snapshots,
+    }
+
+
+def _outstanding(server: CoordinationServer) -> int:
+    return sum(each.pending for each in server.connections)
+
+
+_WORDS: dict[bytes, Callable[[CoordinationServer], str]] = {
+    b"ruok": lambda server: "imok",
+    b"isro": lambda server: "rw",
+    b"srvr": _srvr,
+    b"stat": _stat,
+    b"cons": _cons,
+    b"envi": _envi,
+    b"mntr": _mntr,
+}

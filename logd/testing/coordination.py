@@ -1,0 +1,118 @@
+"""A real coordination server in a process of its own, on a free port of loopback, ready when ``start`` returns."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from attrs import define, field
+
+from logd.errors import LogdError
+from logd.testing.processes import free_port
+
+#: Seconds between two looks whether a server answers yet.
+_POLL_SECONDS = 0.02
+
+_LOGD = "from logd.cli.main import main; main()"
+
+
+def four_letter_word(port: int, word: bytes, timeout: float = 5.0) -> bytes:
+    """What the server at a port of loopback answers to ``ruok`` and its kin. Raises OSError. Blocks."""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+        connection.sendall(word)
+        pieces = []
+        while piece := connection.recv(65536):
+            pieces.append(piece)
+        return b"".join(pieces)
+
+
+@define(eq=False)
+class CoordinationProcess:
+    """``logd zookeeper`` over the directory ``data``; a context manager that stops it at the end.
+
+    ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
+    ``DATA.log``). It keeps its port when it is started again.
+    """
+
+    data: str
+    options: Sequence[str] = ()
+    port: int = field(factory=free_port)
+    log_path: str = ""
+    #: Seconds in which it has to answer, and to stop when it is asked to.
+    patience: float = 30.0
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def hosts(self) -> str:
+        """What clients are given: ``127.0.0.1:PORT``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command line."""
+        listen = f"tcp:{self.port}:interface=127.0.0.1"
+        return [sys.executable, "-c", _LOGD, "zookeeper", "--data", self.data, "--listen", listen, *self.options]
+
+    def start(self) -> CoordinationProcess:
+        """Start it and wait until it answers ``ruok``. Raises LogdError with the end of its log when it does not."""
+        with open(self.log_path or f"{self.data}.log", "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                if four_letter_word(self.port, b"ruok") == b"imok":
+                    return self
+            except OSError:
+                pass
+            time.sleep(_POLL_SECONDS)
+        self.kill()
+        raise LogdError(f"the coordination server did not start: {self.end_of_log()}")
+
+    def stop(self) -> int:
+        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired when it does not."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL it and return its exit status."""
+        return self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stop it in its tracks (SIGSTOP) until ``resume``."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+
+    def end_of_log(self) -> str:
+        """The end of what it wrote."""
+        try:
+            with open(self.log_path or f"{self.data}.log", encoding="utf-8", errors="replace") as log:
+                return log.read()[-2000:]
+        except OSError as error:
+            return str(error)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        return process.wait(self.patience)
+
+    def __enter__(self) -> CoordinationProcess:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
