@@ -23,6 +23,13 @@ _LEAST_STRING = 4
 _LEAST_ACL = 12
 
 
+class NoData(bytes):
+    """What a node has whose data are none at all: ZooKeeper tells that from empty data, and to the tree it is empty."""
+
+
+NO_DATA = NoData()
+
+
 class JuteReader(Reader):
     """Reads a record's fields in order; raises ProtocolViolation where lengths do not add up."""
 
@@ -40,6 +47,11 @@ class JuteReader(Reader):
         """Return a buffer, None where there is none at all."""
         length = self.int32()
         return None if length == -1 else self.take(length)
+
+    def data(self) -> bytes:
+        """Return a node's data: a buffer, NO_DATA where there is none at all."""
+        data = self.buffer()
+        return NO_DATA if data is None else data
 
     def ustring(self) -> str:
         """Return a string; none at all is an empty one."""
@@ -70,8 +82,8 @@ class JuteReader(Reader):
 
 
 def encode_buffer(value: bytes | None) -> bytes:
-    """Return a buffer."""
-    return INT32.pack(-1) if value is None else INT32.pack(len(value)) + value
+    """Return a buffer; None and NO_DATA are none at all."""
+    return INT32.pack(-1) if value is None or value is NO_DATA else INT32.pack(len(value)) + value
 
 
 def encode_ustring(value: str) -> bytes:
