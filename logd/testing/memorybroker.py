@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from attrs import define, field
@@ -10,9 +11,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater
 
 from logd.broker.broker import Broker
+from logd.broker.joining import join_others
+from logd.broker.membership import Membership
 from logd.broker.pressure import ProducerGate
-from logd.broker.topics import LocalTopics
+from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
+from logd.coord.errors import ClientClosing, OperationTimeout
+from logd.coord.inprocess import InProcessCoordination
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.net.limits import ConnectionLimits
@@ -21,12 +26,15 @@ from logd.net.transfer import SendfileSender
 from logd.testing.clocks import ProcessClock
 from logd.testing.clockthreads import ClockThreads
 from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memorytree import MemoryTree
 from logd.testing.network import MemoryNetwork, MemoryPort
 
 #: Where a broker's data directory is on its disk in memory.
 DATA = "/data"
 #: Seconds between two looks whether the last answers have left, while stopping.
 _STOP_POLL_SECONDS = 0.02
+#: Seconds for which a broker goes on looking for its first session.
+_FOR_EVER = 24 * 60 * 60.0
 
 
 @define(eq=False)
@@ -37,15 +45,20 @@ class MemoryBroker:
     """
 
     network: MemoryNetwork
+    tree: MemoryTree
     settings: BrokerSettings
     host: str
     port: int = 6667
     files: MemoryFiles = field(factory=MemoryFiles)
     disk_delay: Callable[[], float] = lambda: 0.001
+    random: Random = field(factory=lambda: Random(0))
     #: The process it runs in, another after each start; None while it does not run.
     clock: ProcessClock | None = field(default=None, init=False)
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
+    membership: Membership | None = field(default=None, init=False)
+    coordination: InProcessCoordination | None = field(default=None, init=False)
+    _waiting: Any = field(default=None, init=False)
     _loops: list[LoopingCall] = field(factory=list, init=False)
     _listener: MemoryPort | None = field(default=None, init=False)
     _factory: ConnectionFactory | None = field(default=None, init=False)
@@ -77,14 +90,22 @@ class MemoryBroker:
             unflushed_limit=settings.unflushed_bytes,
             on_pressure=gate.set,
         )
-        topics = LocalTopics(store, TopicsFile(self.files, DATA), reads, settings)
-        store.open(topics.settings_for)
-        topics.reconcile()
-        self.broker = broker = Broker(settings, store, topics, reads, clock, gate)
+        stored = StoredTopics(store, TopicsFile(self.files, DATA), reads, settings)
+        store.open(stored.settings_for)
+        stored.reconcile()
+        self.coordination = client = self.tree.client(
+            clock, settings.zookeeper_session_ms / 1000, settings.zookeeper_timeout_ms / 1000
+        )
+        self.broker, self.membership = broker, membership = join_others(
+            client, stored, store, settings, reads, clock, gate, self.random.randrange
+        )
         broker.advertised = self.address
         limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests, settings.frames_bytes)
         self._factory = ConnectionFactory(broker, SendfileSender(reads), clock, limits)
         self._listener = self.network.listen(self.host, self.port, self._factory, clock)
+        membership.start()
+        client.connect(_FOR_EVER).addErrback(lambda failure: failure.trap(ClientClosing, OperationTimeout))
+        self._waiting = clock.callLater(settings.zookeeper_timeout_ms / 1000, broker.begin)
         for work, milliseconds in (
             (store.expire, settings.retention_check_ms),
             (store.write_checkpoints, settings.checkpoint_ms),
@@ -110,13 +131,18 @@ class MemoryBroker:
 
     async def _stop(self) -> None:
         broker, store, clock = self.broker, self.store, self.clock
-        if broker is None or store is None or clock is None:
+        membership, client = self.membership, self.coordination
+        if broker is None or store is None or clock is None or membership is None or client is None:
             return
         if self._listener is not None:
             self._listener.stopListening()
         for loop in self._loops:
             loop.stop()
         broker.stop()
+        broker.begin()
+        if self._waiting is not None and self._waiting.active():
+            self._waiting.cancel()
+        await membership.stop()
         await _flushed(store)
         deadline = clock.seconds() + self.settings.stop_ms / 1000
         while clock.seconds() < deadline and not all(session.connection.idle for session in broker.sessions):
@@ -128,6 +154,7 @@ class MemoryBroker:
         for session in tuple(broker.sessions):
             session.connection.abort()
         await _flushed(store)
+        await client.close()
         store.close()
         clock.kill()
         if self.clock is clock:
@@ -136,7 +163,9 @@ class MemoryBroker:
             self._over()
 
     def _over(self) -> None:
-        self.broker = self.store = self._listener = self._factory = None
+        if self.coordination is not None:
+            self.tree.forget(self.coordination)
+        self.broker = self.store = self.membership = self.coordination = self._listener = self._factory = None
         self._loops = []
 
 

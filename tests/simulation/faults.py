@@ -8,9 +8,14 @@ from typing import Protocol
 
 from attrs import define, field
 
+from logd.coord.inprocess import InProcessCoordination
 from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
+from logd.testing.memorytree import MemoryTree
 from tests.simulation.world import World
+
+#: Seconds until a message arrives that is lost.
+FOR_EVER = 1e9
 
 
 class Process(Protocol):
@@ -28,6 +33,7 @@ class Faults:
     """Makes trouble until ``end()``."""
 
     world: World
+    tree: MemoryTree
     brokers: list[MemoryBroker]
     producers: list[Process]
     consumers: list[Process]
@@ -35,6 +41,7 @@ class Faults:
     pace: float
     random: Random = field(init=False)
     made: dict[str, int] = field(factory=dict, init=False)
+    _silent: list[InProcessCoordination] = field(factory=list, init=False)
     _over: bool = field(default=False, init=False)
     _kinds: list[tuple[Callable[[], None], int]] = field(factory=list, init=False)
 
@@ -50,6 +57,11 @@ class Faults:
             (self._kill_consumer, 2),
             (self._pause_consumer, 3),
             (self._pause_broker, 1),
+            (self._kill_tree, 1),
+            (self._stop_tree, 1),
+            (self._cut_link, 2),
+            (self._silence_link, 2),
+            (self._expire, 2),
         ]
 
     def begin(self) -> None:
@@ -60,6 +72,8 @@ class Faults:
         """Nothing goes wrong any more, and what is broken is mended."""
         self._over = True
         self.world.network.heal()
+        for client in self._silent:
+            self._end_silence(client)
         for broker in self.brokers:
             if broker.clock is not None:
                 broker.clock.resume()
@@ -122,6 +136,48 @@ class Faults:
         if broker.clock is None:
             self.world.trace.note(broker.host, "start")
             broker.start()
+
+    def _kill_tree(self) -> None:
+        if self.tree.clock is not None:
+            power_lost = self.random.random() < 0.7
+            self._note("power lost" if power_lost else "kill", "tree")
+            self.tree.kill(power_lost)
+            self._later(4.0, self._start_tree)
+
+    def _stop_tree(self) -> None:
+        if self.tree.clock is not None:
+            self._note("stop", "tree")
+            self.tree.stop().addCallback(lambda _: self._later(3.0, self._start_tree))
+
+    def _start_tree(self) -> None:
+        if self.tree.clock is None:
+            self.world.trace.note("tree", "start")
+            self.tree.start()
+
+    def _cut_link(self) -> None:
+        if self.tree.clients:
+            client = self.random.choice(self.tree.clients)
+            self._note("cut from the tree", f"{client.session_id:x}")
+            client.link.clock.callLater(0, client.link.cut)
+
+    def _silence_link(self) -> None:
+        if self.tree.clients:
+            client = self.random.choice(self.tree.clients)
+            self._note("silence to the tree", f"{client.session_id:x}")
+            client.link.delay = lambda: FOR_EVER
+            self._silent.append(client)
+            self._later(15.0, lambda: self._end_silence(client))
+
+    def _end_silence(self, client: InProcessCoordination) -> None:
+        client.link.delay = self.world.delay
+
+    def _expire(self) -> None:
+        server = self.tree.server
+        if server is not None and server.serving and self.tree.clients:
+            client = self.random.choice(self.tree.clients)
+            if client.session_id in server.tree.sessions:
+                self._note("expire", f"{client.session_id:x}")
+                server.host.expire(client.session_id)
 
     def _pause_broker(self) -> None:
         self._pause(self.random.choice(self.brokers), 6.0)

@@ -10,6 +10,7 @@ from logd.config import BrokerSettings, LogSettings
 from logd.protocol.loops import decode_set
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memorytree import MemoryTree
 from tests.simulation.consuming import ConsumingApplication
 from tests.simulation.faults import Faults
 from tests.simulation.ledger import Ledger, Place
@@ -47,6 +48,7 @@ class Simulation:
     """The processes of one life."""
 
     world: World
+    tree: MemoryTree = field(init=False)
     ledger: Ledger = field(factory=Ledger, init=False)
     brokers: list[MemoryBroker] = field(factory=list, init=False)
     producers: list[ProducingApplication] = field(factory=list, init=False)
@@ -56,15 +58,37 @@ class Simulation:
         """See ``simulate``."""
         world = self.world
         random = world.random("shape")
-        settings = BrokerSettings(
-            data="/data",
-            id=0,
-            checkpoint_ms=5_000,
-            topics_partitions=random.choice([1, 2, 4]),
-            log=LogSettings(segment_bytes=random.choice([500, 100_000])),
+        self.tree = MemoryTree(
+            world.clock,
+            world.delay,
+            world.disk_delay,
+            MemoryFiles(world.random("disk of the tree"), world.clock.seconds),
+            world.random("tree"),
         )
-        files = MemoryFiles(world.random("disk 0"), world.clock.seconds)
-        self.brokers = [MemoryBroker(world.network, settings, "broker-0", 6667, files, world.disk_delay)]
+        log = LogSettings(segment_bytes=random.choice([500, 100_000]))
+        partitions = random.choice([1, 2, 4])
+        for number in range(random.choice([1, 2, 3])):
+            settings = BrokerSettings(
+                data="/data",
+                id=number,
+                checkpoint_ms=5_000,
+                topics_partitions=partitions,
+                zookeeper_session_ms=random.choice([4_000, 8_000]),
+                zookeeper_timeout_ms=5_000,
+                log=log,
+            )
+            files = MemoryFiles(world.random(f"disk {number}"), world.clock.seconds)
+            self.brokers.append(
+                MemoryBroker(
+                    world.network,
+                    self.tree,
+                    settings,
+                    f"broker-{number}",
+                    files=files,
+                    disk_delay=world.disk_delay,
+                    random=world.random(f"broker {number}"),
+                )
+            )
         topics = ["alpha", "beta"]
         brokers = [broker.address for broker in self.brokers]
         for number in range(random.choice([1, 2])):
@@ -73,9 +97,9 @@ class Simulation:
             )
         for number in range(2):
             self.consumers.append(ConsumingApplication(world, self.ledger, f"consumer-{number}", brokers, topics))
-        for process in [*self.brokers, *self.producers, *self.consumers]:
+        for process in [self.tree, *self.brokers, *self.producers, *self.consumers]:
             process.start()
-        faults = Faults(world, self.brokers, list(self.producers), list(self.consumers), random.choice([0.5, 2.0]))
+        faults = Faults(world, self.tree, self.brokers, list(self.producers), list(self.consumers), random.choice([0.5, 2.0]))
         faults.begin()
         world.run(30.0)
         faults.end()
@@ -98,7 +122,7 @@ class Simulation:
         )
 
     def _settled(self) -> bool:
-        processes = [*self.brokers, *self.producers, *self.consumers]
+        processes = [self.tree, *self.brokers, *self.producers, *self.consumers]
         if not all(process.clock is not None for process in processes):
             return False
         return all(producer.finished for producer in self.producers) and not any(
