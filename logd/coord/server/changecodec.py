@@ -88,7 +88,7 @@ def decode_pieces(pieces: Iterable[bytes]) -> tuple[list[Session], dict[str, Nod
                 id_, timeout_ms = reader.unpack(_SESSION)
                 sessions.append(Session(id_, timeout_ms, reader.buffer() or b""))
             elif kind == _NODE_PIECE:
-                path, data, acl = reader.ustring(), reader.data(), _acl(reader)
+                path, data, acl = reader.ustring(), reader.node_data(), _acl(reader)
                 nodes[path] = Node(data, acl, *reader.unpack(_NODE))
             else:
                 raise ProtocolViolation(f"a piece of kind {kind}")
@@ -117,11 +117,11 @@ def _decode_effect(reader: JuteReader) -> Effect:
     (kind,) = reader.unpack(_KIND)
     if kind == _NODE_MADE:
         ephemeral = reader.boolean()
-        return NodeMade(reader.ustring(), reader.data(), _acl(reader), ephemeral)
+        return NodeMade(reader.ustring(), reader.node_data(), _acl(reader), ephemeral)
     if kind == _NODE_REMOVED:
         return NodeRemoved(reader.ustring())
     if kind == _DATA_REPLACED:
-        return DataReplaced(reader.ustring(), reader.data())
+        return DataReplaced(reader.ustring(), reader.node_data())
     if kind == _ACL_REPLACED:
         return AclReplaced(reader.ustring(), _acl(reader))
     if kind == _SESSION_OPENED:

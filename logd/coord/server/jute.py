@@ -48,7 +48,7 @@ class JuteReader(Reader):
         length = self.int32()
         return None if length == -1 else self.take(length)
 
-    def data(self) -> bytes:
+    def node_data(self) -> bytes:
         """Return a node's data: a buffer, NO_DATA where there is none at all."""
         data = self.buffer()
         return NO_DATA if data is None else data

@@ -98,7 +98,7 @@ def decode_call(data: bytes | memoryview, start: int, stop: int) -> Call:
 
 
 def _create(reader: JuteReader) -> Create:
-    path, data, acl, flags = reader.ustring(), reader.data(), reader.acl(), reader.int32()
+    path, data, acl, flags = reader.ustring(), reader.node_data(), reader.acl(), reader.int32()
     if not 0 <= flags <= _EPHEMERAL | _SEQUENCE:
         if 0 <= flags <= _LARGEST_FLAGS:
             raise Unimplemented(f"{path}: containers and nodes with a time to live are not known here", path)
@@ -111,7 +111,7 @@ def _delete(reader: JuteReader) -> Delete:
 
 
 def _set_data(reader: JuteReader) -> SetData:
-    return SetData(reader.ustring(), reader.data(), reader.int32())
+    return SetData(reader.ustring(), reader.node_data(), reader.int32())
 
 
 def _check(reader: JuteReader) -> Check:
