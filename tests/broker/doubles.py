@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from attrs import define, field
-from logd.coord.inprocess import InProcessCoordination
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
@@ -18,8 +17,10 @@ from zope.interface import implementer
 
 from logd.broker.joining import join_others
 from logd.broker.pressure import ProducerGate
+from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import ClientClosing
+from logd.coord.inprocess import InProcessCoordination
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
@@ -264,6 +265,12 @@ class BrokerTestCase(SynchronousTestCase):
             if not busy:
                 return
         self.fail("it never comes to rest")
+
+    def let_tree_answer(self) -> None:
+        """Let the tree do what it was asked for, but no disk."""
+        for _ in range(100):
+            self.tree_clock.advance(0)
+            self.clock.advance(0)
 
     def create(self, topic: str, partitions: int = 1, **settings: int) -> None:
         """Make a topic; ``segment_bytes=1`` is the setting segment.bytes."""

@@ -194,6 +194,7 @@ class CreateTopicTests(BrokerTestCase):
         """When not even that can be written down there is a warning; the topic is not there."""
         self.files.errors["make_directory"] = [OSError(28, "No space left on device")]
         self.peer.send(CreateTopic("t", 1, {}))
+        self.let_tree_answer()
         self.reads.work()  # the first write goes well
         self.files.errors["rename"] = [OSError(5, "Input/output error")]
         self.settle()
@@ -241,7 +242,9 @@ class DeleteTopicTests(BrokerTestCase):
     def test_created_while_it_goes(self) -> None:
         """Who makes a topic that is being deleted gets a new one, once the old one is gone."""
         requests = DeleteTopic("t"), CreateTopic("t", 1, {})
-        self.peer.send(*requests, Produce("t", 0, plain(b"new")))
+        self.peer.send(*requests)
+        self.settle()
+        self.peer.send(Produce("t", 0, plain(b"new")))
         self.settle()
         deleted, created = self.peer.answers_to(*requests)
         self.assertEqual((deleted, created.error), (DeleteTopicResponse(0), 0))

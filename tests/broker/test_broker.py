@@ -112,6 +112,10 @@ class HealthTests(BrokerTestCase):
             "full": [],
             "connections": 1,
             "unflushed_bytes": len(HELLO),
+            "coordination": "connected",
+            "problem": None,
+            "brokers": [0],
+            "conflicts": {},
         }
         self.assertEqual(self.broker.health(), expected)
         self.log_of("t", 1).go_offline(OSError(5, "Input/output error"))

@@ -53,6 +53,7 @@ class ProduceTests(BrokerTestCase):
         one, two = self.connect(), self.connect()
         one.send(Produce("new", 0, plain(b"one")))
         two.send(Produce("new", 0, plain(b"two")))
+        self.let_tree_answer()
         self.assertEqual(len(self.reads.works), 1)
         self.settle()
         self.assertEqual(self.content("new"), plain(b"one") + plain(b"two"))

@@ -347,6 +347,7 @@ class FlushTroubleTests(ProduceAckTestCase):
         """A set that was appended and then failed breaks the pipeline like one that was not."""
         self.peer.send(ask(-1, part()))
         deleting = self.broker.topics.delete("t")
+        self.let_tree_answer()
         self.answers(refused(OFFLINE))
         self.settle()
         self.successResultOf(deleting)

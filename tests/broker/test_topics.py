@@ -1,4 +1,4 @@
-"""Tests of the topics of a single broker: what a restart finds of those that were being made or deleted."""
+"""Tests of the topics of one broker: what a restart finds of those that were being made or deleted."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class RestartTests(BrokerTestCase):
     def test_killed_before_the_logs_were_made(self) -> None:
         """A topic that is written down, but whose logs are not there, gets them."""
         self.connect().send(CreateTopic("t", 2, {}))
+        self.let_tree_answer()
         self.reads.work()
         self.assertIsNone(self.store.log("t", 0))
         self.kill()
@@ -72,16 +73,29 @@ class RestartTests(BrokerTestCase):
         self.assertEqual(again.uuid, uuid)
 
     def test_killed_while_deleting(self) -> None:
-        """A topic whose logs are gone and which is still written down is empty; its deletion was never answered."""
+        """A deletion that the tree has decided is brought to its end by the next start, and nothing is left of it."""
         self.create("t")
         peer = self.connect()
         peer.send(Produce("t", 0, HELLO))
         self.settle()
         peer.send(DeleteTopic("t"))
-        self.flushes.settle()
+        self.let_tree_answer()
         self.assertEqual(peer.received(), b"")
         self.kill()
-        self.assertEqual((self.broker.topics.names(), self.log_of("t").end), (["t"], 0))
+        self.assertEqual((self.broker.topics.names(), self.store.logs()), ([], []))
+        self.assertEqual([name for name in self.files.list("/data") if name.startswith("t-")], [])
+        self.create("t")
+        self.assertEqual(self.log_of("t").end, 0)
+
+    def test_killed_before_a_deletion_is_decided(self) -> None:
+        """A topic whose deletion has not reached the tree is there, with its messages."""
+        self.create("t")
+        peer = self.connect()
+        peer.send(Produce("t", 0, HELLO))
+        self.settle()
+        peer.send(DeleteTopic("t"))
+        self.kill()
+        self.assertEqual((self.broker.topics.names(), self.log_of("t").end), (["t"], len(HELLO)))
 
     def test_damaged_list(self) -> None:
         """A list of topics that cannot be read stops the start, and is named."""
@@ -101,9 +115,10 @@ class RestartTests(BrokerTestCase):
         self.create("a", 3)
         self.create("b", 4)
         self.ask(self.connect(), DeleteTopic("a"))
-        self.assertEqual(self.broker.topics._partitions, 4)  # type: ignore[attr-defined]
-        self.kill()
-        self.assertEqual(self.broker.topics._partitions, 4)  # type: ignore[attr-defined]
+        for _ in range(2):
+            answer = self.ask(self.connect(), CreateTopic("c", 1_000_000, {}))
+            self.assertIn("4 are in use", answer.text)
+            self.kill()
 
     def test_file(self) -> None:
         """The file is JSON that people can read."""
