@@ -134,9 +134,12 @@ class MemoryBroker:
         membership, client = self.membership, self.coordination
         if broker is None or store is None or clock is None or membership is None or client is None:
             return
+        if broker.stopping:
+            return
         if self._listener is not None:
             self._listener.stopListening()
-        for loop in self._loops:
+        loops, self._loops = self._loops, []
+        for loop in loops:
             loop.stop()
         broker.stop()
         broker.begin()

@@ -39,7 +39,7 @@ class Report:
 def simulate(seed: int, show: Callable[[str], None] | None = None) -> Report:
     """Run a seed. Raises Violation."""
     world = World(seed, show)
-    with world.uuids():
+    with world.uuids(), world.observed():
         return Simulation(world).run()
 
 

@@ -10,6 +10,7 @@ from random import Random
 from unittest import mock
 
 from attrs import define, field
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from logd.testing.network import MemoryNetwork
 from logd.testing.transport import MemoryTransport
@@ -69,6 +70,24 @@ class World:
             if not self.clock.step(end):
                 return until is not None and until()
         return True
+
+    def logged(self, event: LogEvent) -> None:
+        """Somebody logs: a failure that nobody saw, or a bug, breaks a promise."""
+        if event.get("log_failure") is not None:
+            failure = event["log_failure"]
+            if not failure.check(Violation):
+                Violation(f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}")
+        elif self.show is not None and event["log_level"] is not LogLevel.debug:
+            self.show(f"{self.clock.seconds() - BEGIN:.6f} log {formatEvent(event)}")
+
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """Have failures that are logged end the simulation."""
+        globalLogPublisher.addObserver(self.logged)
+        try:
+            yield
+        finally:
+            globalLogPublisher.removeObserver(self.logged)
 
     @contextmanager
     def uuids(self) -> Iterator[None]:
