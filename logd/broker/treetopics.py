@@ -29,6 +29,7 @@ from logd.config import BrokerSettings
 from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
+from logd.coord.records import SessionState
 from logd.coord.registries.mirror import Mirror
 from logd.coord.registries.topics import (
     brokers_to_remove,
@@ -85,7 +86,7 @@ class TreeTopics:
     #: uuids of topics that were deleted here and that the mirror may still show.
     _deleted: dict[str, str] = field(factory=dict, init=False)
     _changing: DeferredLock = field(factory=DeferredLock, init=False)
-    _working: Deferred[None] | None = field(default=None, init=False)
+    _working: bool = field(default=False, init=False)
     _retry: Timer | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     _following: bool = field(default=False, init=False)
@@ -160,11 +161,12 @@ class TreeTopics:
 
     async def _create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
         check_topic_name(topic)
+        since = self._clock.seconds()
         async with self._changing:
             if topic in self._entries:
                 raise TopicExists(f"topic {topic!r} exists already")
             self._check_new(topic, partitions, settings)
-            self._check_ready(f"topic {topic!r} cannot be made")
+            self._check_ready(f"topic {topic!r} cannot be made", since)
             entry = self._new_entry(partitions, settings)
             try:
                 if topic in self._stored.entries:
@@ -188,6 +190,7 @@ class TreeTopics:
                 self._try_again(topic, error)  # others have begun to serve it: it stays
             raise
         self._show(topic, entry)
+        self.on_change()
 
     async def _take_back(self, topic: str) -> None:
         """Delete a topic that nobody has seen yet, because our disk does not take it."""
@@ -210,8 +213,9 @@ class TreeTopics:
             self._try_again(topic, error)
 
     async def _delete(self, topic: str) -> None:
+        since = self._clock.seconds()
         async with self._changing:
-            self._check_ready(f"topic {topic!r} cannot be deleted")
+            self._check_ready(f"topic {topic!r} cannot be deleted", since)
             try:
                 await delete_topic(self._tree, topic)
             except CoordinationError as error:
@@ -244,9 +248,13 @@ class TreeTopics:
         except ConfigurationError as error:
             raise InvalidTopic(f"topic {topic!r}: {error}") from error
 
-    def _check_ready(self, what: str) -> None:
+    def _check_ready(self, what: str, since: float) -> None:
+        """Raise unless the tree can be asked. Who has waited for a turn for as long as for an answer gets none."""
         if self._stopping:
             raise BrokerStopping("the broker is stopping")
+        waited = (self._clock.seconds() - since) * 1000
+        if self._tree.state is not SessionState.CONNECTED and waited >= self._settings.zookeeper_timeout_ms:
+            raise CoordinationUnavailable(f"{what}: the coordination tree does not answer")
         if not self.settled:
             raise CoordinationUnavailable(f"{what} before the coordination tree was reached: try again soon")
 
@@ -268,9 +276,9 @@ class TreeTopics:
             self._work()
 
     def _work(self) -> None:
-        if self._working is None and not self._stopping:
-            self._working = Deferred.fromCoroutine(self._work_off())
-            self._working.addErrback(self._failed)
+        if not self._working and not self._stopping:
+            self._working = True
+            Deferred.fromCoroutine(self._work_off()).addErrback(self._failed)
 
     async def _work_off(self) -> None:
         try:
@@ -279,7 +287,7 @@ class TreeTopics:
                     if not await self._settle_dirty():
                         return
         finally:
-            self._working = None
+            self._working = False
 
     async def _settle_dirty(self) -> bool:
         """Compare what is to be compared; whether all of it could be settled."""

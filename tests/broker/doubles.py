@@ -200,6 +200,7 @@ class BrokerTestCase(SynchronousTestCase):
 
     def join(self) -> None:
         """Reach the tree, and have the topics compared with it."""
+        assert self.coordination is not None
         self.coordination.connect().addErrback(lambda failure: failure.trap(ClientClosing))
         self.membership.start()
         self.settle()
@@ -217,7 +218,9 @@ class BrokerTestCase(SynchronousTestCase):
         """Stop what was joined, in order."""
         if self.coordination is not None:
             stopping = Deferred.fromCoroutine(self.membership.stop())
-            closing = stopping.addCallback(lambda _, client=self.coordination: client.close())
+            self.settle()
+            self.successResultOf(stopping)
+            closing = self.coordination.close()
             self.settle()
             self.successResultOf(closing)
         self.coordination = None

@@ -45,7 +45,7 @@ class TopicsTests(BrokerTestCase):
             self.assertEqual(peer.ask(DeleteTopic("t")).error, 0)
             self.assertEqual(peer.ask(Metadata(None)).topics, ())
         self.assertEqual(len(set(uuids)), 3)
-        self.assertEqual([path.name for path in Path(self.data).iterdir() if path.is_dir()], [])
+        self.assertEqual([path.name for path in Path(self.data).iterdir() if path.is_dir()], ["coordination"])
 
     def test_delete_under_load(self) -> None:
         """While consumers wait and a producer writes a topic is deleted, again and again: nobody hangs."""

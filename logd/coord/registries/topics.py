@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from logd.coord import paths
-from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty, OperationTimeout
+from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.mirror import Mirror
@@ -38,7 +38,7 @@ def decode_entry(name: str, data: bytes) -> TopicEntry:
 async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry) -> None:
     """Make the topic's node; of several who try, one succeeds. Raises TopicExists, CoordinationError.
 
-    An answer that was lost is no failure: the uuid tells our own node.
+    An answer that was lost is no failure: the uuid tells our own node. After OperationTimeout it may be there.
     """
     path, data = paths.topic(name), encode_entry(entry)
     for attempt in range(1, ATTEMPTS + 1):
@@ -51,7 +51,7 @@ async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry
             if found.uuid != entry.uuid:
                 raise TopicExists(f"topic {name!r} exists already") from None
             return
-        except (ConnectionLoss, OperationTimeout):
+        except ConnectionLoss:
             if attempt == ATTEMPTS:
                 raise
         else:

@@ -1,0 +1,100 @@
+"""Requests that are not answered yet: they wait for room, can be taken back, and have deadlines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+from twisted.internet.defer import Deferred
+
+from logd.coord.errors import CoordinationError, OperationTimeout
+from logd.coord.records import Request
+from logd.interfaces import Clock, Timer
+
+
+@define(eq=False)
+class Call:
+    """One request, whether waiting or sent; ``answer`` fires at most once, whatever comes late."""
+
+    request: Request
+    path: str
+    answer: Deferred[object]
+    #: Called with the value just before ``answer`` fires with it; where a watch is left.
+    before: Callable[[object], None] | None = None
+    timer: Timer | None = None
+
+
+class OutstandingCalls:
+    """Sends calls in their order, at most ``limit`` at a time.
+
+    ``send(call)`` returns whether the connection took it; a call that it did not take waits for ``flush``. What times
+    out or is cancelled while it waits is never sent; what was sent keeps its place until it is answered.
+    """
+
+    def __init__(self, clock: Clock, send: Callable[[Call], bool], limit: int) -> None:
+        self._clock = clock
+        self._send = send
+        self._limit = limit
+        self._waiting: dict[Call, None] = {}
+        self._sent: dict[Call, None] = {}
+
+    def ask(
+        self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
+    ) -> Deferred[object]:
+        """Send the request now or when it can be; without ``timeout`` there is no deadline."""
+        call = Call(request, path, Deferred(lambda _: self._take_back(call)), before)
+        if timeout is not None:
+            call.timer = self._clock.callLater(timeout, self._late, call, timeout)
+        self._waiting[call] = None
+        if len(self._waiting) == 1:
+            self.flush()
+        return call.answer
+
+    def flush(self) -> None:
+        """Send what waits, as far as it can be."""
+        while self._waiting and len(self._sent) < self._limit:
+            call = next(iter(self._waiting))
+            if not self._send(call):
+                return
+            del self._waiting[call]
+            self._sent[call] = None
+
+    def answered(self, call: Call, value: object, error: CoordinationError | None) -> None:
+        """An answer came to a call that was sent."""
+        if self._sent.pop(call, call) is None:
+            self._finish(call, value, error)
+            if self._waiting:
+                self.flush()
+
+    def fail_all(self, error: Callable[[str], CoordinationError], *, sent_alone: bool = False) -> None:
+        """Fail everything with ``error(path)``; or only what was sent."""
+        failing = list(self._sent)
+        self._sent.clear()
+        if not sent_alone:
+            failing.extend(self._waiting)
+            self._waiting.clear()
+        for call in failing:
+            self._finish(call, None, error(call.path))
+
+    def _finish(self, call: Call, value: object, error: CoordinationError | None) -> None:
+        if call.timer is not None and call.timer.active():
+            call.timer.cancel()
+        if call.answer.called:
+            return
+        if error is not None:
+            call.answer.errback(error)
+        else:
+            if call.before is not None:
+                call.before(value)
+            call.answer.callback(value)
+
+    def _take_back(self, call: Call) -> None:
+        self._waiting.pop(call, None)
+        if call.timer is not None and call.timer.active():
+            call.timer.cancel()
+
+    def _late(self, call: Call, timeout: float) -> None:
+        waiting = self._waiting.pop(call, call) is None
+        if not call.answer.called:
+            text = f"{call.path}: no answer within {timeout:g} s" + (" (it was never sent)" if waiting else "")
+            call.answer.errback(OperationTimeout(text, call.path))

@@ -1,0 +1,93 @@
+"""Settings of a client of the coordination tree: one frozen, validated object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from logd.coord.connectionstring import ConnectionString, parse_connection_string
+from logd.errors import ConfigurationError
+
+DAY = 24 * 60 * 60.0
+
+
+def _seconds(minimum: float) -> Callable[[Any, Any, Any], None]:
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= DAY:
+            raise ConfigurationError(
+                f"{attribute.name} = {value!r} is not allowed; allowed is a number of seconds"
+                f" from {minimum:g} to {DAY:g}"
+            )
+
+    return check
+
+
+def _whole(minimum: int) -> Callable[[Any, Any, Any], None]:
+    def check(_instance: Any, attribute: Any, value: Any) -> None:
+        if type(value) is not int or value < minimum:
+            raise ConfigurationError(f"{attribute.name} = {value!r} is not allowed; allowed is a number from {minimum}")
+
+    return check
+
+
+def _file(_instance: Any, attribute: Any, value: Any) -> None:
+    if value is not None and not os.path.isfile(value):
+        raise ConfigurationError(f"{attribute.name} = {value!r}: there is no such file")
+
+
+@attrs.frozen(kw_only=True)
+class CoordinationTls:
+    """TLS to the servers; files are PEM. Raises ConfigurationError for what cannot be."""
+
+    #: Certificates that the servers' are checked against; None: those of the system.
+    authorities: str | None = attrs.field(default=None, validator=_file)
+    #: Our own certificate and key, for servers that ask for one.
+    certificate: str | None = attrs.field(default=None, validator=_file)
+    key: str | None = attrs.field(default=None, validator=_file)
+    key_password: str | None = attrs.field(default=None, repr=False)
+    #: Whether the server's certificate is checked at all, and whether it has to name the host.
+    verify: bool = True
+    check_hostname: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("certificate and key go together: give both or none")
+        if self.check_hostname and not self.verify:
+            raise ConfigurationError("check_hostname needs verify: a name in a certificate that is not checked is none")
+
+
+def _digests(_instance: Any, attribute: Any, value: tuple[str, ...]) -> None:
+    for each in value:
+        if not isinstance(each, str) or not each.partition(":")[0] or not each.partition(":")[1]:
+            # The value itself stays out of the text: it holds a password.
+            raise ConfigurationError(f"{attribute.name}: a credential is 'user:password'")
+
+
+@attrs.frozen(kw_only=True)
+class CoordinationSettings:
+    """How a client reaches its tree and how long it waits. Raises ConfigurationError for what is not allowed."""
+
+    #: The servers and the chroot, as ``host1:2181,host2:2181/chroot``.
+    hosts: str = "127.0.0.1:2181"
+    #: Seconds without contact after which the servers may end the session; they may agree to another figure.
+    session_timeout: float = attrs.field(default=10.0, validator=_seconds(0.1))
+    #: Seconds that ``connect`` may take.
+    connect_timeout: float = attrs.field(default=20.0, validator=_seconds(0.001))
+    #: Seconds that any other call may take.
+    operation_timeout: float = attrs.field(default=15.0, validator=_seconds(0.001))
+    #: ``user:password``, for access lists of scheme digest.
+    digests: tuple[str, ...] = attrs.field(default=(), converter=tuple, validator=_digests, repr=False)
+    tls: CoordinationTls | None = None
+    #: Requests under way at a time; further ones wait here, where they can still be taken back.
+    in_flight: int = attrs.field(default=256, validator=_whole(1))
+    #: Largest data of one node, in bytes. Servers drop connections for requests of 1 MiB (their ``jute.maxbuffer``).
+    data_bytes: int = attrs.field(default=1_000_000, validator=_whole(1))
+    #: What ``hosts`` says.
+    address: ConnectionString = attrs.field(init=False)
+
+    @address.default
+    def _read_hosts(self) -> ConnectionString:
+        return parse_connection_string(self.hosts)

@@ -1,0 +1,150 @@
+"""Several brokers in memory over one coordination tree, without connections: what each stores, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.broker.broker import Broker
+from logd.broker.joining import join_others
+from logd.broker.membership import Membership
+from logd.broker.pressure import ProducerGate
+from logd.broker.storedtopics import StoredTopics
+from logd.config import BrokerSettings
+from logd.coord.inprocess import InProcessCoordination
+from logd.coord.tree.host import SessionLimits, TreeHost
+from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.tree import Tree
+from logd.log.store import LogStore
+from logd.log.topicsfile import TopicsFile
+from logd.topic import TopicEntry
+from tests.log.doubles import MemoryFiles
+from tests.log.threads import Threads
+
+#: Seconds until a session of a test's tree is over.
+SESSION = 4.0
+
+
+@define(eq=False)
+class Member:
+    """One broker; ``start`` it again after ``stop`` or ``kill``, over the same disk."""
+
+    id: int
+    clock: Clock
+    host: TreeHost
+    files: MemoryFiles
+    port: int = 6667
+    options: dict[str, Any] = field(factory=dict)
+    threads: Threads = field(factory=Threads)
+    broker: Broker = field(init=False)
+    store: LogStore = field(init=False)
+    membership: Membership = field(init=False)
+    client: InProcessCoordination = field(init=False)
+
+    def start(self) -> None:
+        """Open what is on the disk, and reach for the tree."""
+        settings = BrokerSettings(data="/data", **self.options)
+        gate = ProducerGate()
+        self.store = LogStore("/data", self.files, self.clock, self.threads, settings.log, broker_id=self.id)
+        stored = StoredTopics(self.store, TopicsFile(self.files, "/data"), self.threads, settings)
+        self.store.open(stored.settings_for)
+        stored.reconcile()
+        self.client = InProcessCoordination(self.host, self.clock, SESSION)
+        self.broker, self.membership = join_others(
+            self.client, stored, self.store, settings, self.threads, self.clock, gate, pick=lambda n: 0
+        )
+        self.broker.advertised = (f"broker{self.id}.example", self.port)
+        self.membership.start()
+        self.client.connect(timeout=1e6).addErrback(lambda failure: None)
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions whose logs are here."""
+        return sorted(log.partition for log in self.store.logs() if log.topic == topic)
+
+    def stop(self) -> Deferred[None]:
+        """Leave in order; the store is closed."""
+        self.broker.stop()
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        await self.membership.stop()
+        await self.client.close()
+        self.store.close()
+
+    def kill(self) -> None:
+        """The process is gone; its session is over in its own time."""
+        self.client.link.reachable = False
+        self.client.link.cut()
+        Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
+        self.threads = Threads()
+        self.files.restart(power_lost=False)
+
+
+class MembersTestCase(SynchronousTestCase):
+    """A tree, and as many brokers as ``member`` is called."""
+
+    def setUp(self) -> None:
+        """An empty tree."""
+        self.clock = Clock()
+        self.clock.advance(1_600_000_000)
+        self.host = TreeHost(Tree(), NoJournal(), self.clock, bytes, SessionLimits(1000, 60_000))
+        self.host.start()
+        self.members: list[Member] = []
+        self.reader = InProcessCoordination(self.host, self.clock, 60.0)
+        self.reader.connect()
+        self.settle()
+
+    def member(self, number: int, **options: Any) -> Member:
+        """A broker over an empty disk, started."""
+        member = Member(number, self.clock, self.host, MemoryFiles(now=self.clock.seconds), 7000 + number, options)
+        self.members.append(member)
+        member.start()
+        self.settle()
+        return member
+
+    def settle(self) -> None:
+        """Let everything happen that does not wait for time."""
+        for _ in range(10_000):
+            busy = False
+            if any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls()):
+                self.clock.advance(0)
+                busy = True
+            for member in self.members:
+                if member.threads.works or member.threads.outcomes:
+                    member.threads.settle()
+                    busy = True
+            if not busy:
+                return
+        self.fail("it never comes to rest")
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass in small steps."""
+        for _ in range(int(seconds / 0.1)):
+            self.clock.advance(0.1)
+            self.settle()
+
+    def outcome(self, doing: Deferred[Any]) -> Any:
+        """What comes of it, once everything has happened."""
+        self.settle()
+        return self.successResultOf(doing)
+
+    def error(self, doing: Deferred[Any]) -> BaseException:
+        """Why it fails, once everything has happened."""
+        self.settle()
+        error = self.failureResultOf(doing).value
+        assert isinstance(error, BaseException)
+        return error
+
+    def create(self, member: Member, topic: str, partitions: int) -> TopicEntry:
+        """Have one of them make a topic."""
+        entry = self.outcome(member.broker.topics.create(topic, partitions, {}))
+        assert isinstance(entry, TopicEntry)
+        return entry
+
+    def nodes(self, path: str) -> list[str]:
+        """The children of a node of the tree."""
+        return sorted(self.outcome(self.reader.get_children(path)))

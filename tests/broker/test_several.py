@@ -1,0 +1,329 @@
+"""Tests of several brokers over one tree: who makes what, who is asked for what, and what a restart finds."""
+
+from __future__ import annotations
+
+import json
+
+from logd.coord import paths
+from logd.coord.registries.topics import encode_entry
+from logd.errors import CoordinationUnavailable, InvalidTopic, TopicExists, UnknownTopic
+from logd.log.partition import PartitionLog
+from logd.topic import TopicEntry
+from tests.broker.members import SESSION, Member, MembersTestCase
+from tests.log.entries import plain
+
+HELLO = plain(b"hello")
+
+
+def log_of(member: Member, topic: str, partition: int) -> PartitionLog:
+    """A log that is there."""
+    log = member.store.log(topic, partition)
+    assert log is not None
+    return log
+
+
+class CreationTests(MembersTestCase):
+    """Topics over several brokers."""
+
+    def setUp(self) -> None:
+        """Two brokers."""
+        super().setUp()
+        self.one, self.two = self.member(1), self.member(2)
+
+    def test_registered(self) -> None:
+        """Each is registered with its address and instance, and knows of the other."""
+        self.assertEqual(self.nodes(paths.BROKER_IDS), ["1", "2"])
+        value = json.loads(self.outcome(self.reader.get(paths.broker(1)))[0])
+        expected = {"host": "broker1.example", "port": 7001, "instance": self.one.store.instance, "topics": {}}
+        self.assertEqual(value, expected)
+        expected_live = {1: ("broker1.example", 7001), 2: ("broker2.example", 7002)}
+        self.assertEqual((self.one.broker.brokers(), self.two.broker.brokers()), (expected_live, expected_live))
+
+    def test_partitions_are_spread(self) -> None:
+        """Each broker gets its share and makes the logs of it; the next topic begins at another broker."""
+        entry = self.create(self.one, "t", 5)
+        shares = {number: sum(brokers == (number,) for brokers in entry.partitions.values()) for number in (1, 2)}
+        self.assertEqual(sorted(shares.values()), [2, 3])
+        self.settle()
+        for member in (self.one, self.two):
+            expected = [number for number, brokers in entry.partitions.items() if brokers == (member.id,)]
+            self.assertEqual(member.partitions("t"), expected)
+            self.assertEqual(member.broker.topics.get("t"), entry)
+        other = self.create(self.one, "u", 5)
+        self.assertNotEqual(other.partitions[0], entry.partitions[0])
+
+    def test_registry_tells_what_is_stored(self) -> None:
+        """A while after a change the registry has the partitions that are stored on each."""
+        self.create(self.one, "t", 2)
+        self.pass_time(2.5)
+        found = [json.loads(self.outcome(self.reader.get(paths.broker(number)))[0])["topics"] for number in (1, 2)]
+        self.assertEqual(sorted(found, key=str), [{"t": [0]}, {"t": [1]}])
+
+    def test_race(self) -> None:
+        """Of two brokers that make one topic at once one does; both serve what that one decided."""
+        first = self.one.broker.topics.create("t", 2, {})
+        second = self.two.broker.topics.create("t", 4, {})
+        entry = self.outcome(first)
+        self.assertIsInstance(self.error(second), TopicExists)
+        self.assertEqual(self.two.broker.topics.get("t"), entry)
+        self.assertEqual(len(self.one.partitions("t") + self.two.partitions("t")), 2)
+
+    def test_known_before_the_answer(self) -> None:
+        """Who is told that a topic exists can use it at once: the loser has its logs before it answers."""
+        first = self.one.broker.topics.create("t", 2, {})
+        while not first.called:
+            self.clock.advance(0)
+            self.one.threads.settle()
+        self.assertIsInstance(self.error(self.two.broker.topics.create("t", 2, {})), TopicExists)
+        self.assertEqual(len(self.two.partitions("t")), 1)
+
+    def test_on_demand(self) -> None:
+        """A topic that a client of the other broker used first is there for this one's."""
+        self.outcome(self.one.broker.create_on_demand("t"))
+        self.outcome(self.two.broker.create_on_demand("t"))
+        self.assertEqual(self.one.broker.topics.get("t"), self.two.broker.topics.get("t"))
+
+    def test_most_partitions(self) -> None:
+        """topics.max counts the partitions of all brokers."""
+        three = self.member(3, topics_max=6)
+        self.create(self.one, "t", 5)
+        self.settle()
+        error = self.error(three.broker.topics.create("u", 2, {}))
+        self.assertIsInstance(error, InvalidTopic)
+        self.assertIn("5 are in use", str(error))
+
+    def test_settings(self) -> None:
+        """A topic's settings hold on every broker that stores it."""
+        self.outcome(self.one.broker.topics.create("t", 2, {"retention.ms": 7}))
+        self.settle()
+        for member in (self.one, self.two):
+            (number,) = member.partitions("t")
+            self.assertEqual(log_of(member, "t", number).settings.retention_ms, 7)
+
+
+class DeletionTests(MembersTestCase):
+    """Topics that go."""
+
+    def setUp(self) -> None:
+        """Two brokers with a topic that both store, and positions of a group in it."""
+        super().setUp()
+        self.one, self.two = self.member(1), self.member(2)
+        self.entry = self.create(self.one, "t", 2)
+        self.settle()
+        for number in (0, 1):
+            self.outcome(self.reader.create(paths.group_offset("g", "t", number), b"5", makepath=True))
+        self.outcome(self.reader.create(paths.group_offset("g", "other", 0), b"6", makepath=True))
+
+    def test_all_remove(self) -> None:
+        """Every broker removes what it stored, the groups' positions are gone, and no note stays behind."""
+        self.outcome(self.one.broker.topics.delete("t"))
+        self.settle()
+        for member in self.members:
+            self.assertEqual((member.partitions("t"), member.broker.topics.names()), ([], []))
+            self.assertEqual([name for name in member.files.list("/data") if name.startswith("t-")], [])
+        self.assertEqual(self.nodes(f"{paths.group('g')}/offsets"), ["other"])
+        self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
+        self.assertIsInstance(self.error(self.two.broker.topics.delete("t")), UnknownTopic)
+
+    def test_deleted_while_a_broker_was_down(self) -> None:
+        """A broker that was down removes what it stored when it comes back, for the tree has noted the deletion."""
+        self.two.kill()
+        self.outcome(self.one.broker.topics.delete("t"))
+        self.assertEqual(self.nodes(paths.DELETED_TOPICS), [self.entry.uuid])
+        self.two.start()
+        self.settle()
+        self.assertEqual((self.two.partitions("t"), self.two.broker.topics.names()), ([], []))
+        self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
+
+    def test_made_again_while_a_broker_was_down(self) -> None:
+        """The same, when the topic was made again meanwhile: it gets an empty log under the new uuid."""
+        (number,) = self.two.partitions("t")
+        log_of(self.two, "t", number).append([HELLO], 1, -1)
+        self.two.kill()
+        self.outcome(self.one.broker.topics.delete("t"))
+        again = TopicEntry("another", {0: (2,), 1: (1,)})
+        self.outcome(self.reader.create(paths.topic("t"), encode_entry(again)))
+        self.two.start()
+        self.settle()
+        self.assertEqual(self.two.partitions("t"), [0])
+        self.assertEqual((log_of(self.two, "t", 0).end, self.two.broker.topics.get("t")), (0, again))
+        self.assertEqual(self.two.broker.topics.conflicts, {})  # type: ignore[attr-defined]
+
+    def test_made_again_at_once(self) -> None:
+        """Deleted and made again by one broker faster than the other looks: both have the new one, empty."""
+        for member in self.members:
+            (number,) = member.partitions("t")
+            log_of(member, "t", number).append([HELLO], 1, -1)
+        deleting = self.one.broker.topics.delete("t")
+        creating = self.one.broker.topics.create("t", 2, {})
+        self.outcome(deleting)
+        entry = self.outcome(creating)
+        self.settle()
+        for member in self.members:
+            self.assertEqual(member.broker.topics.get("t"), entry)
+            self.assertEqual([log_of(member, "t", number).end for number in member.partitions("t")], [0])
+
+    def test_node_removed_by_hand(self) -> None:
+        """A node that is gone without a note deletes nothing: the topic moves into the tree again."""
+        (number,) = self.two.partitions("t")
+        log_of(self.two, "t", number).append([HELLO], 1, -1)
+        self.outcome(self.reader.delete(paths.topic("t")))
+        self.settle()
+        self.assertEqual(self.nodes(paths.BROKER_TOPICS), ["t"])
+        self.assertEqual(self.two.broker.topics.get("t"), self.entry)
+        self.assertEqual(log_of(self.two, "t", number).end, len(HELLO))
+
+
+class StartTests(MembersTestCase):
+    """What a broker brings along, and what the tree has."""
+
+    def stored(self, uuid: str, *partitions: int, broker: int = 1, data: bytes = HELLO) -> Member:
+        """A broker that was stopped, with topic "t" in topics.json and something in its logs."""
+        member = self.member(broker)
+        entry = TopicEntry(uuid, dict.fromkeys(partitions, (broker,)))
+        self.outcome(self.reader.create(paths.topic("t"), encode_entry(entry), makepath=True))
+        self.settle()
+        for number in partitions if data else ():
+            log_of(member, "t", number).append([data], 1, -1)
+        self.outcome(member.stop())
+        self.outcome(self.reader.delete(paths.topic("t")))
+        return member
+
+    def test_topics_move_into_the_tree(self) -> None:
+        """What is in topics.json is in the tree after a start, under its uuid, and is served."""
+        member = self.stored("mine", 0, 1)
+        member.start()
+        self.settle()
+        data, _ = self.outcome(self.reader.get(paths.topic("t")))
+        self.assertEqual(TopicEntry.from_json(json.loads(data)), TopicEntry("mine", {0: (1,), 1: (1,)}))
+        self.assertEqual(log_of(member, "t", 1).end, len(HELLO))
+        self.assertTrue(member.broker.ready)
+
+    def test_another_uuid(self) -> None:
+        """A topic of that name under another uuid: both are named, ours is not served, and nothing is touched."""
+        member = self.stored("mine", 0, 1)
+        self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
+        member.start()
+        self.settle()
+        conflict = member.broker.topics.conflicts["t"]  # type: ignore[attr-defined]
+        for word in ("'t'", "broker 1", "mine", "theirs", "move its folders away"):
+            self.assertIn(word, conflict)
+        self.assertIsNotNone(log_of(member, "t", 0).offline)
+        self.assertEqual((log_of(member, "t", 0).end, log_of(member, "t", 1).end), (len(HELLO), len(HELLO)))
+        self.assertEqual(member.broker.health()["status"], "degraded")
+        self.assertIn("t", json.loads(bytes(member.files._inode("/data/topics.json").data)))
+        self.assertTrue(member.broker.ready)
+
+    def test_another_uuid_and_nothing_stored(self) -> None:
+        """Logs in which nothing ever was make way for those of the tree's topic."""
+        member = self.stored("mine", 0, 1, data=b"")
+        self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
+        member.start()
+        self.settle()
+        self.assertEqual((member.partitions("t"), member.broker.topics.conflicts), ([0], {}))  # type: ignore[attr-defined]
+
+    def test_listed_elsewhere(self) -> None:
+        """A log for whose partition the tree lists another broker is refused, both are named; the rest is served."""
+        member = self.stored("mine", 0, 1)
+        entry = TopicEntry("mine", {0: (1,), 1: (2,)})
+        self.outcome(self.reader.create(paths.topic("t"), encode_entry(entry)))
+        member.start()
+        self.settle()
+        conflict = member.broker.topics.conflicts["t"]  # type: ignore[attr-defined]
+        for word in ("[1]", "'t'", "broker 1", "1: [2]"):
+            self.assertIn(word, conflict)
+        self.assertIsNone(log_of(member, "t", 0).offline)
+        self.assertIsNotNone(log_of(member, "t", 1).offline)
+        self.assertEqual(log_of(member, "t", 1).end, len(HELLO))
+
+    def test_another_instance_has_the_id(self) -> None:
+        """A broker whose id another one has is not registered, says both, moves nothing into the tree, and waits."""
+        member = self.stored("mine", 0)
+        other = self.member(1)
+        member.start()
+        self.settle()
+        problem = member.broker.health()["problem"]
+        for word in ("broker id 1 is taken", member.store.instance, other.store.instance, "broker1.example:7001"):
+            self.assertIn(word, problem)
+        self.assertEqual(self.nodes(paths.BROKER_TOPICS), [])
+        self.assertFalse(member.broker.ready)
+        self.outcome(other.stop())
+        self.pass_time(2)
+        self.assertEqual((member.broker.health()["problem"], self.nodes(paths.BROKER_TOPICS)), (None, ["t"]))
+
+    def test_restart_before_the_session_is_over(self) -> None:
+        """A broker that was killed takes its own registration over, at once."""
+        member = self.member(1)
+        member.kill()
+        self.assertEqual(self.nodes(paths.BROKER_IDS), ["1"])
+        member.start()
+        self.settle()
+        _, stat = self.outcome(self.reader.get(paths.broker(1)))
+        self.assertEqual(stat.ephemeral_owner, member.client.session_id)
+        self.assertIsNone(member.broker.health()["problem"])
+
+    def test_killed(self) -> None:
+        """The others know that a killed broker is gone once its session is over; then nobody leads its partitions."""
+        one, two = self.member(1), self.member(2)
+        self.create(one, "t", 2)
+        two.kill()
+        self.assertEqual(sorted(one.broker.brokers()), [1, 2])
+        self.pass_time(SESSION + 2)
+        self.assertEqual(sorted(one.broker.brokers()), [1])
+        two.start()
+        self.settle()
+        self.assertEqual(sorted(one.broker.brokers()), [1, 2])
+
+
+class TreeAwayTests(MembersTestCase):
+    """The tree cannot be reached."""
+
+    def test_serving_goes_on(self) -> None:
+        """What is known stays known; creations and deletions fail, so that they can be tried again."""
+        member = self.member(1)
+        entry = self.create(member, "t", 1)
+        member.client.link.reachable = False
+        member.client.link.cut()
+        doing = [member.broker.topics.create("u", 1, {}), member.broker.topics.delete("t")]
+        self.pass_time(25)
+        for each in doing:
+            error = self.error(each)
+            self.assertIsInstance(error, CoordinationUnavailable)
+        self.assertEqual(member.broker.topics.get("t"), entry)
+        self.assertEqual(member.partitions("t"), [0])
+        health = member.broker.health()
+        self.assertEqual((health["status"], health["coordination"]), ("degraded", "suspended"))
+        member.client.link.reachable = True
+        self.pass_time(3)
+        self.assertEqual(member.broker.health()["status"], "ok")
+        self.create(member, "u", 1)
+
+    def test_away_at_the_start(self) -> None:
+        """A broker that cannot reach the tree knows what it stores, goes on trying, and joins in the end."""
+        member = self.member(1)
+        entry = self.create(member, "t", 1)
+        self.outcome(member.stop())
+        self.host.stop()
+        member.start()
+        self.pass_time(30)
+        self.assertEqual(member.broker.topics.get("t"), entry)
+        self.assertFalse(member.broker.ready)
+        error = self.error(member.broker.topics.create("u", 1, {}))
+        self.assertIsInstance(error, CoordinationUnavailable)
+        self.host.start()
+        self.pass_time(5)
+        self.assertTrue(member.broker.ready)
+        self.create(member, "u", 1)
+
+    def test_lost_session(self) -> None:
+        """After a session that was lost the broker registers again, and sees what happened meanwhile."""
+        one, two = self.member(1), self.member(2)
+        two.client.link.reachable = False
+        two.client.link.cut()
+        self.pass_time(SESSION + 2)
+        self.assertEqual(self.nodes(paths.BROKER_IDS), ["1"])
+        self.create(one, "t", 1)
+        two.client.link.reachable = True
+        self.pass_time(5)
+        self.assertEqual(self.nodes(paths.BROKER_IDS), ["1", "2"])
+        self.assertEqual(two.broker.topics.names(), ["t"])
