@@ -230,3 +230,7 @@ class DeliveryFailed(LogdError):
 
 class ClientClosed(LogdError):
     """The producer, consumer or stream was closed."""
+
+
+class PartitionLost(LogdError):
+    """A position could not be stored: the partition belongs to another consumer of the group by now."""

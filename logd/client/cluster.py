@@ -59,16 +59,23 @@ class Cluster:
         connect: Connect | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
-        """``reactor`` gives time (without ``connect``, the network too). Raises ConfigurationError for ``brokers``."""
+        """``reactor`` gives time (without ``connect``, the network too). Raises ConfigurationError for ``brokers``.
+
+        ``brokers`` may be () when ``begin_at`` tells them later.
+        """
         self.clock = reactor
         self.settings = settings = settings or LinkSettings()
         self.random = random
         self._connect = connect or default_connect(reactor, settings)
-        self._bootstrap = parse_brokers(brokers)
+        self._bootstrap = () if brokers == () else parse_brokers(brokers)
         self._links: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
         self._topics: dict[str, TopicView] = {}
         self._asking: dict[tuple[str, bool], list[Deferred[TopicView]]] = {}
+
+    def begin_at(self, addresses: Sequence[Address]) -> None:
+        """Ask these brokers first from now on, when no connection is there."""
+        self._bootstrap = tuple(addresses) or self._bootstrap
 
     def known(self, topic: str) -> TopicView | None:
         """What was last read about the topic. Never waits."""

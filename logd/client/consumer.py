@@ -1,7 +1,8 @@
-"""The consumer: opens streams over partitions, and fetches ahead for all of them within one bound of memory."""
+"""The consumer: opens streams over partitions, its own choice or its group's, and fetches ahead within one bound."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,29 +14,39 @@ from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
+from logd.client.group import Group, Listener
+from logd.client.group_settings import GroupSettings
 from logd.client.link import Connect
+from logd.client.membership import connect_tree, consumer_id
 from logd.client.settings import ConsumerSettings, LinkSettings
 from logd.client.split import read_settings
 from logd.client.starts import Starts, start_for
 from logd.client.stream import MessageStream
-from logd.errors import BrokerUnavailable, ClientClosed, WireError
+from logd.coord.interfaces import ICoordination
+from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, WireError
 from logd.topic import check_topic_name
 
 
 class Consumer:
-    """Reads given partitions of topics of one cluster. Use it on the reactor's thread (``logd.client.blocking``
-    otherwise).
+    """Reads partitions of topics of one cluster: those that it is told, or its share of a consumer group.
 
-    Settings are those of ConsumerSettings and LinkSettings, by name: ``Consumer("host:6667", prefetch_bytes=1 << 20)``.
+    Use it on the reactor's thread (``logd.client.blocking`` otherwise). Settings are those of ConsumerSettings and
+    LinkSettings, and with a group those of GroupSettings, by name: ``Consumer("host:6667", prefetch_bytes=1 << 20)``.
     """
 
     _log = Logger()
 
     def __init__(
         self,
-        brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667",
+        brokers: str | Sequence[str | tuple[str, int]] | None = None,
         *,
         start: Starts = "earliest",
+        group: str | None = None,
+        zookeeper: str | None = None,
+        coordination: ICoordination | None = None,
+        consumer_name: str | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
         reactor: Any = None,
         connect: Connect | None = None,
         random: Callable[[], float] | None = None,
@@ -43,38 +54,97 @@ class Consumer:
     ) -> None:
         """``brokers``: where to begin (see addresses.parse_brokers). Nothing is connected before a stream is opened.
 
+        By default that is 127.0.0.1:6667, or with a group those that are registered in the tree.
+
         ``start``: where streams begin unless they say otherwise: "earliest", "latest", a position, ``Position`` or
-        ``Time``; or a mapping from partitions to these. ``connect`` and ``random`` are seams for tests. Raises
-        ConfigurationError for a setting that is unknown or not allowed.
+        ``Time``; or a mapping from partitions to these. With a group: where it begins that has no position yet.
+
+        ``group``: share topics with the other consumers of that group, coordinated in the tree at ``zookeeper``
+        (``HOST:PORT,HOST:PORT/CHROOT``, by default 127.0.0.1:2181) or by ``coordination``, which stays open.
+        ``consumer_name`` begins this one's id in the group (by default the host's name and the process id).
+        ``on_assigned(partitions)`` and ``on_revoked(partitions)`` are told what came and went; the latter before
+        positions are committed, and if it returns a Deferred, that is waited for.
+
+        ``connect`` and ``random`` are seams for tests. Raises ConfigurationError for a setting that is unknown or not
+        allowed.
         """
         if reactor is None:
             from twisted.internet import reactor  # installed by the import, so not before it is needed
-        mine, links = read_settings(settings, ConsumerSettings, LinkSettings)
+        kinds = (ConsumerSettings, LinkSettings) if group is None else (ConsumerSettings, LinkSettings, GroupSettings)
+        if group is not None and start in ("earliest", "latest"):
+            settings = {"on_out_of_range": start, **settings}
+        mine, links, *more = read_settings(settings, *kinds)
         start_for(start, 0)
         self.settings: ConsumerSettings = mine
         self._start = start
         self._clock = reactor
-        more = {} if random is None else {"random": random}
-        self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
+        find_brokers = brokers is None and group is not None
+        if brokers is None:
+            brokers = () if find_brokers else "127.0.0.1:6667"
+        seams = {} if random is None else {"random": random}
+        self._cluster = Cluster(reactor, brokers, links, connect=connect, **seams)
         self._fetcher = Fetcher(self._cluster, mine)
         self._background = Background(reactor)
         self._streams: list[MessageStream] = []
         self._closed = False
+        self._coordination: ICoordination | None = None
+        #: What there is to know about its group; None without one.
+        self.group: Group | None = None
+        if group is None:
+            needless = {"zookeeper": zookeeper, "coordination": coordination, "consumer_name": consumer_name}
+            for name, value in needless.items():
+                if value is not None:
+                    raise ConfigurationError(f"{name} = {value!r} is for consumers of a group: give group='NAME' too")
+            return
+        (in_group,) = more
+        if coordination is None:
+            coordination = self._coordination = connect_tree(reactor, zookeeper, in_group.session_timeout)
+        elif zookeeper is not None:
+            raise ConfigurationError("zookeeper and coordination are two ways to say the same: give one of them")
+        self.group = Group(
+            group,
+            consumer_id(consumer_name),
+            coordination,
+            self._cluster,
+            self._fetcher,
+            mine,
+            in_group,
+            start,
+            on_assigned,
+            on_revoked,
+            find_brokers,
+        )
 
     def create_message_streams(
-        self, topic: str, n: int, partitions: Sequence[int] | None = None, start: Starts | None = None
-    ) -> list[MessageStream]:
+        self,
+        topic: str | re.Pattern[str],
+        n: int,
+        partitions: Sequence[int] | None = None,
+        start: Starts | None = None,
+    ) -> Sequence[MessageStream]:
         """Return ``n`` endless streams among which the topic's partitions are shared out (paper section 3.1).
 
         ``partitions``: these alone; all of them by default, found out in the background. A topic that does not exist is
-        waited for. With more streams than partitions some stay empty. Raises InvalidTopic for a name that no topic can
-        have, ConfigurationError for a bad ``start``, ValueError for ``n`` below 1 and ClientClosed after ``close``.
+        waited for. With more streams than partitions some stay empty.
+
+        In a group they get the group's share, which changes (paper section 3.2), and ``topic`` may be a compiled
+        pattern that has to match the whole name: each stream then reads its share of every such topic, also of those
+        that come later. ``partitions`` and ``start`` are not for groups.
+
+        Raises InvalidTopic for a name that no topic can have, ConfigurationError for a bad ``start`` and for what does
+        not go together, ValueError for ``n`` below 1 and ClientClosed after ``close``.
         """
-        check_topic_name(topic)
         if n < 1:
             raise ValueError(f"n = {n} is not allowed; allowed is a whole number from 1")
         if self._closed:
             raise ClientClosed("the consumer is closed")
+        if self.group is not None:
+            if partitions is not None or start is not None:
+                raise ConfigurationError("in a group neither partitions nor a start can be chosen for a stream")
+            return self.group.open(topic, n)
+        if not isinstance(topic, str):
+            raise ConfigurationError(f"a pattern, such as {topic.pattern!r}, is for consumers of a group")
+        check_topic_name(topic)
         starts = self._start if start is None else start
         start_for(starts, 0)
         streams = [MessageStream(topic, self._clock, self._fetcher, self.settings) for _ in range(n)]
@@ -85,14 +155,37 @@ class Consumer:
             self._background.start(self._discover(topic, streams, starts))
         return streams
 
+    def commit(self) -> Deferred[None]:
+        """In a group: store what is handled (see GroupStream). Fires when it is stored.
+
+        Fails with PartitionLost, naming partitions that are another consumer's by now (the others are stored), with a
+        CoordinationError when the tree did not answer, and with ClientClosed.
+        Raises ConfigurationError without a group.
+        """
+        if self.group is None:
+            raise ConfigurationError("commit() is for consumers of a group: give group='NAME'")
+        return self.group.commit()
+
     def close(self) -> Deferred[None]:
-        """End all streams and disconnect; fires when that is done. Never fails."""
+        """End all streams and disconnect; fires when that is done. Never fails.
+
+        In a group what is handled is committed before, and the partitions are given back, so that others take over at
+        once.
+        """
+        if self.group is not None and not self._closed:
+            self._closed = True
+            return self.group.close().addCallback(lambda _: self._disconnect())
         self._closed = True
         for stream in self._streams:
             stream.close()
+        return self._disconnect()
+
+    def _disconnect(self) -> Deferred[None]:
         self._fetcher.close()
         self._background.close()
-        return self._cluster.close()
+        closing = self._cluster.close()
+        tree = self._coordination
+        return closing if tree is None else closing.addCallback(lambda _: tree.close())
 
     def _share_out(self, topic: str, streams: list[MessageStream], partitions: Sequence[int], starts: Starts) -> None:
         """Give each stream consecutive partitions, the first ones one more (the paper's Algorithm 1)."""

@@ -52,6 +52,8 @@ class Feed:
         self.gaps = self.gap_bytes = 0
         #: Damaged places skipped, and their bytes.
         self.skipped = self.skipped_bytes = 0
+        #: How often the position was not in the log, and another one was taken.
+        self.jumps = 0
         #: Raw bytes held: those of the chunks and of the data being decoded.
         self.buffered = 0
         self.generation = 0
@@ -156,6 +158,7 @@ class Feed:
             return
         position = log_start if policy == "earliest" else visible_end
         self._log.warn("{what}: going on at {position}", what=what, position=position)
+        self.jumps += 1
         self.seek(position)
 
     def next_batch(self, limit: int) -> MessageBatch | None:

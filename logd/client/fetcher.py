@@ -105,6 +105,9 @@ class Fetcher:
             want = feed.wanted(share)
             if want is None:
                 continue
+            if self._cluster.known(feed.topic) is None and self._cluster.settings.discover:
+                self._begin(entry, self._recover(entry, at_once=True))
+                continue
             try:
                 link = self._cluster.leader(feed.topic, feed.partition)
             except WireError as error:
@@ -200,9 +203,11 @@ class Fetcher:
         entry.held_up = True
         self._background.start(work)
 
-    async def _recover(self, entry: _Entry) -> None:
+    async def _recover(self, entry: _Entry, at_once: bool = False) -> None:
         while not self._closed and entry.feed in self._entries:
-            await self._background.sleep(entry.backoff.next())
+            if not at_once:
+                await self._background.sleep(entry.backoff.next())
+            at_once = False
             try:
                 if self._cluster.settings.discover:
                     await self._cluster.read(entry.feed.topic)

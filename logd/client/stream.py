@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from operator import length_hint
 from typing import TypeVar
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 #: Raw bytes that are handed over before the reactor gets a turn, so that it reads from the network meanwhile.
 TURN_BYTES = 1 << 20
+#: What a Feed counts.
+COUNTED = ("gaps", "gap_bytes", "skipped", "skipped_bytes", "jumps")
 
 
 class MessageStream:
@@ -42,7 +44,7 @@ class MessageStream:
         self._clock = clock
         self._fetcher = fetcher
         self._settings = settings
-        self._feeds: dict[int, Feed] = {}
+        self._feeds: dict[tuple[str, int], Feed] = {}
         #: Feeds that may have something, each once.
         self._ready: deque[Feed] = deque()
         self._waiting: list[Deferred[None]] = []
@@ -51,6 +53,8 @@ class MessageStream:
         self._messages: Iterator[Message] = iter(())
         self._assigned: list[Deferred[None]] | None = []
         self._since_turn = 0
+        #: What was counted of partitions that are not the stream's any more.
+        self._former: Counter[str] = Counter()
         self._failure: Exception | None = None
         self._closed = False
 
@@ -93,35 +97,43 @@ class MessageStream:
 
     # Where it is.
 
-    def positions(self) -> dict[int, int]:
-        """The position behind what was handed over, for each partition; -1 where the start is not known yet."""
-        positions = {number: feed.position for number, feed in self._feeds.items()}
+    def positions(self, topic: str | None = None) -> dict[int, int]:
+        """The position behind what was handed over, for each partition; -1 where the start is not known yet.
+
+        ``topic``: by default the stream's own; that of a group's pattern has several.
+        """
+        topic = self.topic if topic is None else topic
+        positions = {feed.partition: feed.position for feed in self._feeds.values() if feed.topic == topic}
         batch = self._batch
-        if batch is not None and length_hint(self._messages):
-            delivered = len(batch.messages) - length_hint(self._messages)
-            positions[batch.partition] = batch.messages[delivered - 1].next_position if delivered else batch.position
+        if batch is not None and batch.topic == topic and length_hint(self._messages):
+            positions[batch.partition] = self._begun(batch)
         return positions
 
-    def seek(self, partition: int, position: int) -> None:
+    def seek(self, partition: int, position: int, topic: str | None = None) -> None:
         """Go on at ``position`` in one partition, dropping what is held of it; a failed stream goes on.
 
-        Raises WrongPartition when the partition is not this stream's, ConfigurationError for a negative position.
+        ``topic`` as in ``positions``. Raises WrongPartition when the partition is not this stream's, ConfigurationError
+        for a negative position.
         """
         check_start(position)
-        feed = self._feeds.get(partition)
+        topic = self.topic if topic is None else topic
+        feed = self._feeds.get((topic, partition))
         if feed is None:
-            mine = sorted(self._feeds)
-            raise WrongPartition(f"partition {partition} of topic {self.topic!r} is not this stream's: {mine}")
-        if self._batch is not None and self._batch.partition == partition:
+            mine = sorted(number for name, number in self._feeds if name == topic)
+            raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
+        if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
             self._batch.messages.clear()  # which ends the iterator over them, wherever it is held
             self._batch = None
         feed.seek(position)
         self._failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
         self._fetcher.wake()
 
-    def end_positions(self) -> Deferred[dict[int, int]]:
-        """Where each partition's visible log ends now. Fails with BrokerUnavailable or a WireError; cancellable."""
-        return Deferred.fromCoroutine(self._end_positions())
+    def end_positions(self, topic: str | None = None) -> Deferred[dict[int, int]]:
+        """Where each partition's visible log ends now; ``topic`` as in ``positions``.
+
+        Fails with BrokerUnavailable or a WireError; cancellable.
+        """
+        return Deferred.fromCoroutine(self._end_positions(self.topic if topic is None else topic))
 
     def assigned(self) -> Deferred[tuple[int, ...]]:
         """The stream's partitions, once they are known. Fails as reading does."""
@@ -135,22 +147,27 @@ class MessageStream:
     @property
     def gaps(self) -> int:
         """How many gaps (entries that were removed) were passed."""
-        return sum(feed.gaps for feed in self._feeds.values())
+        return self._counted("gaps")
 
     @property
     def gap_bytes(self) -> int:
         """The bytes of those."""
-        return sum(feed.gap_bytes for feed in self._feeds.values())
+        return self._counted("gap_bytes")
 
     @property
     def skipped(self) -> int:
         """How many damaged places were skipped (``on_corrupt`` = "skip")."""
-        return sum(feed.skipped for feed in self._feeds.values())
+        return self._counted("skipped")
 
     @property
     def skipped_bytes(self) -> int:
         """The bytes of those."""
-        return sum(feed.skipped_bytes for feed in self._feeds.values())
+        return self._counted("skipped_bytes")
+
+    @property
+    def jumps(self) -> int:
+        """How often a position was not in the log (any more), and reading went on elsewhere (``on_out_of_range``)."""
+        return self._counted("jumps")
 
     def close(self) -> None:
         """End the stream: iterations end, nothing more is fetched for it."""
@@ -168,7 +185,7 @@ class MessageStream:
         if self._closed:
             return
         for feed in feeds:
-            self._feeds[feed.partition] = feed
+            self._feeds[feed.topic, feed.partition] = feed
             self._fetcher.add(feed, self._arrived)
         assigned, self._assigned = self._assigned or [], None
         for waiting in assigned:
@@ -183,6 +200,10 @@ class MessageStream:
         self._notify()
 
     # The inside.
+
+    def _counted(self, name: str) -> int:
+        now: int = sum(getattr(feed, name) for feed in self._feeds.values())
+        return self._former[name] + now
 
     def _arrived(self, feed: Feed) -> None:
         if feed.error is not None:
@@ -199,6 +220,7 @@ class MessageStream:
 
     async def _next(self, take: Callable[[], T | None]) -> T | None:
         """What ``take`` returns once there is something; None when the stream is closed."""
+        self._asked()
         if self._since_turn >= TURN_BYTES:
             self._since_turn = 0
             turn: Deferred[None] = Deferred()
@@ -215,6 +237,9 @@ class MessageStream:
             self._waiting.append(waiting)
             await waiting
         return None
+
+    def _asked(self) -> None:
+        """The application asks for the next batch, or for a message behind the last one of a batch."""
 
     def _take_batch(self) -> MessageBatch | None:
         ready = self._ready
@@ -257,10 +282,15 @@ class MessageStream:
 
     def _rest(self, batch: MessageBatch) -> MessageBatch:
         """What is left of a batch that was begun message by message."""
-        position = self.positions()[batch.partition]
+        position = self._begun(batch)
         rest = batch._replace(messages=list(self._messages), position=position)
         self._batch = None
         return rest
+
+    def _begun(self, batch: MessageBatch) -> int:
+        """The position behind those of a batch's messages that were handed over one by one."""
+        delivered = len(batch.messages) - length_hint(self._messages)
+        return batch.messages[delivered - 1].next_position if delivered else batch.position
 
     async def _get(self) -> Message:
         messages = await self._next(self._take_messages)
@@ -281,7 +311,9 @@ class MessageStream:
             await waiting
         elif self._failure is not None and not self._feeds:
             raise self._failure
-        return tuple(sorted(self._feeds))
+        return tuple(sorted(number for _, number in self._feeds))
 
-    async def _end_positions(self) -> dict[int, int]:
-        return {number: await self._fetcher.visible_end(self.topic, number) for number in await self._wait_assigned()}
+    async def _end_positions(self, topic: str) -> dict[int, int]:
+        await self._wait_assigned()
+        mine = [number for name, number in self._feeds if name == topic]
+        return {number: await self._fetcher.visible_end(topic, number) for number in mine}

@@ -95,8 +95,8 @@ class Calls:
         connection.execute(call.request, partial(self._answer, call))
 
     def _answer(self, call: _Call, outcome: Outcome) -> None:
-        if self._connection is None:
-            return  # the client closes, and its calls have failed; the connection is there until the session's end
+        if not self._sent or self._sent[0] is not call:
+            return  # the client was closed meanwhile, and all calls have failed
         self._sent.popleft()  # answers come in the order of the calls
         self._heard(call.sent)
         if call.answered.called:  # it was cancelled, or its time was over

@@ -139,8 +139,8 @@ class InProcessCoordination:
         self.close()
 
     def _give_up(self, connected: Deferred[Any], seconds: float) -> None:
+        self._stop_connecting(connected)
         connected.errback(OperationTimeout(f"no session could be opened within {seconds:g} s"))
-        self.close()
 
     def subscribe(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
         """See ICoordination."""

@@ -1,4 +1,4 @@
-"""The partitions that one consumer holds: claims them all or none, commits positions with their fences, gives them back.
+"""The partitions that one consumer holds: claims all or none, commits positions with their fences, gives them back.
 
 Each claim and the rewriting of its offset go into one transaction, up to a hundred partitions in each; so who owns a
 partition has fenced it. What an answer that never came has done is not known: such claims are looked at and undone
@@ -7,20 +7,19 @@ before anything else is claimed, such commits are read before the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from attrs import define
-from twisted.internet.defer import Deferred, DeferredLock, FirstError, gatherResults
+from twisted.internet.defer import DeferredLock
 
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
+from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
-from logd.coord.records import Create, Operation, SetData, Stat
+from logd.coord.records import Operation, Stat
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.topic import TopicPartition
-
-T = TypeVar("T")
 
 #: Partitions in one transaction: about 20 KB of a frame of at most 1 MB.
 CHUNK = 100
@@ -119,7 +118,7 @@ class Holdings:
             return self.positions
 
     async def _take(self, wanted: Mapping[TopicPartition, str]) -> None:
-        found = dict(zip(wanted, await _all(self._offsets.read(where) for where in wanted), strict=True))
+        found = dict(zip(wanted, await gather(self._offsets.read(where) for where in wanted), strict=True))
         operations: list[Operation] = []
         for where, stream in wanted.items():
             operations += self._owners.claim(where, stream), self._offsets.fence(where, found[where])
@@ -190,8 +189,19 @@ class Holdings:
     async def _make_parents(self, topics: set[str]) -> None:
         for path in [*self._owners.parents(sorted(topics)), *self._offsets.parents(sorted(topics))]:
             if path not in self._ready:
-                try:
+                with suppress(NodeExists):
                     await self._coordination.create(path, makepath=True)
-                except NodeExists:
-                    pass
                 self._ready.add(path)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        await self._turns.acquire()
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+
+def _chunks(places: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    for at in range(0, len(places), CHUNK):
+        yield places[at : at + CHUNK]

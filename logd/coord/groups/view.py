@@ -9,19 +9,20 @@ and linear in operations. Brokers and topics are one watch each, and one for eac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 
 from logd.coord import paths
 from logd.coord.groups.assignment import share_of
+from logd.coord.groups.gathering import gather
 from logd.coord.groups.watched import Watched
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Stat
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription, stream_id, stream_ids
+from logd.coord.registries.topics import available_partitions, decode_entry
 from logd.topic import TopicEntry, TopicPartition
 
 
@@ -67,34 +68,26 @@ class GroupView:
         self._consumers: dict[str, Subscription] = {}
 
     async def read(self, subscription: Subscription) -> Registries:
-        """The registries, as far as they matter to a consumer with that subscription. Fails with a CoordinationError."""
-        ids, brokers, names = await gatherResults(
-            [
-                Deferred.fromCoroutine(self._ids.get()),
-                Deferred.fromCoroutine(self._brokers.get()),
-                Deferred.fromCoroutine(self._topics(subscription)),
-            ],
-            consumeErrors=True,
-        ).addErrback(_first)
+        """The registries, as far as they matter to a consumer with that subscription. Raises CoordinationError."""
+        ids, brokers = await gather([self._ids.get(), self._brokers.get()])
         live = {int(name) for name in brokers or () if name.isdecimal()}
-        topics = sorted(set(names))
-        for gone in self._entries.keys() - names:
+        names = await self._topics(subscription)
+        for gone in set(self._entries) - names:
             self._entries.pop(gone).close()
-        consumers, entries = await gatherResults(
-            [
-                Deferred.fromCoroutine(self._read_consumers(ids or [])),
-                gatherResults([Deferred.fromCoroutine(self._entry(topic)) for topic in topics], consumeErrors=True),
-            ],
-            consumeErrors=True,
-        ).addErrback(_first)
+        topics = sorted(names)
+        entries = await gather(self._entry(topic) for topic in topics)
+        consumers = await self._read_consumers(ids or [])
         partitions = {
-            topic: _available(entry, live) for topic, entry in zip(topics, entries, strict=True) if entry is not None
+            topic: tuple(available_partitions(entry, live))
+            for topic, entry in zip(topics, entries, strict=True)
+            if entry is not None
         }
         return Registries(consumers, partitions)
 
     def close(self) -> None:
         """Forget all watches."""
-        for watched in (self._ids, self._brokers, self._names, *self._entries.values()):
+        everything: list[Watched[Any]] = [self._ids, self._brokers, self._names, *self._entries.values()]
+        for watched in everything:
             watched.close()
         self._entries.clear()
         self._consumers = {}
@@ -121,7 +114,7 @@ class GroupView:
         if found is None:
             return None
         try:
-            return TopicEntry.from_json(json.loads(found[0]))
+            return decode_entry(topic, found[0])
         except ValueError as error:
             self._log.warn("{path} is left out: {error}", path=watched.path, error=error)
             return None
@@ -130,11 +123,10 @@ class GroupView:
         """Everybody's subscription; those known by name are not read again."""
         known = self._consumers
         new = [name for name in ids if name not in known]
-        found = await gatherResults(
-            [Deferred.fromCoroutine(self._consumer(name)) for name in new], consumeErrors=True
-        ).addErrback(_first)
+        found = await gather(self._consumer(name) for name in new)
         read = {name: entry for name, entry in zip(new, found, strict=True) if entry is not None}
-        self._consumers = {name: known[name] if name in known else read[name] for name in ids if name in known or name in read}
+        everybody = {**known, **read}
+        self._consumers = {name: everybody[name] for name in ids if name in everybody}
         return self._consumers
 
     async def _consumer(self, name: str) -> Subscription | None:
@@ -142,17 +134,10 @@ class GroupView:
         try:
             return await self._registry.read(name)
         except ValueError as error:
-            self._log.warn("consumer {name} of group {group} is left out: {error}", name=name, group=self._registry.group, error=error)
+            self._log.warn(
+                "consumer {name} of group {group} is left out: {error}",
+                name=name,
+                group=self._registry.group,
+                error=error,
+            )
             return Subscription()
-
-
-def _available(entry: TopicEntry, live: set[int]) -> tuple[int, ...]:
-    """The partitions that some live broker has, ascending."""
-    return tuple(sorted(number for number, brokers in entry.partitions.items() if not live.isdisjoint(brokers)))
-
-
-def _first(failure):  # type: ignore[no-untyped-def]
-    """What gatherResults failed with, unwrapped."""
-    failure.trap(Exception)
-    inner = getattr(failure.value, "subFailure", None)
-    return inner if inner is not None else failure

@@ -21,7 +21,8 @@ from attrs import field, frozen
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.errors import NodeExists, NoNode
+from logd.coord.ephemeral import create_ephemeral
+from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
 from logd.errors import ConfigurationError
 from logd.topic import check_topic_name
@@ -122,31 +123,13 @@ class ConsumerRegistry:
         self.group = group
         self.path = paths.group_consumers(group)
 
-    async def register(self, consumer: str, subscription: Subscription) -> None:
-        """Make the consumer's ephemeral node.
+    def register(self, consumer: str, subscription: Subscription) -> Deferred[None]:
+        """Make the consumer's ephemeral node, or find that it is there; what a former session left is replaced.
 
-        One that is there already is ours if it is our session's; with our value under another session it is what an
-        earlier session of ours left: it is removed, and made again. Raises NodeExists for anybody else's.
+        Fails with HeldElsewhere (a NodeExists) where another consumer has that id.
         """
-        coordination = self._coordination
         path = paths.group_consumer(self.group, consumer)
-        data = subscription.to_bytes()
-        while True:
-            try:
-                await coordination.create(path, data, ephemeral=True, makepath=True)
-            except NodeExists:
-                pass
-            else:
-                return
-            try:
-                found, stat = await coordination.get(path)
-                if found == data and stat.ephemeral_owner == coordination.session_id:
-                    return
-                if found != data:
-                    raise NodeExists(f"{path}: another consumer has that id; ids have to be different", path)
-                await coordination.delete(path, stat.version)
-            except NoNode:
-                continue
+        return create_ephemeral(self._coordination, path, subscription.to_bytes())
 
     def deregister(self, consumer: str) -> Deferred[None]:
         """Remove the consumer's node."""

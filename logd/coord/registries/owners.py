@@ -7,6 +7,7 @@ it has the partition; it is never changed, only made and removed. These are the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
@@ -64,10 +65,8 @@ class OwnerRegistry:
         """Give a partition back if that stream, under this session, has it."""
         owner = await self.read(where)
         if owner == Owner(stream, self._coordination.session_id):
-            try:
+            with suppress(NoNode):
                 await self._coordination.delete(self.path(where))
-            except NoNode:
-                pass
 
     async def owners(self, topic: str) -> dict[int, Owner]:
         """Who has which partition of a topic; those without an owner are not in it."""

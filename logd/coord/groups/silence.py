@@ -16,7 +16,7 @@ from logd.interfaces import Clock, Timer
 PATIENCE = 2 / 3
 
 
-class Contact:
+class SilenceTimer:
     """Calls ``out_of_touch()`` once each time that the tree has been silent for too long."""
 
     def __init__(self, coordination: ICoordination, clock: Clock, out_of_touch: Callable[[], None]) -> None:
@@ -44,7 +44,8 @@ class Contact:
 
     def _left(self) -> float:
         coordination = self._coordination
-        return coordination.last_contact + PATIENCE * coordination.session_timeout - self._clock.seconds()
+        until: float = coordination.last_contact + PATIENCE * coordination.session_timeout
+        return until - self._clock.seconds()
 
     def _arm(self) -> None:
         self._timer = self._clock.callLater(max(self._left(), 0.001), self._look)

@@ -1,0 +1,49 @@
+"""Follows the lengths of entries through raw bytes, to know which whole entries were handed over."""
+
+from __future__ import annotations
+
+
+class EntryBoundaries:
+    """Where the last entry ends that is complete, as pieces of a partition's log pass by.
+
+    Nothing but the length fields is looked at. A position inside a compressed wrapper means something
+    (docs/protocol.md), so what a group commits has to be an entry's boundary, never just the end of a piece.
+    """
+
+    def __init__(self, position: int) -> None:
+        """``position``: where an entry begins."""
+        self.position = position
+        #: Bytes at the end of what passed that belong to an entry that is not complete.
+        self._open = 0
+        #: Bytes of the entry that is open which are still to come; 0 while its length is not known.
+        self._missing = 0
+        #: What has come of a length field that a piece cut.
+        self._head = b""
+
+    def passed(self, data: bytes | memoryview) -> int:
+        """The next piece; return the boundary behind its last complete entry."""
+        at, end = 0, len(data)
+        if self._missing:
+            if self._missing > end:
+                self._missing -= end
+                self._open += end
+                return self.position
+            at = self._missing
+            self.position += self._open + at
+            self._open = self._missing = 0
+        elif self._head:
+            data = self._head + bytes(data)
+            self._head, end = b"", len(data)
+            self._open = 0
+        while end - at >= 4:
+            size = 4 + int.from_bytes(data[at : at + 4], "big")
+            if size > end - at:
+                self._missing = size - (end - at)
+                self._open = end - at
+                return self.position
+            at += size
+            self.position += size
+        if at < end:
+            self._head = bytes(data[at:])
+            self._open = end - at
+        return self.position

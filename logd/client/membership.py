@@ -1,0 +1,46 @@
+"""What a group's consumer has of its own where none is given: a client of the tree, and an id that nobody else has."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from typing import Any
+from uuid import uuid4
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.client.settings import DAY
+from logd.coord.errors import ClientClosing
+from logd.coord.interfaces import ICoordination
+from logd.coord.settings import CoordinationSettings
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.errors import ConfigurationError
+
+_log = Logger()
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
+
+
+def connect_tree(reactor: Any, zookeeper: str | None, session_timeout: float) -> ICoordination:
+    """Begin to connect to the tree; it goes on trying. Raises ConfigurationError for an address that is none."""
+    hosts = "127.0.0.1:2181" if zookeeper is None else zookeeper
+    tree = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, session_timeout=session_timeout))
+    tree.connect(7 * DAY).addErrback(_not_connected, hosts)
+    return tree
+
+
+def consumer_id(name: str | None) -> str:
+    """An id that no other consumer has or had: a consumer's entry is read once for each. Raises ConfigurationError."""
+    begin = f"{socket.gethostname()}-{os.getpid()}" if name is None else name
+    if not _NAME.match(begin):
+        raise ConfigurationError(
+            f"consumer_name = {name!r} is not allowed; allowed are 1 to 200 of the characters A-Z a-z 0-9 . _ -"
+        )
+    return f"{begin}-{uuid4().hex[:8]}"
+
+
+def _not_connected(failure: Failure, hosts: str) -> None:
+    if not failure.check(ClientClosing, CancelledError):
+        _log.failure("no coordination tree at {hosts}", failure, hosts=hosts)

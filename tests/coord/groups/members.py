@@ -1,0 +1,190 @@
+"""What the tests of groups share: a tree in process on a clock that stands still, and members of groups in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from logd.coord import paths
+from logd.coord.errors import NodeExists
+from logd.coord.groups.interfaces import IGroupReader
+from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.records import Timing
+from logd.coord.inprocess import InProcessCoordination
+from logd.coord.registries.consumers import Subscription
+from logd.coord.registries.topics import encode_entry
+from logd.coord.tree.host import TreeHost
+from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.tree import Tree
+from logd.topic import TopicEntry, TopicPartition
+
+T = TypeVar("T")
+
+SESSION_TIMEOUT = 6.0
+
+
+@implementer(IGroupReader)
+class NotingReader:
+    """Notes what it is told; ``positions`` is what it says is handled."""
+
+    def __init__(self) -> None:
+        self.streams: dict[TopicPartition, str] = {}
+        self.began: dict[TopicPartition, int | None] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self.notes: list[str] = []
+        self.finishing: Deferred[None] | None = None
+
+    def stop(self) -> Deferred[None] | None:
+        """See IGroupReader."""
+        if self.streams:
+            self.notes.append("stop")
+        self.streams = {}
+        return self.finishing
+
+    def handled(self) -> Mapping[TopicPartition, int]:
+        """See IGroupReader."""
+        return self.positions
+
+    def start(self, streams: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int | None]) -> None:
+        """See IGroupReader."""
+        assert not self.streams, "started twice"
+        self.notes.append("start")
+        self.streams = dict(streams)
+        self.began = dict(positions)
+        self.positions = {}
+
+    def lost(self, where: TopicPartition) -> None:
+        """See IGroupReader."""
+        self.notes.append("lost")
+        self.streams.pop(where, None)
+
+
+class Member:
+    """One consumer: its client of the tree, its reader, its membership."""
+
+    def __init__(self, case: GroupCase, name: str, group: str = "g", **timing: float) -> None:
+        self.name = name
+        self.coordination = InProcessCoordination(case.host, case.clock, SESSION_TIMEOUT, 2.0)
+        self.reader = NotingReader()
+        self.membership = Membership(
+            self.coordination, case.clock, group, name, self.reader, lambda: 0.5, Timing(**timing)
+        )
+        case.members.append(self)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """What it is given, sorted."""
+        return sorted(self.reader.streams)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of what it is given."""
+        return [where.partition for where in self.partitions]
+
+    def cut(self) -> None:
+        """It does not reach the tree any more, and does not end its session."""
+        self.coordination.link.reachable = False
+        self.coordination.link.cut()
+
+    def mend(self) -> None:
+        """It reaches the tree again."""
+        self.coordination.link.reachable = True
+
+
+class GroupCase(SynchronousTestCase):
+    """A tree with a broker and a topic ``t`` of eight partitions."""
+
+    def setUp(self) -> None:
+        """Host the tree; a client of its own looks into it."""
+        self.clock = Clock()
+        self.members: list[Member] = []
+        self.tree = Tree()
+        self.host = TreeHost(self.tree, NoJournal(), self.clock, lambda count: b"p" * count)
+        self.host.start()
+        self.eye = InProcessCoordination(self.host, self.clock)
+        self.get(self.eye.connect())
+        self.broker(0)
+        self.topic("t", 8)
+
+    def get(self, waiting: Deferred[T]) -> T:
+        """What a Deferred fires with, letting time pass."""
+        for _ in range(300):
+            if waiting.called:
+                break
+            self.clock.advance(0.01)
+        return self.successResultOf(waiting)
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass in small steps."""
+        for _ in range(round(seconds / 0.01)):
+            self.clock.advance(0.01)
+
+    def broker(self, number: int) -> None:
+        """A broker is there."""
+        self.get(self.eye.create(paths.broker(number), b"{}", ephemeral=True, makepath=True))
+
+    def topic(self, name: str, partitions: int, brokers: Sequence[int] = (0,)) -> None:
+        """A topic is there; its partitions are on each of the brokers."""
+        entry = TopicEntry(f"uuid-{name}", {number: tuple(brokers) for number in range(partitions)})
+        self.get(self.eye.create(paths.topic(name), encode_entry(entry), makepath=True))
+
+    def join(self, name: str, subscription: Subscription | None = None, group: str = "g", **timing: float) -> Member:
+        """A member joins; time does not pass yet."""
+        member = Member(self, name, group, **timing)
+        member.coordination.connect()
+        member.membership.subscribe(subscription or Subscription({"t": 1}))
+        return member
+
+    def joined(self, *names: str, **more: Any) -> list[Member]:
+        """Members that have joined and settled."""
+        members = [self.join(name, **more) for name in names]
+        self.settle()
+        return members
+
+    def settle(self, seconds: float = 3.0) -> None:
+        """Let the group come to rest, and hold it to that."""
+        self.run_for(seconds)
+        self.check()
+
+    def check(self, group: str = "g", topic: str = "t", partitions: int = 8) -> None:
+        """Each partition has exactly one owner, who delivers it; what the tree says is what the members do."""
+        told: dict[TopicPartition, str] = {}
+        for member in self.members:
+            if member.membership.group == group:
+                for where, stream in member.reader.streams.items():
+                    if where.topic == topic:
+                        self.assertNotIn(where, told, "delivered twice")
+                        told[where] = stream
+        self.assertEqual(told, self.owners(group, topic))
+        self.assertEqual(sorted(where.partition for where in told), list(range(partitions)) if told else [])
+
+    def owners(self, group: str = "g", topic: str = "t") -> dict[TopicPartition, str]:
+        """The owners as the tree has them."""
+        parent = paths.group_owners(group, topic)
+        if self.get(self.eye.exists(parent)) is None:
+            return {}
+        names = self.get(self.eye.get_children(parent))
+        return {
+            TopicPartition(topic, int(name)): self.get(self.eye.get(f"{parent}/{name}"))[0].decode() for name in names
+        }
+
+    def committed(self, partition: int, group: str = "g", topic: str = "t") -> bytes:
+        """What is stored of a partition."""
+        return self.get(self.eye.get(paths.group_offset(group, topic, partition)))[0]
+
+    def store(self, path: str, data: bytes) -> None:
+        """Somebody writes a node."""
+        try:
+            self.get(self.eye.create(path, data, makepath=True))
+        except NodeExists:
+            self.get(self.eye.set(path, data))
+
+
+def tp(partition: int, topic: str = "t") -> TopicPartition:
+    """A partition of the topic."""
+    return TopicPartition(topic, partition)

@@ -1,0 +1,207 @@
+"""Tests of logd.coord.groups.rebalance: joining, leaving, and what changes around a group, on a tree in process."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.groups.records import Phase
+from logd.coord.registries.consumers import PatternStreams, Subscription
+from logd.errors import ClientClosed
+from tests.coord.groups.members import GroupCase, tp
+
+
+class JoiningTests(GroupCase):
+    """Who comes and goes."""
+
+    def test_alone(self) -> None:
+        """A single consumer gets everything, from the start of a new group."""
+        (a,) = self.joined("a")
+        self.assertEqual(a.numbers, list(range(8)))
+        self.assertEqual(set(a.reader.began.values()), {None})
+        self.assertIs(a.membership.phase, Phase.STEADY)
+
+    def test_streams_share(self) -> None:
+        """Streams of one consumer share as those of several do; the first get more."""
+        (a,) = self.joined("a", subscription=Subscription({"t": 3}))
+        shares: dict[str, list[int]] = {}
+        for where, stream in sorted(a.reader.streams.items()):
+            shares.setdefault(stream, []).append(where.partition)
+        self.assertEqual(shares, {"a-0": [0, 1, 2], "a-1": [3, 4, 5], "a-2": [6, 7]})
+
+    def test_a_second_one(self) -> None:
+        """Another consumer takes half; what was handled is committed, and goes on there."""
+        (a,) = self.joined("a")
+        a.reader.positions = {tp(number): 100 + number for number in range(8)}
+        b = self.join("b")
+        self.settle()
+        self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
+        self.assertEqual(b.reader.began, {tp(number): 100 + number for number in range(4, 8)})
+
+    def test_many_at_once(self) -> None:
+        """Consumers that come together settle; no partition is ever delivered by two."""
+        members = [self.join(name) for name in "hgfedcba"]
+        for _ in range(500):
+            self.clock.advance(0.01)
+            places = [where for member in members for where in member.partitions]
+            self.assertEqual(len(places), len(set(places)))
+        self.check()
+        self.assertEqual([member.numbers for member in members], [[n] for n in range(7, -1, -1)])
+
+    def test_more_than_partitions(self) -> None:
+        """Those that come too late in the order get nothing."""
+        members = self.joined(*"abcdefghij")
+        self.assertEqual([len(member.partitions) for member in members], [1] * 8 + [0] * 2)
+
+    def test_leaving(self) -> None:
+        """Who leaves commits and gives back: others go on there at once, long before a session would end."""
+        a, b = self.joined("a", "b")
+        b.reader.positions = {tp(5): 77}
+        self.get(b.membership.leave())
+        self.assertEqual(b.partitions, [])
+        self.run_for(0.2)
+        self.check()
+        self.assertEqual(a.numbers, list(range(8)))
+        self.assertEqual(a.reader.began[tp(5)], 77)
+        self.assertIs(b.membership.phase, Phase.LEFT)
+        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a"])
+        self.failureResultOf(b.membership.settled(), ClientClosed)
+        self.failureResultOf(b.membership.commit(), ClientClosed)
+
+    def test_killed(self) -> None:
+        """Who is killed is replaced once the session is over; what was not committed is begun again."""
+        a, b = self.joined("a", "b", commit_interval=0.0)
+        b.reader.positions = {tp(5): 77}
+        self.get(b.membership.commit())
+        b.reader.positions = {tp(5): 99}
+        b.cut()
+        self.run_for(3.0)
+        self.assertEqual(a.numbers, [0, 1, 2, 3])
+        self.run_for(8.0)
+        self.assertEqual(a.numbers, list(range(8)))
+        self.assertEqual(a.reader.began[tp(5)], 77)
+        self.check()
+
+    def test_groups_do_not_matter_to_each_other(self) -> None:
+        """Each group gets everything."""
+        a = self.join("a")
+        b = self.join("b", group="other")
+        self.settle()
+        self.assertEqual((a.numbers, b.numbers), (list(range(8)),) * 2)
+
+    def test_the_order_of_a_rebalance(self) -> None:
+        """Stop, commit, release, read, claim, start: each is done before the next."""
+        (a,) = self.joined("a")
+        seen: list[str] = []
+        coordination = a.coordination
+        a.reader.positions = {tp(0): 5}
+        multi = coordination.multi
+        reading = coordination.get_children_and_watch
+
+        def noted(operations, timeout=None):  # type: ignore[no-untyped-def]
+            seen.append(f"{type(operations[0]).__name__} while {'reading' if a.reader.streams else 'stopped'}")
+            return multi(operations, timeout)
+
+        def noted_reading(path, timeout=None):  # type: ignore[no-untyped-def]
+            seen.append("read while reading" if a.reader.streams else "read")
+            return reading(path, timeout)
+
+        self.patch(coordination, "multi", noted)
+        self.patch(coordination, "get_children_and_watch", noted_reading)
+        self.join("b")
+        self.settle()
+        self.assertEqual(
+            seen,
+            ["read while reading", "SetData while stopped", "Delete while stopped", "Create while stopped"],
+        )
+
+    def test_finishing(self) -> None:
+        """What the reader has in hand may be finished before positions are committed."""
+        (a,) = self.joined("a")
+        a.reader.finishing = Deferred()
+        b = self.join("b")
+        self.run_for(1.0)
+        self.assertEqual((a.partitions, b.partitions), ([], []))
+        a.reader.positions = {tp(6): 66}
+        finishing, a.reader.finishing = a.reader.finishing, None
+        finishing.callback(None)
+        self.settle()
+        self.assertEqual(b.reader.began[tp(6)], 66)
+
+
+class ChangesTests(GroupCase):
+    """Topics, brokers and subscriptions."""
+
+    def test_nothing_changes(self) -> None:
+        """What does not change a consumer's share does not stop it."""
+        a, b = self.joined("a", "b")
+        before = list(a.reader.notes)
+        self.broker(5)
+        self.topic("other", 4)
+        self.settle()
+        self.assertEqual(a.reader.notes, before)
+        self.assertEqual(b.reader.notes[-1], "start")
+
+    def test_a_topic_comes_later(self) -> None:
+        """A topic that is not there yet is waited for."""
+        (a,) = self.joined("a", subscription=Subscription({"later": 1, "t": 1}))
+        self.topic("later", 2)
+        self.run_for(0.5)
+        self.assertIn(tp(1, "later"), a.partitions)
+
+    def test_patterns(self) -> None:
+        """A pattern's topics are shared out, and those that come later too."""
+        self.topic("web-1", 2)
+        subscription = Subscription({}, (PatternStreams("web-.*", 1),))
+        a, b = self.join("a", subscription), self.join("b", subscription)
+        self.run_for(2.0)
+        self.topic("web-2", 2)
+        self.topic("not-web", 2)
+        self.run_for(2.0)
+        self.assertEqual(a.partitions, [tp(0, "web-1"), tp(0, "web-2")])
+        self.assertEqual(b.partitions, [tp(1, "web-1"), tp(1, "web-2")])
+
+    def test_brokers(self) -> None:
+        """Partitions of a topic without a live broker are given to nobody, until it returns."""
+        self.get(self.eye.create(paths.broker(3), b"{}", ephemeral=True))
+        self.topic("u", 4, [3])
+        (a,) = self.joined("a", subscription=Subscription({"t": 1, "u": 1}))
+        self.assertEqual(len(a.partitions), 12)
+        self.get(self.eye.delete(paths.broker(3)))
+        self.settle()
+        self.assertEqual(len(a.partitions), 8)
+        self.broker(3)
+        self.settle()
+        self.assertEqual(len(a.partitions), 12)
+
+    def test_before_any_broker(self) -> None:
+        """A group may be there before brokers and topics are."""
+        self.get(self.eye.delete(paths.topic("t")))
+        self.get(self.eye.delete(paths.BROKER_TOPICS))
+        self.get(self.eye.delete(paths.broker(0)))
+        self.get(self.eye.delete(paths.BROKER_IDS))
+        a = self.join("a", Subscription({}, (PatternStreams(".*", 1),)))
+        self.run_for(1.0)
+        self.assertIs(a.membership.phase, Phase.STEADY)
+        self.broker(0)
+        self.topic("t", 8)
+        self.run_for(1.0)
+        self.assertEqual(len(a.partitions), 8)
+
+    def test_subscribing_to_more(self) -> None:
+        """A consumer that subscribes to more registers anew, and others take note."""
+        self.topic("u", 2)
+        a, b = self.joined("a", "b", subscription=Subscription({"t": 1, "u": 1}))
+        c = self.join("c")
+        self.settle()
+        c.membership.subscribe(Subscription({"t": 1, "u": 1}))
+        self.settle()
+        self.check("g", "u", 2)
+        self.assertEqual(c.membership.consumer, "c.1")
+        self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), ["a", "b", "c.1"])
+
+    def test_entries_of_others(self) -> None:
+        """A consumer whose entry cannot be read gets nothing, and harms nobody."""
+        self.get(self.eye.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True))
+        (a,) = self.joined("a")
+        self.assertEqual(len(a.partitions), 8)
