@@ -95,6 +95,10 @@ class Tree:
         """The paths of the ephemeral nodes, by their session's id. Not to be kept: it changes."""
         return MappingProxyType(self._store.ephemerals())
 
+    def stat(self, path: str) -> Stat:
+        """A node's Stat; raises KeyError when there is no such node."""
+        return self._store.stat(path)
+
     def snapshot(self) -> Snapshot:
         """The tree as it is now, for the price of copying a dict of references (some 10 ns a node)."""
         return Snapshot(self.zxid, MappingProxyType(dict(self._store.nodes)), tuple(self._sessions.values()))
