@@ -87,7 +87,7 @@ class MemoryFile:
         self._check()
         self._files.maybe_fail("sync_data", self.path)
         if self._files.sync_site("data", self.path):
-            if self._files.fail_syncs and ".log" in self.path:
+            if self._files.fail_syncs and (".log" in self.path or "/changes." in self.path):
                 self._files.fail_syncs -= 1
                 self.inode.disk = bytes(survivors(self.inode.disk, self.inode.pending, self._files.random))
                 self.inode.pending.clear()

@@ -1,0 +1,305 @@
+"""Tests of what is found in a durable tree's folder: damage is never passed over, and torn tails are."""
+
+from __future__ import annotations
+
+from random import Random
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.server.changefile import Head, encode_head, encode_record
+from logd.coord.server.folder import changes_name, snapshot_name
+from logd.coord.server.journal import Disk, Journal
+from logd.coord.server.recovery import Recovered, recover
+from logd.coord.server.snapshots import write_snapshot
+from logd.coord.server.storage import Storage
+from logd.coord.tree.changes import Change, NodeMade
+from logd.errors import DataDirectoryError
+from logd.log.mark import write_mark
+from tests.log.doubles import MemoryFiles
+from tests.log.threads import Threads
+
+FOLDER = "/coordination"
+SALT = b"saltsalt"
+
+
+def record(zxid: int, flushed: int) -> bytes:
+    """A record with something in it."""
+    return encode_record(SALT, zxid, flushed, b"change %d" % zxid)
+
+
+class FolderCase(SynchronousTestCase):
+    """A folder on a disk in memory."""
+
+    def setUp(self) -> None:
+        """An empty folder that lasts."""
+        self.files = MemoryFiles()
+        self.files.make_directory(FOLDER)
+        self.files.sync_directory("/")
+        self.reports: list[str] = []
+
+    def put(self, name: str, content: bytes) -> None:
+        """Make a file that lasts, whatever there was."""
+        path = f"{FOLDER}/{name}"
+        if self.files.exists(path):
+            self.files.remove(path)
+        file = self.files.open(path, create=True)
+        file.append([content])
+        file.sync_data()
+        file.close()
+        self.files.sync_directory(FOLDER)
+
+    def put_changes(self, base: int, *zxids: int) -> bytes:
+        """Make a file of changes, each flushed before the next was written."""
+        content = encode_head(Head(base, SALT)) + b"".join(record(zxid, zxid - 1) for zxid in zxids)
+        self.put(changes_name(base), content)
+        return content
+
+    def recover(self) -> Recovered:
+        """What is found."""
+        return recover(self.files, FOLDER, lambda text, **fields: self.reports.append(text.format(**fields)))
+
+    def refused(self, *words: str) -> None:
+        """Nothing is found, but an error that says these."""
+        error = self.assertRaises(DataDirectoryError, self.recover)
+        for word in (FOLDER, "ut back a copy", *words):
+            self.assertIn(word, str(error))
+
+
+class RecoveryTests(FolderCase):
+    """What is there, and what is not."""
+
+    def test_new(self) -> None:
+        """An empty folder is an empty tree."""
+        self.assertEqual(self.recover(), Recovered())
+
+    def test_changes(self) -> None:
+        """Files follow one another."""
+        self.put_changes(0, 1, 2)
+        self.put_changes(2, 3)
+        found = self.recover()
+        self.assertEqual(found.changes, [(1, b"change 1"), (2, b"change 2"), (3, b"change 3")])
+        self.assertEqual((found.last, found.head), (3, Head(2, SALT)))
+
+    def test_behind_snapshot(self) -> None:
+        """What the snapshot has is not found again."""
+        self.put_changes(0, 1, 2, 3)
+        write_snapshot(self.files, FOLDER, 2, [b"piece"])
+        found = self.recover()
+        self.assertEqual((found.pieces, found.changes), ([b"piece"], [(3, b"change 3")]))
+
+    def test_torn_tail(self) -> None:
+        """A record that nobody was told of is cut, wherever it was torn, and that is reported."""
+        whole = self.put_changes(0, 1, 2)
+        for end in range(len(whole) - len(record(2, 1)) + 1, len(whole)):
+            self.put(changes_name(0), whole[:end])
+            self.assertEqual(self.recover().last, 1)
+            self.assertIn("cut", self.reports.pop())
+            self.assertEqual(self.files.size(f"{FOLDER}/{changes_name(0)}"), len(whole) - len(record(2, 1)))
+
+    def test_torn_head(self) -> None:
+        """A file that a crash left without a sound head is made anew."""
+        self.put_changes(0, 1)
+        self.put(changes_name(1), encode_head(Head(1, SALT))[:10])
+        found = self.recover()
+        self.assertEqual((found.last, found.head), (1, None))
+        self.assertFalse(self.files.exists(f"{FOLDER}/{changes_name(1)}"))
+
+    def test_planted_record(self) -> None:
+        """A client's data that look like a record are none, since nobody knows the salt."""
+        planted = encode_record(bytes(8), 3, 2, b"")
+        torn = encode_record(SALT, 2, 1, planted + planted)[:-1]
+        self.put(changes_name(0), self.put_changes(0, 1) + torn)
+        self.assertEqual(self.recover().last, 1)
+
+    def test_leftovers(self) -> None:
+        """Files that were not finished are removed."""
+        self.put("snapshot.0000000000000001.tmp", b"half")
+        self.recover()
+        self.assertEqual(self.files.list(FOLDER), [])
+
+
+class DamageTests(FolderCase):
+    """What was acknowledged and cannot be read."""
+
+    def test_any_byte(self) -> None:
+        """A byte that changes in what later records, or the mark, vouch for is an error that names file and remedy."""
+        whole = self.put_changes(0, 1, 2, 3)
+        write_mark(self.files, FOLDER, 3)
+        for at in range(len(whole)):
+            self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+            self.refused(changes_name(0))
+            self.put(changes_name(0), whole)
+        self.assertEqual(self.recover().last, 3)
+
+    def test_without_mark(self) -> None:
+        """After a loss of power the mark may be gone: later records vouch for all but the last sync's."""
+        whole = self.put_changes(0, 1, 2, 3)
+        first = len(encode_head(Head(0, SALT)))
+        for at in range(first, first + len(record(1, 0))):
+            self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+            self.refused(changes_name(0), f"cut that file to {first} bytes", "change 0x0")
+
+    def test_remedy(self) -> None:
+        """Who does what the error says can start again, without what was lost."""
+        whole = self.put_changes(0, 1, 2, 3)
+        write_mark(self.files, FOLDER, 3)
+        end = len(whole) - len(record(3, 2)) - len(record(2, 1))
+        self.put(changes_name(0), whole[:end] + bytes(len(whole) - end))
+        self.refused(f"cut that file to {end} bytes", "mark")
+        self.put(changes_name(0), whole[:end])
+        self.files.remove(f"{FOLDER}/mark")
+        self.assertEqual(self.recover().last, 1)
+
+    def test_missing_files(self) -> None:
+        """A file that is gone from the start, the middle or the end is noticed."""
+        for base, *zxids in ((0, 1, 2), (2, 3, 4), (4, 5, 6)):
+            self.put_changes(base, *zxids)
+        write_mark(self.files, FOLDER, 6)
+        for base in (0, 2, 4):
+            path = f"{FOLDER}/{changes_name(base)}"
+            file = self.files.open(path)
+            content = file.read_at(0, 1000)
+            file.close()
+            self.files.remove(path)
+            self.refused()
+            self.put(changes_name(base), content)
+        self.assertEqual(self.recover().last, 6)
+
+    def test_closed_file(self) -> None:
+        """In a file that has a successor nothing is a torn tail."""
+        whole = self.put_changes(0, 1, 2)
+        self.put_changes(2, 3)
+        self.put(changes_name(0), whole[:-1])
+        self.refused(changes_name(0))
+
+    def test_other_format(self) -> None:
+        """Files of a later release are refused."""
+        from logd.coord.server import changefile
+
+        self.patch(changefile, "FORMAT", 2)
+        self.put_changes(0, 1)
+        self.patch(changefile, "FORMAT", 1)
+        self.assertIn("format 2", str(self.assertRaises(DataDirectoryError, self.recover)))
+
+
+class SnapshotTests(FolderCase):
+    """Snapshots that are damaged, and what is kept beside them."""
+
+    def setUp(self) -> None:
+        """Three files of changes, two snapshots."""
+        super().setUp()
+        for base, *zxids in ((0, 1, 2), (2, 3, 4), (4, 5)):
+            self.put_changes(base, *zxids)
+
+    def test_older_stands_in(self) -> None:
+        """A damaged snapshot is set aside and reported; with the one before it and the changes nothing is lost."""
+        write_snapshot(self.files, FOLDER, 2, [b"two"])
+        write_snapshot(self.files, FOLDER, 4, [b"four"])
+        self.assertNotIn(changes_name(0), self.files.list(FOLDER))
+        self.put(snapshot_name(4), b"x")
+        found = self.recover()
+        self.assertEqual((found.snapshot_zxid, found.pieces), (2, [b"two"]))
+        self.assertEqual([zxid for zxid, _ in found.changes], [3, 4, 5])
+        self.assertIn(snapshot_name(4), self.reports[0])
+        self.assertIn(snapshot_name(4) + ".damaged", self.files.list(FOLDER))
+
+    def test_none_stands_in(self) -> None:
+        """When both are damaged, that is an error which names the newest."""
+        write_snapshot(self.files, FOLDER, 2, [b"two"])
+        write_snapshot(self.files, FOLDER, 4, [b"four"])
+        for zxid in (2, 4):
+            self.put(snapshot_name(zxid), b"x")
+        self.refused(snapshot_name(4))
+
+    def test_any_byte(self) -> None:
+        """No changed byte of a snapshot is taken for sound, nor a piece that is missing."""
+        write_snapshot(self.files, FOLDER, 2, [b"one", b"one", b"two"])
+        path = f"{FOLDER}/{snapshot_name(2)}"
+        content = self.files.open_for_reading(path).read_at(0, 1000)
+        cut = content[:31] + content[31 + 11 :]
+        for at in range(len(content)):
+            self.put(snapshot_name(2), content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+            self.assertEqual(self.recover().snapshot_zxid, 0, at)
+        self.put(snapshot_name(2), cut)
+        self.assertEqual(self.recover().snapshot_zxid, 0)
+
+    def test_lasting_before_older_go(self) -> None:
+        """Nothing is removed before what replaces it lasts: whatever a loss of power leaves can be recovered."""
+        for seed in range(40):
+            self.files = MemoryFiles(Random(seed))
+            self.files.make_directory(FOLDER)
+            self.files.sync_directory("/")
+            for base, *zxids in ((0, 1, 2), (2, 3, 4), (4, 5)):
+                self.put_changes(base, *zxids)
+            write_snapshot(self.files, FOLDER, 2, [b"two"])
+            write_snapshot(self.files, FOLDER, 4, [b"four"])
+            self.files.restart(power_lost=True)
+            self.assertEqual(self.recover().last, 5, seed)
+
+
+class JournalTests(FolderCase):
+    """Group commit, and what a disk that fails does."""
+
+    def setUp(self) -> None:
+        """A journal over an empty folder."""
+        super().setUp()
+        self.clock, self.threads = Clock(), Threads()
+        self.flushed: list[int] = []
+        self.failures: list[Exception] = []
+        self.disk = Disk(FOLDER, self.files, self.threads, self.clock, lambda count: SALT[:count])
+        self.journal = Journal.resume(self.disk, Recovered())
+        self.journal.start(self.flushed.append, self.failures.append)
+
+    def append(self, zxid: int) -> None:
+        """One more change."""
+        self.journal.append(Change(zxid, 0, 1, (NodeMade(f"/{zxid}", b"", (), False),)))
+
+    def test_group_commit(self) -> None:
+        """Changes of one turn share a sync; those that come during a sync share the next."""
+        self.append(1)
+        self.append(2)
+        self.assertEqual(self.threads.works, [])
+        self.clock.advance(0)
+        self.append(3)
+        self.append(4)
+        self.clock.advance(0)
+        self.assertEqual((len(self.threads.works), self.flushed), (1, []))
+        self.threads.settle()
+        self.assertEqual((self.flushed, self.journal.syncs), ([2, 4], 2))
+
+    def test_failed_sync(self) -> None:
+        """The first failure is the last word: nothing is tried again, and nothing more is flushed."""
+        self.files.errors["sync_data"] = [OSError(5, "input/output error")]
+        self.append(1)
+        self.clock.advance(0)
+        self.append(2)
+        self.threads.settle()
+        self.append(3)
+        self.clock.advance(1)
+        self.threads.settle()
+        self.assertEqual((self.flushed, len(self.failures)), ([], 1))
+        self.assertIn("look at that disk", str(self.failures[0]))
+
+    def test_full_disk(self) -> None:
+        """A full disk is an error that says so, and all that was acknowledged is there after it."""
+        self.append(1)
+        self.clock.advance(0)
+        self.threads.settle()
+        self.files.room = 10
+        self.append(2)
+        self.clock.advance(0)
+        self.threads.settle()
+        self.assertIn("make room", str(self.failures[0]))
+        self.files.room = None
+        self.assertEqual(self.recover().last, 1)
+
+    def test_locked(self) -> None:
+        """Two processes cannot have one folder; the error says what to do."""
+        first, second = (Storage(self.disk, 1 << 20, lambda text, **fields: None) for _ in range(2))
+        first.open()
+        error = self.assertRaises(DataDirectoryError, second.open)
+        self.assertIn("a directory of its own", str(error))
+        first.start(lambda zxid: None, lambda error: None)
+        first.close(lambda: None)
+        second.open()
