@@ -12,6 +12,7 @@ from logd.coord.inprocess import InProcessCoordination
 from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
+from tests.simulation.cluster import SimulatedCluster
 from tests.simulation.world import World
 
 #: Seconds until a message arrives that is lost.
@@ -33,13 +34,14 @@ class Faults:
     """Makes trouble until ``end()``."""
 
     world: World
-    tree: MemoryTree
-    brokers: list[MemoryBroker]
-    producers: list[Process]
-    consumers: list[Process]
-    #: Seconds between two faults, about.
-    pace: float
+    cluster: SimulatedCluster
     random: Random = field(init=False)
+    #: Seconds between two faults, about.
+    pace: float = field(init=False)
+    tree: MemoryTree = field(init=False)
+    brokers: list[MemoryBroker] = field(init=False)
+    producers: list[Process] = field(init=False)
+    consumers: list[Process] = field(init=False)
     made: dict[str, int] = field(factory=dict, init=False)
     _silent: list[InProcessCoordination] = field(factory=list, init=False)
     _over: bool = field(default=False, init=False)
@@ -47,6 +49,10 @@ class Faults:
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random("faults")
+        self.pace = self.random.choice([0.5, 1.0, 3.0])
+        cluster = self.cluster
+        self.tree, self.brokers = cluster.tree, cluster.brokers
+        self.producers, self.consumers = [*cluster.producers], [*cluster.consumers, *cluster.members]
         self._kinds = [
             (self._cut, 4),
             (self._half_open, 2),
@@ -55,6 +61,7 @@ class Faults:
             (self._stop_broker, 1),
             (self._kill_producer, 1),
             (self._kill_consumer, 2),
+            (self._stop_member, 2),
             (self._pause_consumer, 3),
             (self._pause_broker, 1),
             (self._kill_tree, 1),
@@ -152,7 +159,7 @@ class Faults:
     def _start_tree(self) -> None:
         if self.tree.clock is None:
             self.world.trace.note("tree", "start")
-            self.tree.start()
+            self.cluster.start_tree()
 
     def _cut_link(self) -> None:
         if self.tree.clients:
@@ -177,6 +184,7 @@ class Faults:
             client = self.random.choice(self.tree.clients)
             if client.session_id in server.tree.sessions:
                 self._note("expire", f"{client.session_id:x}")
+                self.cluster.overseer.ended.add(client.session_id)
                 server.host.expire(client.session_id)
 
     def _pause_broker(self) -> None:
@@ -198,8 +206,19 @@ class Faults:
     def _kill_consumer(self) -> None:
         self._kill(self.random.choice(self.consumers))
 
+    def _stop_member(self) -> None:
+        member = self.random.choice(self.cluster.members)
+        if member.clock is not None and not member.clock.paused and not member.leaving:
+            self._note("leave", member.host)
+            member.stop().addCallback(lambda _: self._later(4.0, lambda: self._start(member)))
+
+    def _start(self, process: Process) -> None:
+        if process.clock is None:
+            self.world.trace.note(process.host, "start")
+            process.start()
+
     def _kill(self, process: Process) -> None:
         if process.clock is not None:
             self._note("kill", process.host)
             process.kill()
-            self._later(5.0, process.start)
+            self._later(5.0, lambda: self._start(process))

@@ -27,6 +27,8 @@ class ProducingApplication:
     host: str
     brokers: list[tuple[str, int]]
     topics: list[str]
+    #: A topic that is produced to after half of the messages.
+    late_topic: str
     messages: int
     #: Seconds between two sets, about.
     pace: float
@@ -81,7 +83,8 @@ class ProducingApplication:
         if self.sent >= self.messages or self._producer is None or self.clock is None:
             return
         random = self.random
-        topic = random.choice(self.topics)
+        topics = self.topics if self.sent < self.messages / 2 else [*self.topics, self.late_topic]
+        topic = random.choice(topics)
         name = f"{self.host}.{self._lives}"
         count = min(self.messages - self.sent, random.choice([1, 1, 2, 5]))
         payloads = []

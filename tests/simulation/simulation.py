@@ -1,4 +1,4 @@
-"""One life of a whole cluster, from a seed: it is built, there is trouble, it is mended, and then all has to be well."""
+"""One life of a whole cluster, from a seed: it runs, there is trouble, it is mended, and then all has to be well."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Callable
 
 from attrs import define, field, frozen
 
-from logd.config import BrokerSettings, LogSettings
+from logd.coord import paths
+from logd.coord.groups.records import Phase
 from logd.protocol.loops import decode_set
-from logd.testing.memorybroker import MemoryBroker
-from logd.testing.memoryfiles import MemoryFiles
-from logd.testing.memorytree import MemoryTree
-from tests.simulation.consuming import ConsumingApplication
+from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults
-from tests.simulation.ledger import Ledger, Place
-from tests.simulation.producing import ProducingApplication
+from tests.simulation.ledger import Place
+from tests.simulation.members import Member
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
-#: Seconds within which everything has to be well after the last fault.
+#: Seconds of trouble, and seconds within which everything has to be well after it.
+TROUBLE_SECONDS = 25.0
 SETTLE_SECONDS = 120.0
+#: Rebalances and conflicts that one member may have after the last fault until its group is settled.
+MOST_ATTEMPTS = 40
+#: Seconds for which nothing may move any more once it has settled.
+QUIET_SECONDS = 3.0
 
 
 @frozen
@@ -30,117 +33,147 @@ class Report:
     messages: int
     acknowledged: int
     duplicates: int
+    commits: int
+    rebalances: int
+    conflicts: int
     faults: dict[str, int]
     events: int
-    #: From the last fault until everything was handled.
+    #: Seconds from the last fault until all was well, and the most attempts that a member made meanwhile.
     settled_after: float
+    attempts: int
 
 
 def simulate(seed: int, show: Callable[[str], None] | None = None) -> Report:
     """Run a seed. Raises Violation."""
     world = World(seed, show)
     with world.uuids(), world.observed():
-        return Simulation(world).run()
+        return Simulation(SimulatedCluster(world)).run()
 
 
 @define(eq=False)
 class Simulation:
-    """The processes of one life."""
+    """The course of one life."""
 
-    world: World
-    tree: MemoryTree = field(init=False)
-    ledger: Ledger = field(factory=Ledger, init=False)
-    brokers: list[MemoryBroker] = field(factory=list, init=False)
-    producers: list[ProducingApplication] = field(factory=list, init=False)
-    consumers: list[ConsumingApplication] = field(factory=list, init=False)
+    cluster: SimulatedCluster
+    faults: Faults = field(init=False)
 
     def run(self) -> Report:
         """See ``simulate``."""
-        world = self.world
-        random = world.random("shape")
-        self.tree = MemoryTree(
-            world.clock,
-            world.delay,
-            world.disk_delay,
-            MemoryFiles(world.random("disk of the tree"), world.clock.seconds),
-            world.random("tree"),
-        )
-        log = LogSettings(segment_bytes=random.choice([500, 100_000]))
-        partitions = random.choice([1, 2, 4])
-        for number in range(random.choice([1, 2, 3])):
-            settings = BrokerSettings(
-                data="/data",
-                id=number,
-                checkpoint_ms=5_000,
-                topics_partitions=partitions,
-                zookeeper_session_ms=random.choice([4_000, 8_000]),
-                zookeeper_timeout_ms=5_000,
-                log=log,
-            )
-            files = MemoryFiles(world.random(f"disk {number}"), world.clock.seconds)
-            self.brokers.append(
-                MemoryBroker(
-                    world.network,
-                    self.tree,
-                    settings,
-                    f"broker-{number}",
-                    files=files,
-                    disk_delay=world.disk_delay,
-                    random=world.random(f"broker {number}"),
-                )
-            )
-        topics = ["alpha", "beta"]
-        brokers = [broker.address for broker in self.brokers]
-        for number in range(random.choice([1, 2])):
-            self.producers.append(
-                ProducingApplication(world, self.ledger, f"producer-{number}", brokers, topics, 60, 0.3)
-            )
-        for number in range(2):
-            self.consumers.append(ConsumingApplication(world, self.ledger, f"consumer-{number}", brokers, topics))
-        for process in [self.tree, *self.brokers, *self.producers, *self.consumers]:
-            process.start()
-        faults = Faults(world, self.tree, self.brokers, list(self.producers), list(self.consumers), random.choice([0.5, 2.0]))
-        faults.begin()
-        world.run(30.0)
-        faults.end()
+        cluster, world = self.cluster, self.cluster.world
+        self.faults = Faults(world, cluster)
+        cluster.start()
+        self.faults.begin()
+        world.run(TROUBLE_SECONDS)
+        self.faults.end()
         begin = world.clock.seconds()
-        world.run(SETTLE_SECONDS, self._settled)
+        attempts = {member.host: self._attempts(member) for member in cluster.members if member.clock is not None}
+        if not world.run(SETTLE_SECONDS, self._is_well):
+            self._say_what_is_wrong()
         settled_after = world.clock.seconds() - begin
-        for producer in self.producers:
-            check(producer.finished, "a producer never finished", producer.host, producer.sent, producer.unanswered)
-        for consumer in self.consumers:
-            self.ledger.check_complete(consumer.host)
-        self.ledger.check_logs(self._logs())
+        most = max(self._attempts(member) - attempts.get(member.host, 0) for member in cluster.members)
+        check(most <= MOST_ATTEMPTS, "a member needed too many attempts to settle", most)
+        before = [self._attempts(member) for member in cluster.members]
+        world.run(QUIET_SECONDS)
+        check(before == [self._attempts(member) for member in cluster.members], "a settled group moves again")
+        check(self._is_well(), "what was well is not any more")
+        ledger = cluster.ledger
+        ledger.check_logs(self._logs())
+        counts = [member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group]
         return Report(
             world.trace.digest,
-            len(self.ledger.sent),
-            len(self.ledger.acknowledged),
-            self.ledger.duplicates,
-            faults.made,
+            len(ledger.sent),
+            len(ledger.acknowledged),
+            ledger.duplicates,
+            ledger.commits,
+            sum(each.rebalances for each in counts),
+            sum(each.conflicts for each in counts),
+            self.faults.made,
             world.clock.events,
             settled_after,
+            most,
         )
 
-    def _settled(self) -> bool:
-        processes = [self.tree, *self.brokers, *self.producers, *self.consumers]
-        if not all(process.clock is not None for process in processes):
+    def _is_well(self) -> bool:
+        """Whether everything has come to where it has to come to."""
+        cluster = self.cluster
+        if not cluster.all_running or not all(producer.finished for producer in cluster.producers):
             return False
-        return all(producer.finished for producer in self.producers) and not any(
-            self.ledger.missing(consumer.host) for consumer in self.consumers
-        )
+        server = cluster.tree.server
+        assert server is not None
+        if set(server.tree.sessions) != {client.session_id for client in cluster.tree.clients}:
+            return False  # what the dead have left is still there
+        for member in cluster.members:
+            assert member.consumer is not None and member.consumer.group is not None
+            if member.consumer.group.phase is not Phase.STEADY:
+                return False
+        ledger = cluster.ledger
+        if any(ledger.missing(group) for group in cluster.groups):
+            return False
+        if any(ledger.missing(consumer.host, frozenset(TOPICS)) for consumer in cluster.consumers):
+            return False
+        return not self._without_owner()
+
+    def _without_owner(self) -> list[str]:
+        """Partitions whose owner in the tree is not a living member that delivers it."""
+        cluster = self.cluster
+        server = cluster.tree.server
+        assert server is not None
+        nodes = server.tree.nodes
+        wrong = []
+        for group, members in cluster.groups.items():
+            has: dict[Place, int] = {}
+            for member in members:
+                assert member.consumer is not None and member.consumer.group is not None
+                assert member.coordination is not None
+                for where in member.consumer.group.partitions:
+                    if (where.topic, where.partition) in has:
+                        wrong.append(f"{group} {where} is delivered by two")
+                    has[where.topic, where.partition] = member.coordination.session_id
+            for topic in (*TOPICS, LATE_TOPIC):
+                if paths.topic(topic) not in nodes:
+                    continue
+                for partition in range(cluster.partitions):
+                    owner = cluster.overseer.owner(group, topic, partition)
+                    if owner <= 0 or has.get((topic, partition)) != owner:
+                        wrong.append(f"{group} {topic}/{partition}: {owner:x}, {has.get((topic, partition))}")
+        return wrong
+
+    def _say_what_is_wrong(self) -> None:
+        cluster = self.cluster
+        check(cluster.all_running, "a process does not run")
+        for producer in cluster.producers:
+            check(producer.finished, "a producer never finished", producer.host, producer.sent, producer.unanswered)
+        for member in cluster.members:
+            assert member.consumer is not None and member.consumer.group is not None
+            phase, counts = member.consumer.group.phase, member.consumer.group.counts
+            check(phase is Phase.STEADY, "a member never settled", member.host, phase, counts)
+        wrong = self._without_owner()
+        check(not wrong, "partitions without an owner", *wrong)
+        for group in cluster.groups:
+            cluster.ledger.check_complete(group)
+        for consumer in cluster.consumers:
+            cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
+        check(False, "it was not well, and now it is")
+
+    def _attempts(self, member: Member) -> int:
+        if member.consumer is None or member.consumer.group is None:
+            return 0
+        counts = member.consumer.group.counts
+        return counts.rebalances + counts.conflicts
 
     def _logs(self) -> dict[Place, list[bytes]]:
         """What the brokers have, by their files."""
         found: dict[Place, list[bytes]] = {}
-        for broker in self.brokers:
+        for broker in self.cluster.brokers:
             assert broker.store is not None
             for log in broker.store.logs():
                 payloads = []
-                names = [name for name in broker.files.list(log.folder) if name.endswith(".log")]
-                for name in names:
-                    file = broker.files.open_for_reading(f"{log.folder}/{name}")
-                    decoded = decode_set(file.read_at(0, file.size()), 0)
-                    file.close()
-                    payloads += [message.payload for message in decoded.messages if message.payload is not None]
+                for name in broker.files.list(log.folder):
+                    if name.endswith(".log"):
+                        file = broker.files.open_for_reading(f"{log.folder}/{name}")
+                        decoded = decode_set(file.read_at(0, file.size()), 0)
+                        file.close()
+                        payloads += [message.payload for message in decoded.messages if message.payload is not None]
+                check((log.topic, log.partition) not in found, "two brokers have a partition", log.topic, log.partition)
                 found[log.topic, log.partition] = payloads
         return found

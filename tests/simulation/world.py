@@ -93,7 +93,11 @@ class World:
     def uuids(self) -> Iterator[None]:
         """Have new uuids come from the seed."""
         random = self.random("uuids")
-        with mock.patch("uuid.uuid4", lambda: uuid.UUID(int=random.getrandbits(128), version=4)):
+
+        def uuid4() -> uuid.UUID:
+            return uuid.UUID(int=random.getrandbits(128), version=4)
+
+        with mock.patch("uuid.uuid4", uuid4), mock.patch("logd.client.membership.uuid4", uuid4):
             yield
 
     def _passed(self, source: MemoryTransport, target: MemoryTransport, data: bytes) -> None:
