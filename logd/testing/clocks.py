@@ -68,6 +68,9 @@ class ProcessCall:
 class ProcessClock:
     """A clock over another one (a ``task.Clock``, or the reactor) for everything that belongs to one process.
 
+    A clock that is dead still holds what was scheduled: what nobody holds any more is closed by Python, and then
+    coroutines do what their ``finally`` says, at any time. Whoever kills a process keeps its parts, and this, till the end.
+
     ``pause`` makes the process stand still while the world goes on; ``resume`` lets it do what was due meanwhile, in
     the order in which it was due, seeing the time as it is now. ``kill`` ends it: nothing it had scheduled happens.
     """
@@ -104,7 +107,7 @@ class ProcessClock:
 
     def resume(self) -> None:
         """Go on with what was due meanwhile, one after the other and before anything new."""
-        if not self.paused:
+        if not self.paused or self.dead:
             return
         self.paused = False
         late = sorted((call for call in self._calls if call.late), key=ProcessCall.getTime)
@@ -114,12 +117,13 @@ class ProcessClock:
 
     def kill(self) -> None:
         """End; for good."""
+        if self.dead:
+            return
         self.dead = True
         for call in self._calls:
             call.over = AlreadyCancelled
             if not call.late:
                 call._timer.cancel()
-        self._calls.clear()
 
     # What calls say.
 

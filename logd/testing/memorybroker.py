@@ -123,11 +123,11 @@ class MemoryBroker:
         """End at once; with ``power_lost`` also lose what was not synced, and tell peers nothing."""
         if self.clock is None:
             return
-        self.clock.kill()
-        self.clock = None
+        clock, self.clock = self.clock, None
+        clock.kill()
         self.network.end_host(self.host, quietly=power_lost)
         self.files.restart(power_lost)
-        self._over()
+        self._over(clock)
 
     async def _stop(self) -> None:
         broker, store, clock = self.broker, self.store, self.clock
@@ -163,9 +163,10 @@ class MemoryBroker:
         if self.clock is clock:
             self.clock = None
             self.network.end_host(self.host)
-            self._over()
+            self._over(clock)
 
-    def _over(self) -> None:
+    def _over(self, clock: ProcessClock) -> None:
+        self.network.graveyard.append((self.broker, self.membership, self.coordination, self._factory, clock))
         if self.coordination is not None:
             self.tree.forget(self.coordination)
         self.broker = self.store = self.membership = self.coordination = self._listener = self._factory = None

@@ -35,6 +35,8 @@ class MemoryTree:
     #: The process it runs in; None while it does not run.
     clock: ProcessClock | None = field(default=None, init=False)
     server: CoordinationServer | None = field(default=None, init=False)
+    #: What is left of those that were killed; see MemoryNetwork.
+    graveyard: list[object] = field(factory=list, init=False)
     clients: list[InProcessCoordination] = field(factory=list, init=False)
     host: str = "tree"
 
@@ -82,6 +84,7 @@ class MemoryTree:
             client.link.clock.callLater(self.delay(), client.link.cut)
 
     def _over(self) -> None:
+        self.graveyard.append((self.server, self.clock))
         if self.clock is not None:
             self.clock.kill()
         self.clock = self.server = None

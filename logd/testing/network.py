@@ -38,6 +38,8 @@ class MemoryNetwork:
     observe: Callable[[MemoryTransport, MemoryTransport, bytes], None] = lambda source, target, data: None
     #: Open connections, oldest first.
     wires: dict[Wire, None] = field(factory=dict, init=False)
+    #: What is left of processes that were killed: kept, since Python would close their coroutines, which then act.
+    graveyard: list[object] = field(factory=list, init=False)
     _listeners: dict[tuple[str, int], MemoryPort] = field(factory=dict, init=False)
     _next_port: int = field(default=_FIRST_PORT, init=False)
     #: Pairs of hosts between which nothing arrives.

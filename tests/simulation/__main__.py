@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 
+from logd.testing.memoryfiles import PowerLoss
 from tests.simulation.simulation import simulate
 
 
@@ -25,7 +26,7 @@ def main(arguments: list[str]) -> int:
     for seed in seeds:
         try:
             report = simulate(seed, print if options.trace else None)
-        except Exception:
+        except (Exception, PowerLoss):
             traceback.print_exc()
             print(f"seed {seed} failed: python -m tests.simulation --seed {seed} --trace", flush=True)
             failed.append(seed)

@@ -62,6 +62,7 @@ class ConsumingApplication:
         """End at once."""
         if self.clock is not None:
             self.clock.kill()
+            self.world.network.graveyard.append((self.clock, self._consumer))
             self.clock = None
             self.world.network.end_host(self.host)
 

@@ -85,6 +85,7 @@ class Member:
         """End at once."""
         if self.clock is not None and self.coordination is not None:
             self.clock.kill()
+            self.world.network.graveyard.append((self.clock, self.consumer, self.coordination))
             self.clock = None
             self.world.network.end_host(self.host)
             self.tree.forget(self.coordination)

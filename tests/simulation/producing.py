@@ -76,6 +76,7 @@ class ProducingApplication:
         """End at once. What was not acknowledged may be anywhere."""
         if self.clock is not None:
             self.clock.kill()
+            self.world.network.graveyard.append((self.clock, self._producer))
             self.clock = None
             self.world.network.end_host(self.host)
 

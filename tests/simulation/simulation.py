@@ -47,7 +47,13 @@ def simulate(seed: int, show: Callable[[str], None] | None = None) -> Report:
     """Run a seed. Raises Violation."""
     world = World(seed, show)
     with world.uuids(), world.observed():
-        return Simulation(SimulatedCluster(world)).run()
+        simulation = Simulation(SimulatedCluster(world))
+        try:
+            return simulation.run()
+        finally:
+            simulation.end()
+            del simulation
+            world.bury()
 
 
 @define(eq=False)
@@ -92,6 +98,13 @@ class Simulation:
             settled_after,
             most,
         )
+
+    def end(self) -> None:
+        """Kill everything."""
+        cluster = self.cluster
+        for process in [*cluster.members, *cluster.consumers, *cluster.producers, *cluster.brokers, cluster.tree]:
+            process.kill()
+        cluster.world.network.graveyard.append(cluster.tree)
 
     def _is_well(self) -> bool:
         """Whether everything has come to where it has to come to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from random import Random
 from unittest import mock
 
 from attrs import define, field
-from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
+from twisted.logger import LogEvent, LogLevel, LogPublisher, formatEvent, globalLogPublisher
 
 from logd.testing.network import MemoryNetwork
 from logd.testing.transport import MemoryTransport
@@ -79,6 +80,12 @@ class World:
                 Violation(f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}")
         elif self.show is not None and event["log_level"] is not LogLevel.debug:
             self.show(f"{self.clock.seconds() - BEGIN:.6f} log {formatEvent(event)}")
+
+    def bury(self) -> None:
+        """Let go of all that was killed. Their coroutines end now; what they say about it is of no interest."""
+        with mock.patch.object(LogPublisher, "__call__", lambda publisher, event: None):
+            self.network.graveyard.clear()
+            gc.collect()
 
     @contextmanager
     def observed(self) -> Iterator[None]:
