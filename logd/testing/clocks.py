@@ -80,6 +80,8 @@ class ProcessClock:
         self._calls: dict[ProcessCall, None] = {}
         self.paused = False
         self.dead = False
+        #: When it last went on; 0 for never.
+        self.resumed_at = 0.0
         #: ``seconds()``, without a step in between: it is asked for often.
         self.seconds: Callable[[], float] = clock.seconds
 
@@ -110,6 +112,7 @@ class ProcessClock:
         if not self.paused or self.dead:
             return
         self.paused = False
+        self.resumed_at = self.seconds()
         late = sorted((call for call in self._calls if call.late), key=ProcessCall.getTime)
         for call in late:
             call.late = False

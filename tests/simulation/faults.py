@@ -177,6 +177,7 @@ class Faults:
 
     def _end_silence(self, client: InProcessCoordination) -> None:
         client.link.delay = self.world.delay
+        client.link.clock.callLater(0, client.link.cut)  # it would find out by itself, some seconds later
 
     def _expire(self) -> None:
         server = self.tree.server

@@ -135,7 +135,9 @@ class Member:
                     stream.handled(batch)
 
     def _taken(self, message: Message) -> None:
-        assert self.coordination is not None and message.topic is not None
+        assert self.coordination is not None and self.clock is not None and message.topic is not None
+        if self.clock.resumed_at == self.world.clock.seconds():
+            return  # it stood still until now, with a batch half read: its timers come after what was due before
         self.overseer.taken(self.group, self.host, self.coordination.session_id, message.topic, message.partition)
 
     async def _busy(self, clock: ProcessClock) -> None:

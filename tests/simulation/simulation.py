@@ -73,6 +73,7 @@ class Simulation:
         self.faults.end()
         begin = world.clock.seconds()
         attempts = {member.host: self._attempts(member) for member in cluster.members if member.clock is not None}
+        world.run(1.0)
         if not world.run(SETTLE_SECONDS, self._is_well):
             self._say_what_is_wrong()
         settled_after = world.clock.seconds() - begin
