@@ -6,8 +6,10 @@ import argparse
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 
 from logd.testing.memoryfiles import PowerLoss
+from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 
 
@@ -19,13 +21,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--trace", action="store_true", help="print what happens")
     parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
+    parser.add_argument("--break", dest="mutation", choices=sorted(MUTATIONS), help="break this on purpose")
     options = parser.parse_args(arguments)
     seeds = range(options.start, options.start + options.seeds) if options.seed is None else [options.seed]
     failed = []
     begin = time.process_time()
+    broken = MUTATIONS[options.mutation] if options.mutation else nullcontext
     for seed in seeds:
         try:
-            report = simulate(seed, print if options.trace else None)
+            with broken():
+                report = simulate(seed, print if options.trace else None)
         except (Exception, PowerLoss):
             traceback.print_exc()
             print(f"seed {seed} failed: python -m tests.simulation --seed {seed} --trace", flush=True)

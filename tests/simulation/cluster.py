@@ -43,16 +43,20 @@ class SimulatedCluster:
     producers: list[ProducingApplication] = field(factory=list, init=False)
     consumers: list[ConsumingApplication] = field(factory=list, init=False)
     members: list[Member] = field(factory=list, init=False)
+    #: Seconds that the tree's disk takes, about.
+    tree_disk: float = field(init=False)
     #: Partitions of each topic.
     partitions: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         world = self.world
         random = world.random("shape")
+        delays = world.random("disk of the tree")
+        self.tree_disk = random.choice([0.002, 0.05, 0.3])
         self.tree = MemoryTree(
             world.clock,
             world.delay,
-            world.disk_delay,
+            lambda: self.tree_disk * (0.5 + delays.random()),
             MemoryFiles(world.random("disk of the tree"), world.clock.seconds),
             world.random("tree"),
         )

@@ -64,7 +64,7 @@ class Faults:
             (self._stop_member, 2),
             (self._pause_consumer, 3),
             (self._pause_broker, 1),
-            (self._kill_tree, 1),
+            (self._kill_tree, 2),
             (self._stop_tree, 1),
             (self._cut_link, 2),
             (self._silence_link, 2),
@@ -145,7 +145,11 @@ class Faults:
             broker.start()
 
     def _kill_tree(self) -> None:
-        if self.tree.clock is not None:
+        # Where it hurts: while a change is on its way to the disk.
+        self.cluster.overseer.at_next_change = lambda: self._later(self.cluster.tree_disk, self._kill_tree_now)
+
+    def _kill_tree_now(self) -> None:
+        if self.tree.clock is not None and not self._over:
             power_lost = self.random.random() < 0.7
             self._note("power lost" if power_lost else "kill", "tree")
             self.tree.kill(power_lost)

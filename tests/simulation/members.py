@@ -13,9 +13,9 @@ from twisted.python.failure import Failure
 
 from logd.client.consumer import Consumer
 from logd.client.group_stream import GroupStream
-from logd.coord.errors import ClientClosing, OperationTimeout
+from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
 from logd.coord.inprocess import InProcessCoordination
-from logd.errors import ClientClosed
+from logd.errors import ClientClosed, PartitionLost
 from logd.protocol.message import Message
 from logd.testing.clocks import ProcessClock
 from logd.testing.memorytree import MemoryTree
@@ -149,6 +149,12 @@ class Member:
         self.ledger.handle(self.group, self.host, message, position)
         if self._explicit and item is not None:
             stream.handled(item)
+        if self.random.random() < 0.05 and self.consumer is not None and self.clock is not None:
+            # On demand, and in an application's own time: it may be paused or cut off in between.
+            self.clock.callLater(3.0 * self.random.random() ** 2, self._commit, self.consumer)
+
+    def _commit(self, consumer: Consumer) -> None:
+        consumer.commit().addErrback(lambda failure: failure.trap(ClientClosed, CoordinationError, PartitionLost))
 
     def _failed(self, failure: Failure) -> None:
         raise Violation(f"{self.host}: reading failed: {failure.value!r}")

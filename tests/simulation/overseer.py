@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 
 from logd.coord import paths
@@ -22,6 +24,8 @@ class Overseer:
     #: Sessions that were ended although their clients were heard of: those cannot know.
     ended: set[int] = field(factory=set, init=False)
     changes: int = field(default=0, init=False)
+    #: Called once, at the next change, before it is journalled.
+    at_next_change: Callable[[], None] | None = field(default=None, init=False)
 
     def watch(self) -> None:
         """See the changes of the tree that has just been started."""
@@ -52,6 +56,9 @@ class Overseer:
 
     def _changed(self, change: Change) -> None:
         self.changes += 1
+        hook, self.at_next_change = self.at_next_change, None
+        if hook is not None:
+            hook()
         for effect in change.effects:
             if not isinstance(effect, NodeMade | DataReplaced):
                 continue

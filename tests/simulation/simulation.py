@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 from attrs import define, field, frozen
 
 from logd.coord import paths
+from logd.coord.groups import holdings
 from logd.coord.groups.records import Phase
 from logd.protocol.loops import decode_set
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
@@ -46,7 +48,9 @@ class Report:
 def simulate(seed: int, show: Callable[[str], None] | None = None) -> Report:
     """Run a seed. Raises Violation."""
     world = World(seed, show)
-    with world.uuids(), world.observed():
+    # Transactions of few partitions: claims and commits of a share take several, and can be stopped half-way.
+    chunk = mock.patch.object(holdings, "CHUNK", world.random("chunk").choice([1, 3, 100]))
+    with world.uuids(), world.observed(), chunk:
         simulation = Simulation(SimulatedCluster(world))
         try:
             return simulation.run()
