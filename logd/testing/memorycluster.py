@@ -6,22 +6,27 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, gatherResults, succeed
-from twisted.internet.task import Clock
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import Clock, deferLater
 from twisted.python.failure import Failure
 
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.producer import Producer
 from logd.config import BrokerSettings
+from logd.coord.inprocess import InProcessCoordination
+from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memorytree import MemoryTree
 from logd.testing.network import MemoryNetwork
 
 T = TypeVar("T")
 
 #: When the clock of a cluster stands at the beginning, in seconds since the epoch: 2020-01-01.
 BEGIN = 1_577_836_800.0
+#: Seconds between two looks whether all brokers have found one another.
+_POLL_SECONDS = 0.01
 
 
 class NotYet(AssertionError):
@@ -42,7 +47,7 @@ class MemoryCluster:
     reactor is ``clock``; ``connect`` is what it gives to clients of its own.
     """
 
-    def __init__(self, *, clock: Clock | None = None, seed: int = 0, **settings: Any) -> None:
+    def __init__(self, *, brokers: int = 1, clock: Clock | None = None, seed: int = 0, **settings: Any) -> None:
         """``seed`` decides whatever is drawn at random. Raises ConfigurationError for a setting that is not allowed."""
         if clock is None:
             clock = Clock()
@@ -50,9 +55,12 @@ class MemoryCluster:
         self.clock = clock
         self.random = Random(seed)
         self.network = MemoryNetwork(clock)
-        self.brokers = [self._broker(0, settings)]
+        disk = MemoryFiles(Random(self.random.random()), clock.seconds)
+        self.tree = MemoryTree(clock, files=disk, random=Random(self.random.random()))
+        self.brokers = [self._broker(number, settings) for number in range(brokers)]
         self.connect = self.network.connector()
         self._clients: list[Producer | Consumer | Admin] = []
+        self._coordination: InProcessCoordination | None = None
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -60,10 +68,12 @@ class MemoryCluster:
         return [broker.address for broker in self.brokers]
 
     def start(self) -> Deferred[None]:
-        """Start the brokers; fires when they take requests."""
+        """Start the tree and the brokers; fires when these take requests and know of one another."""
+        self.tree.start()
         for broker in self.brokers:
             broker.start()
-        return succeed(None)
+        self._coordination = self.tree.client(ProcessClock(self.clock))
+        return Deferred.fromCoroutine(self._started(self._coordination))
 
     def stop(self) -> Deferred[None]:
         """Close the clients made here, stop the brokers; fires when nothing is left that the clock would call."""
@@ -74,7 +84,9 @@ class MemoryCluster:
         return self._client(Producer, settings)
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A Consumer of this cluster, with its own settings; closed by ``stop``."""
+        """A Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
+        if "group" in settings:
+            settings = {"coordination": self._coordination, "consumer_name": "consumer", **settings}
         return self._client(Consumer, settings)
 
     def admin(self, **settings: Any) -> Admin:
@@ -117,7 +129,12 @@ class MemoryCluster:
     def _broker(self, number: int, settings: dict[str, Any]) -> MemoryBroker:
         files = MemoryFiles(Random(self.random.random()), self.clock.seconds)
         return MemoryBroker(
-            self.network, BrokerSettings(data="/data", id=number, **settings), f"broker-{number}", files=files
+            self.network,
+            self.tree,
+            BrokerSettings(data="/data", id=number, **settings),
+            f"broker-{number}",
+            files=files,
+            random=Random(self.random.random()),
         )
 
     def _client(self, kind: type[Any], settings: dict[str, Any]) -> Any:
@@ -126,7 +143,21 @@ class MemoryCluster:
         self._clients.append(client)
         return client
 
+    async def _started(self, coordination: InProcessCoordination) -> None:
+        await coordination.connect()
+        everybody = [broker.settings.id for broker in self.brokers]
+        while not all(broker.broker is not None and broker.broker.ready for broker in self.brokers) or any(
+            broker.membership is None or sorted(broker.membership.live()) != everybody for broker in self.brokers
+        ):
+            await deferLater(self.clock, _POLL_SECONDS)  # type: ignore[arg-type]  # IReactorTime is all it takes
+
     async def _stop(self) -> None:
         clients, self._clients = self._clients, []
         await gatherResults([client.close() for client in clients])
         await gatherResults([broker.stop() for broker in self.brokers])
+        coordination, self._coordination = self._coordination, None
+        if coordination is not None:
+            await coordination.close()
+            self.tree.forget(coordination)
+        if self.tree.server is not None:
+            await self.tree.stop()
