@@ -45,6 +45,16 @@ class OptionsTests(TestCase):
         ).settings
         self.assertEqual(settings, BrokerSettings(data="d", listen="tcp:0", advertise="h:1", id=7, http="tcp:8080"))
 
+    def test_coordination(self) -> None:
+        """Where the tree is: an option, a setting, and the environment for who says nothing else."""
+        with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "env:2181"}):
+            self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, "env:2181")
+            settings = parsed("--data", "d", "--set", "zookeeper.hosts=zk1,zk2:2182/logd").settings
+            self.assertEqual(settings.zookeeper_hosts, "zk1,zk2:2182/logd")
+            settings = parsed("--data", "d", "--zookeeper", "[::1]:2181", "--zookeeper-listen", "tcp:0").settings
+            self.assertEqual((settings.zookeeper_hosts, settings.zookeeper_listen), ("[::1]:2181", "tcp:0"))
+        self.assertIn("zookeeper.hosts = 'a b' is not allowed", self.refused("--data", "d", "--zookeeper", "a b"))
+
     def test_order_of_sources(self) -> None:
         """The file is overridden by --set, and that by the option, wherever they stand."""
         path = Path(self.mktemp())
@@ -64,20 +74,34 @@ class OptionsTests(TestCase):
 
     def test_endpoints(self) -> None:
         """An endpoint that Twisted cannot read is refused at once, and named."""
-        for name in ("listen", "http"):
+        for option in ("listen", "http", "zookeeper-listen"):
+            name = option.replace("-", ".")
             for value, words in (
                 ("tcpp:1", "Unknown endpoint type"),
                 ("tcp:port=x", "invalid literal"),
                 ("6667", "such"),
             ):
-                text = self.refused("--data", "d", f"--{name}", value)
+                text = self.refused("--data", "d", f"--{option}", value)
                 self.assertIn(f"{name} = {value!r} is not allowed", text)
                 self.assertIn(words, text)
 
     def test_help(self) -> None:
         """The help names every option, the defaults and an example that works."""
         text = str(Options())
-        for word in ("--data", "--listen", "--advertise", "--id", "--http", "--config", "--set", "6667", "Try it"):
+        for word in (
+            "--data",
+            "--listen",
+            "--zookeeper",
+            "--zookeeper-listen",
+            "--advertise",
+            "--id",
+            "--http",
+            "--config",
+            "--set",
+            "6667",
+            "2181",
+            "Try it",
+        ):
             self.assertIn(word, text)
 
     def test_version(self) -> None:

@@ -6,6 +6,7 @@ import click
 
 from logd import __version__
 from logd.cli.bench import bench
+from logd.cli.brokers import brokers
 from logd.cli.collect import collect
 from logd.cli.consume import consume
 from logd.cli.dump import dump
@@ -27,5 +28,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, topics, verify, dump, repair, bench, zookeeper):
+for command in (produce, consume, collect, topics, brokers, verify, dump, repair, bench, zookeeper):
     main.add_command(command)

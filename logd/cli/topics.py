@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ import click
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.running import run
 from logd.cli.tables import show
+from logd.client.addresses import name_of
 from logd.client.admin import Admin
 from logd.config import LogSettings, parse_assignments
 from logd.config.setting import settings_of
@@ -108,14 +109,16 @@ def create(
 @click.option("--segments", is_flag=True, help="Print each segment too.")
 @click.pass_context
 def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segments: bool) -> None:
-    """Print where the log of each partition of TOPIC begins and ends, and how large it is.
+    """Print where each partition of TOPIC lives, where its log begins and ends, and how large it is.
 
     A partition that cannot be described has an error in its place, and the status is 1.
     """
 
     async def work(admin: Admin) -> None:
         found = await admin.describe(topic)
-        described = [await _described(admin, topic, each) for each in found.partitions]
+        brokers = (await admin.metadata((topic,))).brokers
+        addresses = {broker.id: name_of((broker.host, broker.port)) for broker in brokers}
+        described = [await _described(admin, topic, each, addresses) for each in found.partitions]
         if as_json:
             click.echo(json.dumps({"topic": topic, "uuid": str(found.uuid), "partitions": described}))
         else:
@@ -129,9 +132,21 @@ def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segm
     _with_admin(ctx, broker, work)
 
 
-async def _described(admin: Admin, topic: str, partition: Any) -> dict[str, Any]:
-    """What ``--json`` shows of one partition: positions and sizes in bytes, times in ms since the epoch."""
-    row: dict[str, Any] = {"partition": partition.partition, "leader": partition.leader, "error": None}
+async def _described(admin: Admin, topic: str, partition: Any, addresses: Mapping[int, str]) -> dict[str, Any]:
+    """What ``--json`` shows of one partition: positions and sizes in bytes, times in ms since the epoch.
+
+    ``leader`` is -1, and ``address`` None, when none of the ``brokers`` that store it is live.
+    """
+    row: dict[str, Any] = {
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "address": addresses.get(partition.leader),
+        "brokers": list(partition.replicas),
+        "error": None,
+    }
+    if row["address"] is None:
+        stored = " or ".join(map(str, partition.replicas))
+        return {**row, "error": f"broker {stored}, which stores partition {partition.partition}, is not live"}
     try:
         log = await admin.describe_log(topic, partition.partition)
     except LogdError as error:
@@ -149,9 +164,10 @@ async def _described(admin: Admin, topic: str, partition: Any) -> dict[str, Any]
 def _print_partitions(described: list[dict[str, Any]]) -> None:
     names = ("partition", "leader", "start", "visible_end", "end", "bytes")
     rows = [
-        (*(each.get(name) for name in names), len(each.get("segments", ())), each["error"] or "") for each in described
+        (*(each.get(name) for name in names), len(each.get("segments", ())), each["error"] or "", each["address"])
+        for each in described
     ]
-    show([*(name.replace("_", " ") for name in names), "segments", "error"], rows)
+    show([*(name.replace("_", " ") for name in names), "segments", "error", "address"], rows)
 
 
 def _print_segments(described: list[dict[str, Any]]) -> None:

@@ -16,8 +16,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from logd.broker.joining import join_others
+from logd.broker.membership import Membership
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
+from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.inprocess import InProcessCoordination
@@ -39,6 +41,10 @@ R = TypeVar("R")
 
 #: Buffered by a transport before it tells a producer to pause, as Twisted's.
 TRANSPORT_BYTES = 64 << 10
+
+
+#: Brokers that were killed. What they were at never ends; the garbage collector would end it, in another test.
+DEAD: list[Membership] = []
 
 
 class PeerTransport(StringTransport):
@@ -203,6 +209,9 @@ class BrokerTestCase(SynchronousTestCase):
         assert self.coordination is not None
         self.coordination.connect().addErrback(lambda failure: failure.trap(ClientClosing))
         self.membership.start()
+        topics = self.broker.topics
+        assert isinstance(topics, TreeTopics)
+        topics.on_change = lambda: None  # the registry is not told what is stored here: that would leave a timer
         self.settle()
         self.assertTrue(self.broker.ready)
 
@@ -212,6 +221,7 @@ class BrokerTestCase(SynchronousTestCase):
             self.coordination.link.reachable = False
             self.coordination.link.cut()
             Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
+            DEAD.append(self.membership)
         self.coordination = None
 
     def leave(self) -> None:

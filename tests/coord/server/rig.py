@@ -22,7 +22,7 @@ from logd.coord.server.handshake import (
 from logd.coord.server.jute import encode_acl, encode_buffer, encode_ustring
 from logd.coord.server.opcodes import Opcode
 from logd.coord.server.server import CoordinationServer
-from logd.coord.server.settings import CoordinationSettings
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.protocol.fields import INT32
 from logd.protocol.framing import FrameBuffer
 from tests.log.doubles import MemoryFiles
@@ -111,7 +111,7 @@ class Rig:
         self.clock.advance(1_000_000.0)
         self.threads = Threads()
         self.files = MemoryFiles(Random(1))
-        self.settings = CoordinationSettings(**settings)
+        self.settings = CoordinationServerSettings(**settings)
         self.failures: list[Exception] = []
         self.server = self.start()
 

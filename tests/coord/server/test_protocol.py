@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import contextlib
 from importlib import import_module
 from struct import pack
 from typing import Any
@@ -138,7 +138,7 @@ class RequestTests(SynchronousTestCase):
     @given(st.sampled_from(sorted(Opcode)), st.binary(max_size=60))
     def test_any_bytes(self, opcode: int, body: bytes) -> None:
         """Whatever the bytes, they are a request or a violation, and nothing else is raised."""
-        with suppress(ProtocolViolation):
+        with contextlib.suppress(ProtocolViolation):
             read(body, opcode)
 
 

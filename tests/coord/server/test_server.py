@@ -173,10 +173,15 @@ class FailureTests(SynchronousTestCase):
         rig = Rig()
         client = rig.client()
         rig.ask(client, Opcode.CREATE, create("/e", flags=1))
+        silent, refused = rig.connect(), rig.connect()
+        refused.send(b"ruok")
         stopped = rig.server.stop()
         rig.settle()
         self.successResultOf(stopped)
         self.assertTrue(client.closed)
+        for each in (client, silent, refused):
+            each.lose()
+        self.assertEqual(rig.clock.getDelayedCalls(), [])
         rig.start()
         self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/e"))[2], 0)
 
@@ -259,6 +264,32 @@ class HostileTests(SynchronousTestCase):
         for _ in range(3):
             self.rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
+
+
+class SlowDiskTests(SynchronousTestCase):
+    """A disk that takes longer than a session's timeout."""
+
+    def test_not_read(self) -> None:
+        """A client that is not read since too many answers wait for the disk keeps its session, and is answered."""
+        rig = Rig(pending=3)
+        client = rig.client(ConnectRequest(0, 4_000))
+        client.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}")) for xid in range(3)))
+        self.assertEqual(client.transport.producerState, "paused")
+        for _ in range(30):
+            rig.clock.advance(0.5)
+        self.assertFalse(client.closed)
+        rig.settle()
+        self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
+
+    def test_takes_nothing(self) -> None:
+        """A client that takes no answers loses its session when it is due, and its connection with it."""
+        rig = Rig()
+        client = rig.client(ConnectRequest(0, 4_000))
+        client.connection.pauseProducing()
+        client.send(b"".join(request(xid, Opcode.GET_DATA, read("/")) for xid in range(3)))
+        for _ in range(12):
+            rig.clock.advance(0.5)
+        self.assertTrue(client.closed)
 
 
 class WordTests(SynchronousTestCase):

@@ -40,8 +40,10 @@ from tests.coord.tree.model import Events, Model
 
 # Few names and few versions, so that requests meet each other.
 _NUMBERED = [f"/{number:010d}" for number in range(3)] + [f"/a/b{number:010d}" for number in range(3)]
-PATHS = st.sampled_from(["/", "/a", "/b", "/a/a", "/a/b", "/a/a/a", "/b/a", "/zookeeper", "/zookeeper/x", *_NUMBERED])
-NEW = st.sampled_from(["/a", "/b", "/a/a", "/a/b", "/a/a/a", "/b/a", "/zookeeper/x", *_NUMBERED])
+PATHS = st.sampled_from(
+    ["/", "/a", "/a", "/b", "/a/a", "/a/b", "/a/a/a", "/b/a", "/zookeeper", "/zookeeper/x", *_NUMBERED]
+)
+NEW = st.sampled_from(["/a", "/a", "/b", "/a/a", "/a/b", "/a/a/a", "/b/a", "/zookeeper/x", *_NUMBERED])
 VERSIONS = st.sampled_from([-1, -1, -1, 0, 1, 2])
 DATA = st.binary(max_size=3)
 CREATES = st.builds(Create, NEW, DATA, ephemeral=st.booleans(), sequence=st.sampled_from([False, False, True]))
@@ -161,6 +163,19 @@ class TreeMachine(RuleBasedStateMachine):
             assert answer.stat == self.model.stat(path)
         self.took(outcome, {})
 
+    @rule(data=st.data(), path=NEW)
+    def watch_all(self, data: Any, path: str) -> None:
+        """A session leaves every watch that tells of a node."""
+        session = self.pick(data)
+        parent = path.rpartition("/")[0] or "/"
+        requests: list[Any] = [GetChildren(parent, True), GetChildren(path, True), Exists(path, True)]
+        for request in requests:
+            outcome = self.tree.execute(session, (), request, self.now)
+            kind = "data" if isinstance(request, Exists) else "children"
+            if kind == "data" or request.path in self.model.nodes:
+                self.model.watches.add((session, kind, request.path))
+            self.took(outcome, {})
+
     @rule(data=st.data())
     def disconnect(self, data: Any) -> None:
         """A connection is lost, and its watches."""
@@ -225,5 +240,5 @@ class ModelTests(SynchronousTestCase):
     def test_random_requests(self) -> None:
         """Through random requests of several sessions, roll-backs, lost connections and restarts."""
         run_state_machine_as_test(
-            TreeMachine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None)
+            TreeMachine, settings=settings(max_examples=100, stateful_step_count=50, deadline=None)
         )

@@ -1,0 +1,40 @@
+"""Lets a command work on the coordination tree: a session for as long as the command takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import click
+
+from logd.cli.running import run
+from logd.coord.errors import ConnectionLoss, OperationTimeout
+from logd.coord.interfaces import ICoordination
+from logd.coord.settings import CoordinationSettings
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.errors import BrokerUnavailable
+
+#: Seconds in which the tree has to answer.
+CONNECT_SECONDS = 10.0
+
+
+def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Awaitable[None]]) -> None:
+    """Run ``work`` with a client of the tree at ``hosts`` that is closed behind it, and end the command.
+
+    The status is 3 when no tree answers there.
+    """
+
+    async def running(reactor: Any) -> None:
+        settings = CoordinationSettings(hosts=hosts, connect_timeout=CONNECT_SECONDS, operation_timeout=CONNECT_SECONDS)
+        tree = ZooKeeperCoordination(reactor, settings)
+        try:
+            await tree.connect()
+            await work(tree)
+        except (OperationTimeout, ConnectionLoss) as error:
+            raise BrokerUnavailable(
+                f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
+            ) from error
+        finally:
+            await tree.close()
+
+    ctx.exit(run(running))

@@ -1,0 +1,106 @@
+"""Tests of the topics' registry: creations that race or lose their answer, deletions while positions are committed."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.errors import NoNode
+from logd.coord.registries.topics import (
+    available_partitions,
+    brokers_to_remove,
+    create_topic,
+    delete_topic,
+    read_topic,
+    removed_by,
+)
+from logd.errors import TopicExists, UnknownTopic
+from logd.topic import TopicEntry
+from tests.coord.registries.trees import TreeTestCase
+
+ENTRY = TopicEntry("some-uuid", {0: (1,), 1: (2,)}, {"retention.ms": 5})
+
+
+class CreateTests(TreeTestCase):
+    """A create decides."""
+
+    def test_create(self) -> None:
+        """What was made can be read; making it again is refused; so is reading what is not there."""
+        self.outcome(create_topic(self.tree, "t", ENTRY))
+        self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
+        other = TopicEntry("another", {0: (1,)})
+        self.assertIsInstance(self.error(create_topic(self.tree, "t", other)), TopicExists)
+        self.assertIsInstance(self.error(read_topic(self.tree, "u")), UnknownTopic)
+
+    def test_answer_lost(self) -> None:
+        """When the answer is lost and the node was made, that is found out: it is no failure."""
+        self.outcome(create_topic(self.tree, "other", ENTRY))
+        self.tree.link.delay = lambda: 0.05
+        # Cut when the request has arrived, and before the answer has.
+        self.clock.callLater(0.07, self.tree.link.cut)
+        outcome = Deferred.fromCoroutine(create_topic(self.tree, "t", ENTRY))
+        self.pass_time(3)
+        self.assertIsNone(self.successResultOf(outcome))
+        self.tree.link.delay = lambda: 0.0
+        self.assertEqual(self.outcome(read_topic(self.tree, "t")), ENTRY)
+
+
+class DeleteTests(TreeTestCase):
+    """Topics, positions and notes."""
+
+    def setUp(self) -> None:
+        """A topic with positions of two groups."""
+        super().setUp()
+        self.outcome(create_topic(self.tree, "t", ENTRY))
+        for group in ("g", "h"):
+            for name in ("t", "u"):
+                self.outcome(self.tree.create(paths.group_offset(group, name, 0), b"1", makepath=True))
+
+    def test_delete(self) -> None:
+        """The topic and all its positions are gone, other topics' are not; the note names who stores something."""
+        self.outcome(delete_topic(self.tree, "t"))
+        self.assertIsInstance(self.error(read_topic(self.tree, "t")), UnknownTopic)
+        for group in ("g", "h"):
+            self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group(group)}/offsets")), ["u"])
+        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1, 2))
+        self.assertIsInstance(self.error(delete_topic(self.tree, "t")), UnknownTopic)
+
+    def test_notes(self) -> None:
+        """Each broker strikes itself out, twice is harmless; the last one takes the note away."""
+        self.outcome(delete_topic(self.tree, "t"))
+        self.outcome(removed_by(self.tree, "some-uuid", 2))
+        self.outcome(removed_by(self.tree, "some-uuid", 2))
+        self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1,))
+        self.outcome(removed_by(self.tree, "some-uuid", 1))
+        self.assertIsNone(self.outcome(brokers_to_remove(self.tree, "some-uuid")))
+        self.outcome(removed_by(self.tree, "some-uuid", 1))
+
+    def test_commits_meanwhile(self) -> None:
+        """A group that commits while the topic is deleted does not stop it, and leaves no position behind."""
+        other = self.client()
+        for number in range(1, 10):
+            self.clock.callLater(0.1 * number, other.create, paths.group_offset("g", "t", number), b"2")
+        self.tree.link.delay = lambda: 0.02
+        doing = Deferred.fromCoroutine(delete_topic(self.tree, "t"))
+        self.pass_time(5)
+        self.successResultOf(doing)
+        self.tree.link.delay = lambda: 0.0
+        self.assertIsInstance(self.error(self.tree.get(paths.group_offset("g", "t", 0))), NoNode)
+        self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
+
+    def test_many(self) -> None:
+        """More positions than fit into one change."""
+        for number in range(1, 1500):
+            self.tree.create(paths.group_offset("g", "t", number), b"1")
+        self.outcome(delete_topic(self.tree, "t"))
+        self.assertEqual(self.outcome(self.tree.get_children(f"{paths.group('g')}/offsets")), ["u"])
+
+
+class AvailableTests(TreeTestCase):
+    """PT of Algorithm 1."""
+
+    def test_leaders(self) -> None:
+        """The first live broker that is listed leads; a partition without one is not available."""
+        entry = TopicEntry("x", {0: (1, 2), 1: (3,), 2: (2, 1), 3: ()})
+        self.assertEqual(available_partitions(entry, [1, 2]), {0: 1, 2: 2})
+        self.assertEqual(available_partitions(entry, [2, 3]), {0: 2, 1: 3, 2: 2})

@@ -1,0 +1,125 @@
+"""A test case with a coordination server and several brokers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+from twisted.trial.unittest import TestCase
+
+from logd.client.admin import Admin
+from logd.client.consumer import Consumer
+from logd.client.producer import Producer
+from logd.protocol.metadata import MetadataResponse
+from logd.testing.coordination import CoordinationProcess
+from logd.testing.processes import BrokerProcess, free_port
+from logd.testing.zookeeper import ZooKeeperProcess
+
+CLOCK: Any = reactor
+#: The shortest session that the server grants: so long a broker that was killed counts as live.
+SESSION_MS = 4000
+CLIENTS: dict[str, Any] = {"reactor": reactor, "retry_delay": 0.02, "retry_delay_limit": 0.2}
+
+
+class ClusterTestCase(TestCase):
+    """``brokers`` are those with the ids 1 to ``count``."""
+
+    timeout = 120
+    count = 2
+    options: tuple[str, ...] = ()
+
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
+        """Start the tree, then the brokers."""
+        self.folder = Path(os.path.abspath(self.mktemp()))
+        self.folder.mkdir()
+        self.tree = self.make_tree(str(self.folder / "tree"))
+        self.tree.start()
+        self.addCleanup(self.tree.kill)
+        self.failures: list[Failure] = []
+        self.brokers = [self.broker(number) for number in range(1, self.count + 1)]
+        return Deferred.fromCoroutine(self.all_there())
+
+    def make_tree(self, folder: str) -> CoordinationProcess | ZooKeeperProcess:
+        """What the brokers coordinate by."""
+        return CoordinationProcess(folder)
+
+    async def all_there(self) -> None:
+        """Wait until each knows of all."""
+        for broker in self.brokers:
+            await self.until_metadata(self.admin(broker), lambda found: len(found.brokers) == self.count)
+
+    def broker(self, number: int, name: str = "") -> BrokerProcess:
+        """Start a broker over a directory of its own."""
+        options = ("--id", str(number), "--set", f"zookeeper.session.ms={SESSION_MS}", *self.options)
+        broker = BrokerProcess(str(self.folder / (name or f"broker{number}")), options, zookeeper=self.tree.hosts)
+        self.addCleanup(broker.kill)
+        broker.start()
+        return broker
+
+    @property
+    def addresses(self) -> str:
+        """All brokers, for clients."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def admin(self, broker: BrokerProcess | None = None) -> Admin:
+        """An Admin of one broker, or of all."""
+        admin = Admin(self.addresses if broker is None else broker.address, **CLIENTS)
+        self.addCleanup(admin.close)
+        return admin
+
+    def producer(self, address: str = "", **more: Any) -> Producer:
+        """A producer that knows all brokers, or the one given."""
+        producer = Producer(address or self.addresses, **{**CLIENTS, **more})
+        self.addCleanup(producer.close)
+        return producer
+
+    def consumer(self, **more: Any) -> Consumer:
+        """A consumer that knows all brokers."""
+        consumer = Consumer(self.addresses, **{**CLIENTS, **more})
+        self.addCleanup(consumer.close)
+        return consumer
+
+    def go_on(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
+        """Do something beside the rest; when it fails the test does."""
+        return Deferred.fromCoroutine(work).addErrback(self.failures.append)
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Look again and again until something is true; the test's timeout ends it."""
+        while not true():
+            for failure in self.failures:
+                failure.raiseException()
+            await deferLater(CLOCK, 0.01)
+
+    async def until_metadata(self, admin: Admin, true: Callable[[MetadataResponse], bool]) -> MetadataResponse:
+        """Ask for metadata again and again until they are as they should be."""
+        while True:
+            found = await admin.metadata()
+            if true(found):
+                return found
+            await deferLater(CLOCK, 0.05)
+
+
+def health_option() -> tuple[int, tuple[str, str]]:
+    """A free port, and the option that has /health served there."""
+    port = free_port()
+    return port, ("--http", f"tcp:{port}:interface=127.0.0.1")
+
+
+def health(port: int) -> dict[str, Any]:
+    """What a broker says of itself. Blocks."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
+            page = answer.read()
+    except HTTPError as error:
+        page = error.read()
+    value: dict[str, Any] = json.loads(page)
+    return value
