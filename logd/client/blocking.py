@@ -6,11 +6,11 @@ What crosses between the threads are sets and batches, never single messages. Ct
 from __future__ import annotations
 
 import queue
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,20 +20,17 @@ from twisted.python.failure import Failure
 
 from logd.client import consumer as _consumer
 from logd.client import producer as _producer
-from logd.client.crossing import Crossing
-from logd.client.deliveries import MessageBatch
+from logd.client.blocking_group import BlockingGroupStream
+from logd.client.blocking_stream import BlockingStream
+from logd.client.group_stream import GroupStream
 from logd.client.pending import Sent
 from logd.client.producer import Messages
 from logd.client.reactorthread import call_there, running_reactor, wait_there
 from logd.client.starts import Starts
-from logd.client.stream import MessageStream
 from logd.errors import ClientClosed
-from logd.protocol.message import Message
 
 #: Sends that may lie between the threads before ``send`` blocks.
 SENDS_BETWEEN = 1000
-#: Batches of one stream that may lie between the threads.
-BATCHES_BETWEEN = 4
 
 
 class SendResult:
@@ -162,106 +159,10 @@ def _flushed(result: SendResult, _: None) -> None:
     result._finish(Sent("", -1))
 
 
-class BlockingStream:
-    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does."""
-
-    def __init__(self, reactor: Any, stream: MessageStream) -> None:
-        self._reactor = reactor
-        self._stream = stream
-        self._crossing: Crossing[MessageBatch] = Crossing(reactor, BATCHES_BETWEEN)
-        self._positions: dict[int, int] = {}
-        self._batch: MessageBatch | None = None
-        self._messages: Iterator[Message] = iter(())
-        reactor.callFromThread(self._begin)
-
-    @property
-    def topic(self) -> str:
-        """The topic's name."""
-        return self._stream.topic
-
-    def __iter__(self) -> Iterator[Message]:
-        """Messages, for ever: blocks while there are none (paper section 3.1). Ends when the stream is closed."""
-        while True:
-            yield from self._messages
-            if not self._advance(None):
-                return
-
-    def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
-        """Batches, for ever, or until none comes within ``timeout`` seconds (TimeoutError)."""
-        while (batch := self._crossing.get(timeout)) is not None:
-            self._positions[batch.partition] = batch.next_position
-            yield batch
-
-    def get(self, timeout: float | None = None) -> Message:
-        """One message. Raises TimeoutError, and ClientClosed when the stream is closed."""
-        while True:
-            for message in self._messages:
-                return message
-            if not self._advance(timeout):
-                raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
-
-    def positions(self) -> dict[int, int]:
-        """The position behind what was handed over, for each partition that handed over anything."""
-        positions = dict(self._positions)
-        batch = self._batch
-        if batch is not None and (left := length_hint(self._messages)):
-            delivered = len(batch.messages) - left
-            positions[batch.partition] = batch.messages[delivered - 1].next_position if delivered else batch.position
-        return positions
-
-    def end_positions(self) -> dict[int, int]:
-        """Where each partition's visible log ends now. Raises BrokerUnavailable or a WireError."""
-        return wait_there(self._reactor, self._stream.end_positions)
-
-    def seek(self, partition: int, position: int) -> None:
-        """Go on at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
-        call_there(self._reactor, lambda: self._seek(partition, position))
-        if self._batch is not None and self._batch.partition == partition:
-            self._batch.messages.clear()
-            self._batch = None
-        self._positions[partition] = position
-
-    def close(self) -> None:
-        """End the stream."""
-        call_there(self._reactor, self._stream.close)
-
-    def _advance(self, timeout: float | None) -> bool:
-        batch = self._crossing.get(timeout)
-        if batch is None:
-            return False
-        self._positions[batch.partition] = batch.next_position
-        self._batch = batch
-        self._messages = iter(batch.messages)
-        return True
-
-    # On the reactor's thread.
-
-    def _begin(self) -> None:
-        ensureDeferred(self._pump())
-
-    async def _pump(self) -> None:
-        try:
-            async for batch in self._stream.batches():
-                room = self._crossing.put(batch)
-                if room is not None:
-                    await room
-        except Exception as error:
-            self._crossing.end(error)
-        else:
-            self._crossing.end()
-
-    def _seek(self, partition: int, position: int) -> None:
-        failed = self._stream.failed
-        self._stream.seek(partition, position)
-        self._crossing.drop(lambda batch: batch.partition == partition)
-        if failed:
-            self._begin()
-
-
 class BlockingConsumer:
     """``logd.client.consumer.Consumer`` for threads. A context manager: leaving it closes it."""
 
-    def __init__(self, brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667", **settings: Any) -> None:
+    def __init__(self, brokers: str | Sequence[str | tuple[str, int]] | None = None, **settings: Any) -> None:
         """As Consumer; raises ConfigurationError, and RuntimeError on the reactor's thread."""
         self._reactor = running_reactor()
         self._consumer: _consumer.Consumer = call_there(
@@ -269,11 +170,31 @@ class BlockingConsumer:
         )
 
     def create_message_streams(
-        self, topic: str, n: int, partitions: Sequence[int] | None = None, start: Starts | None = None
+        self,
+        topic: str | re.Pattern[str],
+        n: int,
+        partitions: Sequence[int] | None = None,
+        start: Starts | None = None,
     ) -> list[BlockingStream]:
-        """Return ``n`` endless streams, each for one thread. Raises what Consumer.create_message_streams raises."""
-        streams = call_there(self._reactor, lambda: self._consumer.create_message_streams(topic, n, partitions, start))
-        return [BlockingStream(self._reactor, stream) for stream in streams]
+        """Return ``n`` endless streams, each for one thread. Raises what Consumer.create_message_streams raises.
+
+        In a group they are BlockingGroupStreams.
+        """
+
+        def create() -> list[BlockingStream]:
+            streams = self._consumer.create_message_streams(topic, n, partitions, start)
+            return [
+                BlockingGroupStream(self._reactor, stream)
+                if isinstance(stream, GroupStream)
+                else BlockingStream(self._reactor, stream)
+                for stream in streams
+            ]
+
+        return call_there(self._reactor, create)
+
+    def commit(self) -> None:
+        """In a group: store what is handled. Raises what Consumer.commit fails with."""
+        wait_there(self._reactor, self._consumer.commit)
 
     def close(self) -> None:
         """End all streams and disconnect."""

@@ -11,20 +11,24 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from logd.client.background import Background
+from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
 from logd.client.group_settings import GroupSettings
 from logd.client.group_stream import GroupStream
+from logd.client.locate import locate_start
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Starts, start_for
+from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import Membership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers
 from logd.coord.registries.consumers import PatternStreams, Subscription, pattern_text
-from logd.errors import ConfigurationError
+from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
 
 #: Told which partitions came, or went. The latter may return a Deferred, which is waited for.
@@ -65,6 +69,9 @@ class Group:
         self._by_topic: dict[str, list[GroupStream]] = {}
         self._by_pattern: list[tuple[PatternStreams, list[GroupStream]]] = []
         self._given: tuple[TopicPartition, ...] = ()
+        #: How often partitions were given: what was begun for an earlier time is of no use.
+        self._starts = 0
+        self._background = Background(self._clock)
         try:
             self._membership = Membership(
                 coordination, self._clock, name, consumer, self, cluster.random, group_settings.timing
@@ -152,16 +159,24 @@ class Group:
     def start(self, streams: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int | None]) -> None:
         """See IGroupReader."""
         feeds: dict[GroupStream, list[Feed]] = {stream: [] for stream in self._streams()}
+        late: list[tuple[GroupStream, Feed]] = []
+        self._starts += 1
+        self._given = tuple(sorted(streams))
         for where, name in sorted(streams.items()):
             mine = self._streams_of(where.topic)
             index = int(name.rpartition("-")[2])
             if index < len(mine):  # else it was claimed before the subscription changed, and is given back soon
                 position = positions[where]
                 start = start_for(self._start, where.partition) if position is None else Position(position)
-                feeds[mine[index]].append(Feed(where.topic, where.partition, start, self._settings))
+                feed = Feed(where.topic, where.partition, start, self._settings)
+                if position is None and start != "earliest":
+                    late.append((mine[index], feed))
+                else:
+                    feeds[mine[index]].append(feed)
         for stream, given in feeds.items():
             stream.begin(given)
-        self._given = tuple(sorted(streams))
+        for stream, feed in late:
+            self._background.start(self._begin_late(stream, feed))
         self._tell(self._on_assigned, self._given)
 
     def lost(self, where: TopicPartition) -> None:
@@ -190,6 +205,34 @@ class Group:
             return named
         return next((streams for pattern, streams in self._by_pattern if pattern.matches(topic)), [])
 
+    async def _begin_late(self, stream: GroupStream, feed: Feed) -> None:
+        """Begin a partition of a new group; where that is gets stored before anything is handed over.
+
+        Else a kill before the first commit would move the end of the log, and what came in between would be passed by.
+        """
+        starts = self._starts
+        links = self._cluster.settings
+        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        while starts == self._starts and self._given:
+            try:
+                if feed.start is not None:
+                    position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start)
+                    if starts != self._starts:
+                        return
+                    feed.seek(position)
+                    stream.expect(feed)
+                await self._membership.commit()
+            except ClientClosed:
+                return
+            except (BrokerUnavailable, WireError, CoordinationError, PartitionLost) as error:
+                where = TopicPartition(feed.topic, feed.partition)
+                self._log.debug("{where}: no start yet: {error!r}", where=where, error=error)
+                await self._background.sleep(backoff.next())
+            else:
+                if starts == self._starts and self._given:
+                    stream.more(feed)
+                return
+
     def _tell(self, listener: Listener | None, places: Sequence[TopicPartition]) -> None:
         if listener is not None and places:
             maybeDeferred(listener, places).addErrback(self._listener_failed)
@@ -202,5 +245,6 @@ class Group:
             self._cluster.begin_at([(broker.host, broker.port) for broker in self._brokers.values.values()])
 
     def _end(self) -> None:
+        self._background.close()
         for stream in self._streams():
             stream.close()

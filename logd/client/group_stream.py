@@ -49,6 +49,9 @@ class GroupStream(MessageStream):
         self._marks: dict[Feed, int] = {}
         #: Partitions that were taken away, until their positions are committed and others are given.
         self._past: dict[tuple[str, int], Feed] = {}
+        #: See ``cross``.
+        self._telling: Callable[[], None] = lambda: None
+        self._taken_away: Callable[[TopicPartition | None, bool], None] = lambda where, failed: None
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """What the stream has at this moment."""
@@ -86,6 +89,17 @@ class GroupStream(MessageStream):
         self._past.clear()
         self.assign(feeds)
 
+    def expect(self, feed: Feed) -> None:
+        """This partition will be its own once its first position is stored."""
+        self._past[feed.topic, feed.partition] = feed
+
+    def more(self, feed: Feed) -> None:
+        """The one that was expected is its own now, unless it was taken away meanwhile."""
+        key = feed.topic, feed.partition
+        if self._past.get(key) is feed:
+            del self._past[key]
+            self.assign([feed])
+
     def stop(self) -> None:
         """Its partitions are taken away: hand nothing more over, and drop what is held."""
         batch = self._batch
@@ -102,7 +116,8 @@ class GroupStream(MessageStream):
         self._past.update(self._feeds)
         self._feeds.clear()
         self._ready.clear()
-        self._failure = None
+        failed, self._failure = self.failed, None
+        self._taken_away(None, failed)
 
     def drop(self, where: TopicPartition) -> None:
         """One partition is another's, and nothing of it is to be committed any more."""
@@ -119,18 +134,26 @@ class GroupStream(MessageStream):
         self._feeds = kept
         if feed in self._ready:
             self._ready.remove(feed)
+        failed = self.failed
         self._failure = next((each.error for each in kept.values() if each.error is not None), None)
+        self._taken_away(where, failed and not self.failed)
 
     def handled_positions(self) -> dict[TopicPartition, int]:
         """The position behind what is handled, for each partition whose place is known."""
+        self._telling()
         found = {**self._past, **self._feeds}
         positions = {TopicPartition(*key): self._handled(feed) for key, feed in found.items()}
         return {where: position for where, position in positions.items() if position >= 0}
 
-    def end(self) -> None:
-        """End the stream, its positions staying known."""
-        self.stop()
-        self.close()
+    def cross(self, telling: Callable[[], None], taken_away: Callable[[TopicPartition | None, bool], None]) -> bool:
+        """Another thread reads, and says by ``handled`` how far it is; return whether asking for the next counts.
+
+        ``telling()`` is called before positions are told, ``taken_away(partition, failed)`` when a partition was taken
+        away (None: all were), ``failed`` if reading had failed before.
+        """
+        taken, self._explicit = not self._explicit, True
+        self._telling, self._taken_away = telling, taken_away
+        return taken
 
     # The inside.
 

@@ -11,7 +11,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from logd.coord import paths
-from logd.coord.errors import NodeExists
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import Membership
 from logd.coord.groups.records import Timing
@@ -179,10 +178,7 @@ class GroupCase(SynchronousTestCase):
 
     def store(self, path: str, data: bytes) -> None:
         """Somebody writes a node."""
-        try:
-            self.get(self.eye.create(path, data, makepath=True))
-        except NodeExists:
-            self.get(self.eye.set(path, data))
+        self.get(self.eye.set(path, data))
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:

@@ -191,7 +191,7 @@ class ChangesTests(GroupCase):
     def test_subscribing_to_more(self) -> None:
         """A consumer that subscribes to more registers anew, and others take note."""
         self.topic("u", 2)
-        a, b = self.joined("a", "b", subscription=Subscription({"t": 1, "u": 1}))
+        self.joined("a", "b", subscription=Subscription({"t": 1, "u": 1}))
         c = self.join("c")
         self.settle()
         c.membership.subscribe(Subscription({"t": 1, "u": 1}))

@@ -1,0 +1,123 @@
+"""A stream for code that blocks: batches cross from the reactor's thread to one other thread, never single messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import length_hint
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from logd.client.crossing import Crossing
+from logd.client.deliveries import MessageBatch
+from logd.client.reactorthread import call_there, wait_there
+from logd.client.stream import MessageStream
+from logd.errors import ClientClosed
+from logd.protocol.message import Message
+
+#: Batches of one stream that may lie between the threads.
+BATCHES_BETWEEN = 4
+
+
+class BlockingStream:
+    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does."""
+
+    def __init__(self, reactor: Any, stream: MessageStream) -> None:
+        self._reactor = reactor
+        self._stream = stream
+        self._crossing: Crossing[MessageBatch] = Crossing(reactor, BATCHES_BETWEEN)
+        self._positions: dict[tuple[str, int], int] = {}
+        self._batch: MessageBatch | None = None
+        self._messages: Iterator[Message] = iter(())
+        reactor.callFromThread(self._begin)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._stream.topic
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages, for ever: blocks while there are none (paper section 3.1). Ends when the stream is closed."""
+        while True:
+            yield from self._messages
+            if not self._advance(None):
+                return
+
+    def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
+        """Batches, for ever, or until none comes within ``timeout`` seconds (TimeoutError)."""
+        while (batch := self._next_batch(timeout)) is not None:
+            yield batch
+
+    def get(self, timeout: float | None = None) -> Message:
+        """One message. Raises TimeoutError, and ClientClosed when the stream is closed."""
+        while True:
+            for message in self._messages:
+                return message
+            if not self._advance(timeout):
+                raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
+
+    def positions(self, topic: str | None = None) -> dict[int, int]:
+        """The position behind what was handed over, for each partition that handed over anything.
+
+        ``topic``: by default the stream's own; that of a group's pattern has several.
+        """
+        topic = self.topic if topic is None else topic
+        positions = {number: position for (name, number), position in self._positions.items() if name == topic}
+        batch = self._batch
+        if batch is not None and batch.topic == topic and (left := length_hint(self._messages)):
+            delivered = len(batch.messages) - left
+            positions[batch.partition] = batch.messages[delivered - 1].next_position if delivered else batch.position
+        return positions
+
+    def end_positions(self) -> dict[int, int]:
+        """Where each partition's visible log ends now. Raises BrokerUnavailable or a WireError."""
+        return wait_there(self._reactor, self._stream.end_positions)
+
+    def seek(self, partition: int, position: int) -> None:
+        """Go on at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
+        call_there(self._reactor, lambda: self._seek(partition, position))
+        if self._batch is not None and self._batch.partition == partition:
+            self._batch.messages.clear()
+            self._batch = None
+        self._positions[self.topic, partition] = position
+
+    def close(self) -> None:
+        """End the stream."""
+        call_there(self._reactor, self._stream.close)
+
+    def _advance(self, timeout: float | None) -> bool:
+        batch = self._next_batch(timeout)
+        if batch is None:
+            return False
+        self._batch = batch
+        self._messages = iter(batch.messages)
+        return True
+
+    def _next_batch(self, timeout: float | None) -> MessageBatch | None:
+        batch = self._crossing.get(timeout)
+        if batch is not None:
+            self._positions[batch.topic, batch.partition] = batch.next_position
+        return batch
+
+    # On the reactor's thread.
+
+    def _begin(self) -> None:
+        ensureDeferred(self._pump())
+
+    async def _pump(self) -> None:
+        try:
+            async for batch in self._stream.batches():
+                room = self._crossing.put(batch)
+                if room is not None:
+                    await room
+        except Exception as error:
+            self._crossing.end(error)
+        else:
+            self._crossing.end()
+
+    def _seek(self, partition: int, position: int) -> None:
+        failed = self._stream.failed
+        self._stream.seek(partition, position)
+        self._crossing.drop(lambda batch: batch.partition == partition)
+        if failed:
+            self._begin()

@@ -1,0 +1,124 @@
+"""What tests of consumers in groups share: a tree in process, a broker in memory, and applications that read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.consumer import Consumer
+from logd.client.group_stream import GroupStream
+from logd.coord import paths
+from logd.coord.inprocess import InProcessCoordination
+from logd.coord.registries.topics import encode_entry
+from logd.coord.tree.host import TreeHost
+from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.tree import Tree
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.topic import TopicEntry
+from tests.client.model import ModelBroker
+
+SESSION_TIMEOUT = 6.0
+
+
+class Application:
+    """One process of an application: a consumer of a group, its client of the tree, and what it was given."""
+
+    def __init__(
+        self, case: ClientGroupCase, topic: str | re.Pattern[str] = "t", n: int = 1, group: str = "g", **more: Any
+    ) -> None:
+        self.coordination = InProcessCoordination(case.host, case.clock, SESSION_TIMEOUT, 2.0)
+        self.coordination.connect()
+        given = {"reactor": case.clock, "connect": case.broker.connect, "random": lambda: 0.5, **more}
+        given.setdefault("brokers", "model:6667")
+        self.consumer = Consumer(group=group, coordination=self.coordination, **given)
+        #: Every message that was handed over, in order, and those that were dealt with.
+        self.got: list[Message] = []
+        self.done: list[Message] = []
+        #: While set, the application is busy with the message at hand.
+        self.busy: Deferred[None] | None = None
+        self.loops: list[Deferred[None]] = []
+        self.streams: list[GroupStream] = []
+        for stream in self.consumer.create_message_streams(topic, n):
+            assert isinstance(stream, GroupStream)
+            self.streams.append(stream)
+
+    def read(self, most: int = 1 << 30) -> Application:
+        """Read all streams message by message, ``most`` in each."""
+        self.loops += [Deferred.fromCoroutine(self._loop(stream, most)) for stream in self.streams]
+        return self
+
+    async def _loop(self, stream: GroupStream, most: int) -> None:
+        left = most
+        async for message in stream:
+            self.got.append(message)
+            if self.busy is not None:
+                await self.busy
+            self.done.append(message)
+            left -= 1
+            if not left:
+                break
+
+    def kill(self) -> None:
+        """It reaches nothing any more, and says nothing."""
+        self.consumer._fetcher.close()
+        self.coordination.link.reachable = False
+        self.coordination.link.cut()
+
+    def payloads(self, messages: list[Message] | None = None) -> list[bytes]:
+        """What it was given."""
+        return [message.payload or b"" for message in (self.got if messages is None else messages)]
+
+
+class ClientGroupCase(SynchronousTestCase):
+    """A topic ``t`` of four partitions with fifty messages each."""
+
+    def setUp(self) -> None:
+        """Fill the model, host the tree."""
+        self.clock = Clock()
+        self.broker = ModelBroker(self.clock)
+        self.host = TreeHost(Tree(), NoJournal(), self.clock, lambda count: b"p" * count)
+        self.host.start()
+        self.eye = InProcessCoordination(self.host, self.clock)
+        self.eye.connect()
+        self.run_for(0.1)
+        for number in (7, 8):
+            value = b'{"host": "model", "port": %d, "instance": "i", "topics": {}}' % (6660 + number)
+            self.eye.create(paths.broker(number), value, ephemeral=True, makepath=True)
+        self.run_for(0.1)
+        self.topic("t", 4, 50)
+
+    def topic(self, name: str, partitions: int, messages: int) -> None:
+        """A topic is there, with messages."""
+        for number, log in self.broker.add(name, partitions).items():
+            log.data += encode_set([Message(b"%s-%d-%04d" % (name.encode(), number, n)) for n in range(messages)])
+        entry = TopicEntry(f"uuid-{name}", dict.fromkeys(range(partitions), (7, 8)))
+        self.eye.create(paths.topic(name), encode_entry(entry), makepath=True)
+        self.run_for(0.1)
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass in small steps."""
+        for _ in range(round(seconds / 0.002)):
+            self.clock.advance(0.002)
+
+    def everything(self, name: str = "t") -> list[bytes]:
+        """All messages of a topic, sorted."""
+        return sorted(payload or b"" for log in self.broker.logs[name].values() for payload in log.payloads())
+
+    def committed(self, partition: int, topic: str = "t", group: str = "g") -> bytes:
+        """What is stored of a partition."""
+        reading = self.eye.get(paths.group_offset(group, topic, partition))
+        self.run_for(0.01)
+        data: bytes = self.successResultOf(reading)[0]
+        return data
+
+    def in_order(self, messages: list[Message]) -> None:
+        """Hold messages to their order in each partition."""
+        last: dict[tuple[str | None, int], int] = {}
+        for message in messages:
+            self.assertGreater(message.next_position, last.get((message.topic, message.partition), -1))
+            last[message.topic, message.partition] = message.next_position

@@ -1,0 +1,341 @@
+"""Tests of a group's members when something breaks: sessions, connections, claims, watches; and of the fence."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.errors import BadVersion, ConnectionLoss
+from logd.coord.groups.records import Phase
+from logd.coord.records import ANY_VERSION, SessionState
+from logd.errors import PartitionLost
+from tests.coord.groups.members import SESSION_TIMEOUT, GroupCase, Member, tp
+
+
+class SessionTests(GroupCase):
+    """Connections and sessions."""
+
+    def test_a_short_cut(self) -> None:
+        """A connection that is back soon stops nobody."""
+        a, b = self.joined("a", "b")
+        before = list(a.reader.notes)
+        a.cut()
+        self.run_for(1.0)
+        a.mend()
+        self.settle()
+        self.assertEqual(a.reader.notes, before)
+        self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
+
+    def test_stops_by_itself(self) -> None:
+        """Who is cut off stops before others can have its partitions, and joins again when it is back."""
+        a, b = self.joined("a", "b")
+        a.cut()
+        stopped = taken = None
+        for step in range(1200):
+            self.clock.advance(0.01)
+            if stopped is None and not a.partitions:
+                stopped = step / 100
+            if taken is None and len(b.partitions) == 8:
+                taken = step / 100
+        assert stopped is not None and taken is not None
+        self.assertLess(stopped, taken - 1.0)
+        self.assertLessEqual(stopped, SESSION_TIMEOUT * 2 / 3 + 0.1)
+        self.assertEqual(a.membership.counts.silences, 1)
+        a.mend()
+        self.settle()
+        self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
+
+    def test_back_in_the_same_session(self) -> None:
+        """Who has stopped by itself and is back before its session is over goes on with what it held."""
+        a, b = self.joined("a", "b")
+        a.reader.positions = {tp(1): 11}
+        a.cut()
+        self.run_for(SESSION_TIMEOUT * 2 / 3 + 0.3)
+        self.assertEqual(a.partitions, [])
+        session = a.coordination.session_id
+        a.mend()
+        self.settle()
+        self.assertEqual(a.coordination.session_id, session)
+        self.assertEqual(a.reader.began[tp(1)], 11)
+        self.assertEqual(b.numbers, [4, 5, 6, 7])
+
+    def test_a_lost_session(self) -> None:
+        """Who hears that its session is over stops at once, and comes back as a new member; nothing is committed."""
+        a, b = self.joined("a", "b", commit_interval=0.0)
+        a.reader.positions = {tp(1): 11}
+        self.host.expire(a.coordination.session_id)
+        self.run_for(0.13)
+        self.assertIs(a.coordination.state, SessionState.CONNECTED)
+        self.assertEqual(a.partitions, [])
+        self.settle()
+        self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
+        self.assertIsNone(a.reader.began[tp(1)])
+
+    def test_stood_still(self) -> None:
+        """A process that stood still delivers nothing more before it has looked."""
+        (a,) = self.joined("a")
+        self.assertTrue(a.membership.may_deliver())
+        a.cut()
+        self.clock.rightNow += SESSION_TIMEOUT  # nothing runs meanwhile
+        self.assertFalse(a.membership.may_deliver())
+        self.assertEqual(a.partitions, [])
+        self.assertIs(a.membership.phase, Phase.WAITING)
+
+    def test_the_tree_is_away(self) -> None:
+        """While the tree is away for long nothing is delivered; once it is back, all is as before."""
+        a, b = self.joined("a", "b")
+        for member in (a, b):
+            member.coordination.link.reachable = False
+        self.host.stop()
+        self.run_for(30.0)
+        self.assertEqual((a.partitions, b.partitions), ([], []))
+        self.host.start()
+        for member in (a, b):
+            member.mend()
+        self.run_for(3.0)
+        self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
+
+    def test_leaving_while_cut_off(self) -> None:
+        """Leaving ends in any case, and leaves no timer."""
+        (a,) = self.joined("a")
+        a.cut()
+        self.run_for(0.1)
+        self.get(a.membership.leave())
+        self.get(a.coordination.close())
+        self.get(self.eye.close())
+        self.host.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class ConflictTests(GroupCase):
+    """Claims that meet others'."""
+
+    def occupy(self, partition: int) -> str:
+        """Somebody else owns a partition."""
+        path = paths.group_owner("g", "t", partition)
+        self.get(self.eye.create(path, b"z-0", ephemeral=True, makepath=True))
+        return path
+
+    def test_waits_for_the_owner(self) -> None:
+        """All or nothing: while one partition is another's none is claimed; once it is free all are, at once."""
+        path = self.occupy(6)
+        a = self.join("a")
+        self.run_for(5.0)
+        self.assertEqual(a.partitions, [])
+        self.assertEqual(list(self.owners()), [tp(6)])
+        self.assertIs(a.membership.phase, Phase.WAITING)
+        self.assertLess(a.membership.counts.conflicts, 12)
+        self.get(self.eye.delete(path))
+        self.run_for(0.2)
+        self.assertEqual(a.numbers, list(range(8)))
+
+    def test_undoes_own_claims(self) -> None:
+        """What was claimed in an earlier transaction is given back when a later one meets a conflict."""
+        self.topic("big", 250)
+        a, b = self.joined("a", "b")
+        self.get(self.eye.create(paths.group_owner("g", "big", 240), b"z-0", ephemeral=True, makepath=True))
+        for member in (a, b):
+            member.membership.subscribe(member.membership._subscription.__class__({"big": 1}))
+        self.run_for(3.0)
+        self.assertEqual(len(a.partitions), 125)
+        self.assertEqual(b.partitions, [])
+        self.assertEqual(len(self.owners("g", "big")), 126)
+
+    def test_a_lost_reply_to_a_claim(self) -> None:
+        """A claim whose answer never came is undone before the next one, so that nobody waits for a ghost."""
+        a = Member(self, "a")
+        multi = a.coordination.multi
+        lost: list[int] = []
+
+        def losing(operations, timeout=None):  # type: ignore[no-untyped-def]
+            answer = multi(operations, timeout)
+            if len(lost) < 2:
+                lost.append(1)
+                answer.addBoth(lambda _: None)
+                failed: Deferred[object] = Deferred()
+                self.clock.callLater(0.01, failed.errback, ConnectionLoss())
+                return failed
+            return answer
+
+        self.patch(a.coordination, "multi", losing)
+        a.coordination.connect()
+        a.membership.subscribe(a.membership._subscription.__class__({"t": 1}))
+        self.settle()
+        self.assertEqual(a.numbers, list(range(8)))
+        self.assertEqual(a.membership.counts.errors, 2)
+
+    def test_an_offset_that_changes_meanwhile(self) -> None:
+        """A former owner's commit between reading and claiming is seen: the claim is tried again with what is there."""
+        a, b = self.joined("a", "b")
+        read = b.coordination.multi
+        raced: list[int] = []
+
+        def racing(operations, timeout=None):  # type: ignore[no-untyped-def]
+            if not raced and len(operations) == 16:
+                raced.append(1)
+                self.eye.set(paths.group_offset("g", "t", 2), b"222")
+            return read(operations, timeout)
+
+        self.patch(b.coordination, "multi", racing)
+        self.get(a.membership.leave())
+        self.settle()
+        self.assertEqual(raced, [1])
+        self.assertEqual(b.reader.began[tp(2)], 222)
+
+
+class FenceTests(GroupCase):
+    """No commit by a former owner succeeds."""
+
+    def test_a_former_owner(self) -> None:
+        """Who wakes up after its partitions went to another cannot commit, even if nobody told it."""
+        a, b = self.joined("a", "b", commit_interval=0.0)
+        offsets = a.membership._holdings
+        held = dict(offsets._held)
+        self.host.expire(a.coordination.session_id)
+        a.coordination.link.reachable = False
+        a.coordination.link.cut()
+        self.run_for(0.5)
+        self.assertEqual(b.numbers, list(range(8)))
+        for number in range(4):
+            path = paths.group_offset("g", "t", number)
+            setting = self.eye.set(path, b"666", held[tp(number)].version)  # as it would arrive late
+            self.clock.advance(0)
+            self.failureResultOf(setting, BadVersion)
+            self.assertEqual(self.committed(number), b"")
+
+    def test_is_reported_and_stops(self) -> None:
+        """A commit that meets another version fails, names the partition, and stops that one; the others are stored."""
+        (a,) = self.joined("a", commit_interval=0.0)
+        self.store(paths.group_offset("g", "t", 3), b"50")
+        a.reader.positions = {tp(number): 9 for number in range(8)}
+        failing = a.membership.commit()
+        self.run_for(0.01)
+        failure = self.failureResultOf(failing, PartitionLost)
+        self.assertIn("partition 3", str(failure.value))
+        self.assertNotIn("partition 2", str(failure.value))
+        self.assertIn("lost", a.reader.notes)
+        self.assertEqual((self.committed(3), self.committed(2)), (b"50", b"9"))
+        self.settle()
+        self.assertEqual(a.reader.began[tp(3)], 50)
+        self.assertEqual(a.membership.counts.fenced, 1)
+
+    def test_periodic(self) -> None:
+        """Positions are committed from time to time, and what has not moved is not written."""
+        (a,) = self.joined("a", commit_interval=1.0)
+        a.reader.positions = {tp(0): 5, tp(1): 6}
+        self.run_for(1.2)
+        self.assertEqual((self.committed(0), self.committed(1)), (b"5", b"6"))
+        version = self.get(self.eye.get(paths.group_offset("g", "t", 0)))[1].version
+        a.reader.positions = {tp(0): 5, tp(1): 7}
+        self.run_for(3.0)
+        self.assertEqual(self.get(self.eye.get(paths.group_offset("g", "t", 0)))[1].version, version)
+        self.assertEqual(self.committed(1), b"7")
+
+    def test_a_lost_reply_to_a_commit(self) -> None:
+        """A commit that was done although its answer was lost is not taken for another's."""
+        for done in (True, False):
+            with self.subTest(done=done):
+                (a,) = self.joined(f"a{done}", commit_interval=0.0)
+                a.reader.positions = {tp(0): 5}
+                multi = a.coordination.multi
+
+                def losing(operations, timeout=None, multi=multi, done=done):  # type: ignore[no-untyped-def]
+                    if done:
+                        multi(operations, timeout)
+                    failed: Deferred[object] = Deferred()
+                    self.clock.callLater(0.01, failed.errback, ConnectionLoss())
+                    return failed
+
+                self.patch(a.coordination, "multi", losing)
+                failing = a.membership.commit()
+                self.run_for(0.1)
+                self.failureResultOf(failing, ConnectionLoss)
+                self.patch(a.coordination, "multi", multi)
+                a.reader.positions = {tp(0): 6}
+                self.get(a.membership.commit())
+                self.assertEqual(self.committed(0), b"6")
+                self.get(a.membership.leave())
+
+    def test_a_lost_reply_and_another_owner(self) -> None:
+        """A commit that was not done, and a claim by another in between: the fence holds."""
+        (a,) = self.joined("a", commit_interval=0.0)
+        a.reader.positions = {tp(0): 5}
+        self.patch(a.coordination, "multi", lambda operations, timeout=None: _failing())
+        self.failureResultOf(a.membership.commit(), ConnectionLoss)
+        self.store(paths.group_offset("g", "t", 0), b"")  # as a claim rewrites it
+        a.reader.positions = {tp(0): 6}
+        failing = a.membership.commit()
+        self.run_for(0.1)
+        self.failureResultOf(failing, PartitionLost)
+        self.assertEqual(self.committed(0), b"")
+
+    def test_the_topic_was_deleted(self) -> None:
+        """Offsets that are gone with their topic are not made again by a commit."""
+        (a,) = self.joined("a", commit_interval=0.0)
+        self.get(self.eye.delete(paths.group_offset("g", "t", 1), ANY_VERSION))
+        a.reader.positions = {tp(1): 5}
+        failing = a.membership.commit()
+        self.run_for(0.02)
+        self.failureResultOf(failing, PartitionLost)
+
+
+class WatchTests(GroupCase):
+    """What is told late, or often."""
+
+    def test_coalescing(self) -> None:
+        """Twenty consumers that come within the delay are one rebalance for those who were there."""
+        (a,) = self.joined("a")
+        before = a.membership.counts.rebalances
+        for number in range(20):
+            self.join(f"b{number:02}")
+            self.clock.advance(0.002)
+        self.settle()
+        self.assertLessEqual(a.membership.counts.rebalances - before, 2)
+
+    def test_late(self) -> None:
+        """A member that hears of another only late keeps what it owns meanwhile; the other waits."""
+        (a,) = self.joined("a")
+        a.coordination.link.delay = lambda: 0.8
+        b = self.join("b")
+        for _ in range(1500):
+            self.clock.advance(0.01)
+            self.assertFalse(set(a.partitions) & set(b.partitions))
+        self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
+
+    def test_operations(self) -> None:
+        """What a rebalance costs in operations on the tree does not grow with the number of others."""
+        members = [self.join(f"m{number:02}") for number in range(30)]
+        self.topic("wide", 60)
+        for member in members:
+            member.membership.subscribe(member.membership._subscription.__class__({"wide": 1}))
+        self.run_for(10.0)
+        asked: list[str] = []
+        counted = members[0].coordination
+        for name in ("multi", "get", "get_children_and_watch", "get_and_watch", "exists_and_watch", "create"):
+            original = getattr(counted, name)
+
+            def counting(*arguments, original=original, name=name, **more):  # type: ignore[no-untyped-def]
+                asked.append(name)
+                return original(*arguments, **more)
+
+            self.patch(counted, name, counting)
+        rebalances = members[0].membership.counts.rebalances
+        self.join("a00", members[0].membership._subscription)
+        self.run_for(3.0)
+        rebalances = members[0].membership.counts.rebalances - rebalances
+        self.assertEqual(rebalances, 1)
+        # the list of ids, the new one's entry, the offsets of two partitions, two transactions (nothing to commit)
+        self.assertLessEqual(len(asked), 1 + 1 + 2 + 2, asked)
+
+    def test_state(self) -> None:
+        """A session that is closed under a member stops it."""
+        (a,) = self.joined("a")
+        self.get(a.coordination.close())
+        self.assertEqual(a.partitions, [])
+        self.assertIs(a.coordination.state, SessionState.CLOSED)
+
+
+def _failing() -> Deferred[object]:
+    failed: Deferred[object] = Deferred()
+    failed.errback(ConnectionLoss())
+    return failed
