@@ -68,7 +68,7 @@ class SimulatedCluster:
         for number in range(random.choice([1, 2])):
             self.producers.append(
                 ProducingApplication(
-                    world, self.ledger, f"producer-{number}", addresses, list(TOPICS), LATE_TOPIC, MESSAGES, 0.3
+                    world, self.ledger, f"producer-{number}", addresses, list(TOPICS), LATE_TOPIC, MESSAGES, 10, 0.3
                 )
             )
         if random.random() < 0.2:

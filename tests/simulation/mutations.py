@@ -41,12 +41,12 @@ def claim_without_fence() -> AbstractContextManager[Any]:
 
     take = Holdings._take
 
-    async def take_as_found(holdings: Holdings, wanted: Mapping[TopicPartition, str]) -> None:
-        await take(holdings, wanted)
+    async def take_as_found(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+        await take(holdings, held, doubtful, wanted)
         for where in wanted:
             found = await holdings._offsets.read(where)
-            if found is not None and where in holdings._held:
-                holdings._held[where].version = found.version
+            if found is not None:
+                held[where].version = found.version
 
     return _both(
         mock.patch.object(OffsetRegistry, "fence", without), mock.patch.object(Holdings, "_take", take_as_found)
@@ -70,16 +70,16 @@ def claim_without_waiting() -> AbstractContextManager[Any]:
     """What is still another's is taken from it."""
     take = Holdings._take
 
-    async def force(holdings: Holdings, wanted: Mapping[TopicPartition, str]) -> None:
+    async def force(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
         try:
-            await take(holdings, wanted)
+            await take(holdings, held, doubtful, wanted)
         except Conflict:
             for where in wanted:
                 try:
                     await holdings._coordination.delete(holdings._owners.path(where))
                 except CoordinationError:
                     pass
-            await take(holdings, wanted)
+            await take(holdings, held, doubtful, wanted)
 
     return mock.patch.object(Holdings, "_take", force)
 
@@ -88,14 +88,14 @@ def take_anothers_claim_for_ours() -> AbstractContextManager[Any]:
     """An owner's node that is there already counts as a claim that went well."""
     take = Holdings._take
 
-    async def believe(holdings: Holdings, wanted: Mapping[TopicPartition, str]) -> None:
+    async def believe(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
         try:
-            await take(holdings, wanted)
+            await take(holdings, held, doubtful, wanted)
         except Conflict:
             for where, stream in wanted.items():
                 found = await holdings._offsets.read(where)
                 position, version = (None, 0) if found is None else (found.position, found.version)
-                holdings._held[where] = Holding(stream, position, version)
+                held[where] = Holding(stream, position, version)
 
     return mock.patch.object(Holdings, "_take", believe)
 

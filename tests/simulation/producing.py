@@ -30,6 +30,8 @@ class ProducingApplication:
     #: A topic that is produced to after half of the messages.
     late_topic: str
     messages: int
+    #: Sent at least in each life.
+    least: int
     #: Seconds between two sets, about.
     pace: float
     random: Random = field(init=False)
@@ -50,6 +52,7 @@ class ProducingApplication:
     def start(self) -> None:
         """Begin a life."""
         self._lives += 1
+        self.messages = max(self.messages, self.sent + self.least)  # so that each life has something to say
         self.unanswered = 0
         world = self.world
         self.clock = clock = ProcessClock(world.clock)
