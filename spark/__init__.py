@@ -1,1 +1,18 @@
-"""Loads topics into Apache Spark in batches, imported as ``logd.spark``: the data source and the importer."""
+"""Topics in Apache Spark, imported as ``logd.spark``: the data source and sink ``logd``, and what is built on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("logd")`` known to the session; see logd.spark.registration."""
+    # Not at the top: what an executor or a planner imports of this package may not need pyspark.
+    from logd.spark.registration import register as register_source
+
+    register_source(spark)

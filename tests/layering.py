@@ -38,6 +38,14 @@ _NO_IO = (
 
 _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord.paths", "logd.coord.records")
 
+_SPARK_WORKERS = tuple(
+    f"logd.spark.{name}"
+    for name in (
+        *("arrow", "avro", "cluster", "connection", "incoming", "offsets", "options", "planning", "producing"),
+        *("progress", "ranges", "reading", "rows", "subscription", "tasks"),
+    )
+)
+
 ROOMS = (
     Room(
         "words",
@@ -79,7 +87,7 @@ ROOMS = (
     Room("tap", 5, ("logd.tap",), beside=("logd.web",)),
     Room("plugins", 5, ("twisted.plugins",)),
     Room("testing", 5, ("logd.testing",)),
-    Room("bench", 5, ("logd.bench",), beside=("logd.testing",)),
+    Room("bench", 5, ("logd.bench",), beside=("logd.testing", "logd.spark")),
     Room(
         "collect",
         5,
@@ -89,7 +97,15 @@ ROOMS = (
         forbidden_calls=("open", "print", "input"),
     ),
     Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect")),
-    Room("spark", 5, ("logd.spark",)),
+    # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
+    Room(
+        "spark workers",
+        2,
+        _SPARK_WORKERS,
+        forbidden=("asyncio", "pyspark", "twisted"),
+        allowed=("attrs", "fastavro", "pyarrow"),
+    ),
+    Room("spark", 5, ("logd.spark",), forbidden=("twisted",), allowed=("attrs", "pyarrow", "pyspark")),
 )
 
 #: The package itself: what it re-exports is for users; inside, a name is imported from where it lives.

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from logd.bench.rounds import Bench, Where, middle
 from logd.bench.workload import Workload
@@ -17,6 +16,8 @@ from logd.cli.benchcoordination import coordination
 from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.running import run
+from logd.cli.sparkbench import spark
+from logd.cli.tables import show_fields
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -90,6 +91,7 @@ def latency(messages: int, acks: str, **options: Any) -> None:
 
 bench.add_command(beside)
 bench.add_command(coordination)
+bench.add_command(spark)
 
 
 def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str = "ratio_to_limit") -> None:
@@ -106,15 +108,6 @@ def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str
         if options["as_json"]:
             print(json.dumps(result))
         else:
-            _show(result)
+            show_fields(result)
 
     sys.exit(run(work))
-
-
-def _show(result: dict[str, Any]) -> None:
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in result.items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
-    Console().print(table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from random import Random
 
@@ -10,6 +9,7 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.client.interfaces import IPartitioner
+from logd.protocol.placement import partition_of_key
 
 #: ``(topic, key, partitions) -> partition``: what an application may pass in place of an IPartitioner.
 ChoosePartition = Callable[[str, bytes | None, Sequence[int]], int]
@@ -34,15 +34,6 @@ class RandomPartitioner:
         """Forget the present partition."""
         if self._current.get(topic) == partition:
             del self._current[topic]
-
-
-def partition_of_key(key: bytes, count: int) -> int:
-    """Return ``(crc32(key) * 2654435761 mod 2^32) * count / 2^32``, rounded down: a number below ``count``.
-
-    The remainder of crc32 alone would put keys that differ in one character into few partitions, since the checksum is
-    linear; multiplying by 2^32 over the golden ratio and taking the high bits spreads them (Knuth, volume 3, 6.4).
-    """
-    return ((zlib.crc32(key) * 2654435761) & 0xFFFFFFFF) * count >> 32
 
 
 @implementer(IPartitioner)

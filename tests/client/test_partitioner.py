@@ -15,8 +15,8 @@ from logd.client.partitioner import (
     KeyedPartitioner,
     RandomPartitioner,
     as_partitioner,
-    partition_of_key,
 )
+from logd.protocol.placement import partition_of_key
 
 
 class PartitionerTests(SynchronousTestCase):

@@ -9,8 +9,15 @@ import sys
 from pathlib import Path
 from unittest import skipUnless
 
+import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.errors import BrokerUnavailable
+from logd.protocol.message import Message
+from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.producing import BlockingProducer
+from logd.spark.ranges import IdRange
+from logd.spark.reading import RangeReader
 from logd.testing.processes import BrokerProcess, free_port
 from tests.integration.peers import PATIENCE
 
@@ -88,3 +95,21 @@ class TlsClientTests(SynchronousTestCase):
         self.assertEqual(plain.returncode, 3, errors)
         self.logd("produce", "t", given=b"still there\n")
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"still there\n")
+
+    def test_blocking_client(self) -> None:
+        """What Spark's workers use speaks TLS to every broker, also to those discovered, and checks who they are."""
+        settings = ClusterSettings(
+            brokers=f"localhost:{self.broker.port}", tls=True, tls_ca=str(self.folder / "cert.pem"), retry_timeout=0.2
+        )
+        with Cluster(settings) as cluster:
+            producer = BlockingProducer(cluster)
+            values = [b"%05d" % number * 20 for number in range(5000)]
+            for value in values:
+                producer.send("t", Message(value), 1)
+            producer.flush()
+            log = cluster.describe("t", 1)
+            reader = RangeReader(cluster, IdRange("t", log.uuid, 1, 0, log.visible_end))
+            self.assertEqual([value for rows in reader.rows() for value in rows.values], values)
+        with Cluster(attrs.evolve(settings, tls_ca=None)) as cluster:
+            error = self.assertRaises(BrokerUnavailable, cluster.metadata, None)
+            self.assertIn("certificate verify failed", str(error))

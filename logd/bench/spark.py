@@ -1,0 +1,122 @@
+"""How fast Spark reads a topic, beside the same rows from Parquet files, both into a sink that takes no notice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from attrs import asdict, frozen
+
+from logd.errors import LogdError
+from logd.protocol.message import Message
+from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.producing import BlockingProducer
+from logd.testing.processes import BrokerProcess
+
+#: Reads of either kind before the first that counts: Java compiles what is busy, Python workers start.
+WARM_UP = 2
+
+
+@frozen
+class SparkResult:
+    """Rows a second of both, and their ratio."""
+
+    bench: str
+    messages: int
+    size: int
+    cores: int
+    seconds: float
+    rows_per_second: float
+    parquet_rows_per_second: float
+    ratio_to_parquet: float
+    #: Rows a second of one process that makes the same Arrow batches and no Spark: what the reader itself can do.
+    reader_rows_per_second: float
+
+    def to_json(self) -> dict[str, object]:
+        """Every field by its name."""
+        return asdict(self)
+
+
+@frozen
+class SparkBench:
+    """``rounds`` times both, in turn, in one session over one broker; what is made in ``folder`` is removed."""
+
+    folder: str
+    messages: int
+    size: int = 200
+    cores: int = 2
+    rounds: int = 3
+    tell: Callable[[str], None] = lambda _: None
+
+    def run(self) -> list[SparkResult]:
+        """Return one result for each round. Blocks. Raises NoJava, and LogdError when the broker does not start."""
+        folder = tempfile.mkdtemp(prefix="logd-bench-", dir=self.folder)
+        try:
+            with BrokerProcess(f"{folder}/data", log_path=f"{folder}/broker.log") as broker:
+                self.tell(f"publishing {self.messages:,} messages to read")
+                self._fill(broker.address)
+                return self._measure(broker.address, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _fill(self, address: str) -> None:
+        with Cluster(ClusterSettings(brokers=address)) as cluster:
+            producer = BlockingProducer(cluster)
+            for number in range(self.messages):
+                producer.send("bench", Message(b"%0*d" % (self.size, number)), 0)
+            producer.flush()
+
+    def _measure(self, address: str, folder: str) -> list[SparkResult]:
+        from logd.spark.session import local_session
+
+        self.tell("starting Spark")
+        spark = local_session("logd bench", f"local[{self.cores}]", memory="2g")
+        try:
+            self.tell("writing the rows as Parquet")
+            self._topic(spark, address).write.parquet(f"{folder}/rows")
+            results = []
+            for number in range(-WARM_UP, self.rounds):
+                self.tell(f"round {number + 1} of {self.rounds}" if number >= 0 else "warming up")
+                topic = self._seconds(self._topic(spark, address))
+                parquet = self._seconds(spark.read.parquet(f"{folder}/rows"))
+                if number >= 0:
+                    results.append(self._result(topic, parquet, self._reader(address)))
+            return results
+        finally:
+            spark.stop()
+
+    def _topic(self, spark: Any, address: str) -> Any:
+        return spark.read.format("logd").option("brokers", address).option("subscribe", "bench").load()
+
+    @staticmethod
+    def _seconds(frame: Any) -> float:
+        begin = time.perf_counter()
+        frame.write.format("noop").mode("overwrite").save()
+        return time.perf_counter() - begin
+
+    def _reader(self, address: str) -> float:
+        # A process of its own, as a worker is one.
+        command = [sys.executable, "-m", "logd.bench.sparkreader", address, "bench"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise LogdError(f"the reader failed: {done.stderr[-2000:]}")
+        return float(json.loads(done.stdout)["rows_per_second"])
+
+    def _result(self, topic: float, parquet: float, reader: float) -> SparkResult:
+        return SparkResult(
+            bench="spark",
+            messages=self.messages,
+            size=self.size,
+            cores=self.cores,
+            seconds=round(topic, 3),
+            rows_per_second=round(self.messages / topic),
+            parquet_rows_per_second=round(self.messages / parquet),
+            ratio_to_parquet=round(parquet / topic, 3),
+            reader_rows_per_second=round(reader),
+        )

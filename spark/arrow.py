@@ -1,0 +1,89 @@
+"""Columns of messages to Arrow record batches, in exactly the types that Spark expects of its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+from attrs import define
+
+from logd.spark.rows import Rows
+
+#: What Spark makes of its own types (``pyspark.sql.pandas.types.to_arrow_schema`` with UTC); a test holds them equal.
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "next_offset": pa.int64(),
+    "timestamp": TIMESTAMP,
+    "headers": HEADERS,
+}
+
+#: The last millisecond that a timestamp of microseconds can hold; a later one, which no clock shows, becomes null.
+_LAST_MS = ((1 << 63) - 1) // 1000
+
+
+@define(eq=False)
+class BatchMaker:
+    """Makes the record batches of one partition. ``schema`` may leave out headers and give ``value`` another type.
+
+    ``decode_value`` makes an array of that type of the values as they are stored.
+    """
+
+    schema: pa.Schema
+    topic: str
+    partition: int
+    decode_value: Callable[[list[bytes | None]], pa.Array] | None = None
+
+    def batch(self, rows: Rows) -> pa.RecordBatch:
+        """Return the rows, padded, as one record batch."""
+        columns = [getattr(self, f"_{name}")(rows) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _key(self, rows: Rows) -> pa.Array:
+        return pa.array(rows.keys, pa.binary()) if rows.keys else pa.nulls(len(rows), pa.binary())
+
+    def _value(self, rows: Rows) -> pa.Array:
+        return pa.array(rows.values, pa.binary()) if self.decode_value is None else self.decode_value(rows.values)
+
+    def _topic(self, rows: Rows) -> pa.Array:
+        return pa.repeat(self.topic, len(rows))
+
+    def _partition(self, rows: Rows) -> pa.Array:
+        return pa.repeat(pa.scalar(self.partition, pa.int32()), len(rows))
+
+    def _offset(self, rows: Rows) -> pa.Array:
+        return pa.array(rows.ids, pa.int64())
+
+    def _next_offset(self, rows: Rows) -> pa.Array:
+        return pa.array(rows.nexts, pa.int64())
+
+    def _timestamp(self, rows: Rows) -> pa.Array:
+        if not rows.times:
+            return pa.nulls(len(rows), TIMESTAMP)
+        times = rows.times
+        if any(time is not None and time > _LAST_MS for time in times):
+            times = [None if time is None or time > _LAST_MS else time for time in times]
+        return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
+
+    def _headers(self, rows: Rows) -> pa.Array:
+        all_headers = rows.headers or [()] * len(rows)
+        starts = pa.array(list(accumulate(map(len, all_headers), initial=0)), pa.int32())
+        names = pa.array([name for headers in all_headers for name, _ in headers], pa.string())
+        values = pa.array([value for headers in all_headers for _, value in headers], pa.binary())
+        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS.value_type))
+        return pa.ListArray.from_arrays(starts, pairs, type=HEADERS)
+
+
+def source_schema(include_headers: bool = False, value_type: Any = None) -> pa.Schema:
+    """The columns of the data source, ``value`` of ``value_type`` where one is given."""
+    names = [name for name in COLUMNS if include_headers or name != "headers"]
+    return pa.schema(
+        [(name, value_type if name == "value" and value_type is not None else COLUMNS[name]) for name in names]
+    )

@@ -1,0 +1,126 @@
+"""Where reading begins and ends: an end of the log, a position or a time; for all partitions, or for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from attrs import field, frozen
+
+from logd.protocol.describe_log import DescribeLogResponse
+
+#: What stands for the ends of a log in JSON, as in Spark's Kafka source.
+LATEST = -1
+EARLIEST = -2
+
+
+@frozen
+class At:
+    """A place in one partition: a position from 0, LATEST or EARLIEST; or a time in ms since the epoch."""
+
+    position: int = LATEST
+    time_ms: int | None = None
+
+
+@frozen
+class Offsets:
+    """Where each partition begins or ends: ``rest``, but for those of ``places`` (topic -> partition -> place)."""
+
+    rest: At
+    places: Mapping[str, Mapping[int, At]] = field(factory=dict)
+
+    @classmethod
+    def of(cls, name: str) -> Offsets:
+        """``earliest`` or ``latest``, for all."""
+        return cls(At({"earliest": EARLIEST, "latest": LATEST}[name]))
+
+    def at(self, topic: str, partition: int) -> At:
+        """The place for one partition."""
+        return self.places.get(topic, {}).get(partition, self.rest)
+
+
+def resolve(at: At, log: DescribeLogResponse) -> int:
+    """The position that a place means in a log, described with its time asked for (where it is one).
+
+    A time after all messages is the visible end. A position is returned as it is, also outside the log.
+    """
+    if at.time_ms is not None:
+        return log.visible_end if log.time_position < 0 else min(log.time_position, log.visible_end)
+    return {EARLIEST: log.log_start, LATEST: log.visible_end}.get(at.position, at.position)
+
+
+def parse_offsets(text: str, rest: str) -> Offsets:
+    """Read ``earliest``, ``latest``, JSON with positions, or a time as ISO text; raise ValueError that says so.
+
+    In JSON -2 is earliest and -1 latest; partitions that it leaves out begin at the earliest and end at the latest
+    place, which ``rest`` names.
+    """
+    if text in ("earliest", "latest"):
+        return Offsets.of(text)
+    allowed = (
+        'earliest, latest, JSON such as {"topic": {"0": 4711, "1": -1}} (-2 is earliest, -1 latest), '
+        "or a time such as 2011-11-11T00:00:00Z"
+    )
+    if text.startswith("{"):
+        places = _parse_places(text, allowed)
+        for partitions in places.values():
+            if any(value < EARLIEST for value in partitions.values()):
+                raise ValueError(allowed)
+        return Offsets(
+            Offsets.of(rest).rest,
+            {
+                topic: {number: At(value) for number, value in partitions.items()}
+                for topic, partitions in places.items()
+            },
+        )
+    try:
+        return Offsets(At(time_ms=parse_time(text)))
+    except ValueError:
+        raise ValueError(allowed) from None
+
+
+def parse_timestamp(text: str) -> Offsets:
+    """Read one time for all partitions; raise ValueError."""
+    return Offsets(At(time_ms=parse_time(text)))
+
+
+def parse_by_timestamp(text: str, rest: str) -> Offsets:
+    """Read JSON with a time in ms for each partition; raise ValueError."""
+    allowed = 'JSON with times in ms since the epoch, such as {"topic": {"0": 1320969600000}}'
+    places = _parse_places(text, allowed)
+    if any(value < 0 for partitions in places.values() for value in partitions.values()):
+        raise ValueError(allowed)
+    return Offsets(
+        Offsets.of(rest).rest,
+        {
+            topic: {number: At(time_ms=value) for number, value in partitions.items()}
+            for topic, partitions in places.items()
+        },
+    )
+
+
+def parse_time(text: str) -> int:
+    """Read ms since the epoch, or ISO text (UTC where it names no zone); raise ValueError."""
+    try:
+        if text.isdigit():
+            return int(text)
+        time = datetime.fromisoformat(text)
+        milliseconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        milliseconds = -1
+    if milliseconds < 0:
+        raise ValueError("ms since the epoch, or a time such as 2011-11-11T00:00:00Z (UTC unless it names a zone)")
+    return milliseconds
+
+
+def _parse_places(text: str, allowed: str) -> dict[str, dict[int, int]]:
+    try:
+        value: Any = json.loads(text)
+        places = {topic: {int(number): each for number, each in value[topic].items()} for topic in value}
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(allowed) from None
+    if not all(type(each) is int for partitions in places.values() for each in partitions.values()):
+        raise ValueError(allowed)
+    return places

@@ -1,0 +1,206 @@
+"""What ``option(...)`` can say, read and checked; named after Spark's Kafka source where the meaning is the same."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+
+from logd.errors import ConfigurationError
+from logd.spark.cluster import ClusterSettings
+from logd.spark.offsets import Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
+from logd.spark.producing import LARGEST_BATCH
+from logd.spark.ranges import DEFAULT_RANGE_BYTES
+from logd.spark.reading import ReadSettings
+from logd.spark.subscription import Subscription, parse_subscription
+
+#: Where the brokers are when no option says so.
+BROKER_VARIABLE = "LOGD_BROKER"
+DEFAULT_BROKER = "127.0.0.1:6667"
+
+_CLUSTER = (
+    "brokers",
+    "tls",
+    "tls.ca",
+    "tls.certificate",
+    "tls.key",
+    "connectTimeoutMs",
+    "requestTimeoutMs",
+    "retryTimeoutMs",
+)
+SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
+_READ = (
+    *SUBSCRIPTIONS,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "failOnDataLoss",
+    "includeHeaders",
+    "avroSchema",
+    "minPartitions",
+    "maxBytesPerPartition",
+    "fetchBytes",
+    "rowsPerBatch",
+)
+BATCH_OPTIONS = (*_CLUSTER, *_READ, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+STREAM_OPTIONS = (*_CLUSTER, *_READ, "maxBytesPerTrigger")
+SINK_OPTIONS = (*_CLUSTER, "topic", "compression", "batchBytes")
+ALL_OPTIONS = tuple(dict.fromkeys((*BATCH_OPTIONS, *STREAM_OPTIONS, *SINK_OPTIONS)))
+
+#: What Spark itself puts among a sink's options.
+_SPARKS = ("path", "checkpointLocation")
+
+
+@frozen(kw_only=True)
+class ReadOptions:
+    """Options of a reader; travels to the executors."""
+
+    cluster: ClusterSettings
+    subscription: Subscription
+    starting: Offsets
+    ending: Offsets
+    reading: ReadSettings
+    include_headers: bool
+    avro_schema: str | None
+    min_partitions: int
+    range_bytes: int
+    #: Bytes of log in one micro-batch of a stream; None for all there is.
+    trigger_bytes: int | None
+
+
+@frozen(kw_only=True)
+class SinkOptions:
+    """Options of a writer; travels to the executors."""
+
+    cluster: ClusterSettings
+    #: For rows without a column ``topic``, or with null in it.
+    topic: str | None
+    compression: str
+    batch_bytes: int
+
+
+def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
+    """Read the options of a batch or stream reader. Raises ConfigurationError."""
+    given = _Given(options, STREAM_OPTIONS if streaming else BATCH_OPTIONS, "a stream" if streaming else "a batch")
+    fail = given.switch("failOnDataLoss", True)
+    return ReadOptions(
+        cluster=_cluster(given),
+        subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
+        starting=given.offsets("starting", "latest" if streaming else "earliest"),
+        ending=Offsets.of("latest") if streaming else given.offsets("ending", "latest"),
+        reading=ReadSettings(
+            fail_on_data_loss=fail,
+            fetch_bytes=given.whole("fetchBytes", 2 << 20, 1 << 10, 64 << 20),
+            rows=given.whole("rowsPerBatch", 8192, 1, 1_000_000),
+        ),
+        include_headers=given.switch("includeHeaders", False),
+        avro_schema=given.text("avroSchema"),
+        min_partitions=given.whole("minPartitions", 1, 1, 1_000_000),
+        range_bytes=given.whole("maxBytesPerPartition", DEFAULT_RANGE_BYTES, 1, 1 << 40),
+        trigger_bytes=given.whole("maxBytesPerTrigger", 0, 1, 1 << 50) or None if streaming else None,
+    )
+
+
+def shape_options(options: Mapping[str, str]) -> tuple[bool, str | None]:
+    """Return those that shape the schema: includeHeaders and avroSchema. Raises ConfigurationError."""
+    given = _Given(options, ALL_OPTIONS, "a data frame", _SPARKS)
+    return given.switch("includeHeaders", False), given.text("avroSchema")
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Read the options of a writer. Raises ConfigurationError."""
+    given = _Given(options, SINK_OPTIONS, "a sink", _SPARKS)
+    return SinkOptions(
+        cluster=_cluster(given),
+        topic=given.text("topic"),
+        compression=given.choice("compression", "none", ("none", "gzip", "snappy", "zstd")),
+        batch_bytes=given.whole("batchBytes", 1 << 20, 1, LARGEST_BATCH),
+    )
+
+
+def _cluster(given: _Given) -> ClusterSettings:
+    settings = ClusterSettings(
+        brokers=given.text("brokers") or os.environ.get(BROKER_VARIABLE) or DEFAULT_BROKER,
+        connect_timeout=given.whole("connectTimeoutMs", 10_000, 1, 86_400_000) / 1000,
+        request_timeout=given.whole("requestTimeoutMs", 30_000, 1, 86_400_000) / 1000,
+        retry_timeout=given.whole("retryTimeoutMs", 120_000, 0, 86_400_000) / 1000,
+        tls=given.switch("tls", False),
+        tls_ca=given.text("tls.ca"),
+        tls_certificate=given.text("tls.certificate"),
+        tls_key=given.text("tls.key"),
+    )
+    settings.addresses()
+    for name in ("tls.ca", "tls.certificate", "tls.key"):
+        if given.text(name) is not None and not settings.tls:
+            raise ConfigurationError(f"option {name} is of use with tls=true alone")
+    return settings
+
+
+class _Given:
+    """The options as they were given, whose names are alike in any case of letters, as everywhere in Spark."""
+
+    def __init__(
+        self, options: Mapping[str, str], allowed: tuple[str, ...], what: str, ignored: tuple[str, ...] = ()
+    ) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in allowed}
+        everything = {name.lower(): name for name in ALL_OPTIONS}
+        for name in self._values:
+            if name in names or name in {each.lower() for each in ignored}:
+                continue
+            if name in everything:
+                raise ConfigurationError(f"option {everything[name]!r} is not one of {what} of logd")
+            near = [names[each] for each in difflib.get_close_matches(name, names, 3)]
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(allowed)}"
+            raise ConfigurationError(f"option {name!r} is not known to {what} of logd; {hint}")
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        return value.strip() if value and value.strip() else None
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise self._not_allowed(name, text, f"a whole number from {least} to {most}")
+        return value
+
+    def switch(self, name: str, default: bool) -> bool:
+        text = self.choice(name, str(default).lower(), ("true", "false"))
+        return text == "true"
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        text = (self.text(name) or default).lower()
+        if text not in allowed:
+            raise self._not_allowed(name, text, " or ".join(allowed))
+        return text
+
+    def offsets(self, which: str, default: str) -> Offsets:
+        """A timestamp for all goes before timestamps for each, and these before offsets, as in Spark's Kafka source."""
+        rest = "earliest" if which == "starting" else "latest"
+        readers: tuple[tuple[str, Callable[[str], Offsets]], ...] = (
+            (f"{which}Timestamp", parse_timestamp),
+            (f"{which}OffsetsByTimestamp", partial(parse_by_timestamp, rest=rest)),
+            (f"{which}Offsets", partial(parse_offsets, rest=rest)),
+        )
+        for name, parse in readers:
+            text = self.text(name)
+            if text is not None:
+                try:
+                    return parse(text)
+                except ValueError as error:
+                    raise self._not_allowed(name, text, str(error)) from None
+        return Offsets.of(default)
+
+    @staticmethod
+    def _not_allowed(name: str, value: Any, allowed: str) -> ConfigurationError:
+        return ConfigurationError(f"option {name} = {str(value)[:200]!r} is not allowed; allowed is {allowed}")

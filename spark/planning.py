@@ -1,0 +1,120 @@
+"""From what was asked for to ranges of ids: asks the brokers for partitions and the ends of their logs.
+
+For the driver; blocking, and without pyspark.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from logd.errors import ConfigurationError, UnknownTopic, WrongPartition, error_for_code
+from logd.protocol.describe_log import DescribeLogResponse
+from logd.spark.cluster import Cluster
+from logd.spark.offsets import At, Offsets, resolve
+from logd.spark.ranges import IdRange, split_ranges
+from logd.spark.reading import DataLost
+from logd.spark.subscription import Subscription
+
+_log = logging.getLogger("logd.spark")
+
+
+@frozen(order=True)
+class PartitionName:
+    """One partition of a topic; ``uuid`` tells the topic from another of the same name."""
+
+    topic: str
+    uuid: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r}, partition {self.partition}"
+
+
+def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool = True) -> list[PartitionName]:
+    """Return the partitions that are meant and exist, by topic and number.
+
+    Raises UnknownTopic for a topic that is named and does not exist (unless ``strict`` is false; a pattern may match
+    none), ConfigurationError for a partition that was assigned and does not exist, BrokerUnavailable when no broker
+    answers for ``retry_timeout``.
+    """
+    response = cluster.retry(lambda: cluster.metadata(subscription.names))
+    found = []
+    for topic in response.topics:
+        if topic.error == UnknownTopic.code and not strict:
+            continue
+        if topic.error == UnknownTopic.code:
+            raise UnknownTopic(f"there is no topic {topic.topic!r}")
+        if topic.error:
+            raise error_for_code(topic.error, f"topic {topic.topic!r}: {error_for_code(topic.error)}")
+        numbers = [each.partition for each in topic.partitions]
+        chosen = subscription.chosen(topic.topic, numbers)
+        missing = set((subscription.assigned or {}).get(topic.topic, ())) - set(numbers)
+        if missing:
+            raise ConfigurationError(f"topic {topic.topic!r} has no partition {min(missing)}: it has {sorted(numbers)}")
+        found += [PartitionName(topic.topic, topic.uuid, number) for number in chosen]
+    return sorted(found)
+
+
+def locate(cluster: Cluster, partition: PartitionName, at: At) -> tuple[int, DescribeLogResponse]:
+    """Return the position that a place means, and the log as it is. Raises what Cluster.describe raises."""
+    log = cluster.describe(partition.topic, partition.partition, time_ms=-1 if at.time_ms is None else at.time_ms)
+    return resolve(at, log), log
+
+
+def plan_ranges(
+    cluster: Cluster, subscription: Subscription, starting: Offsets, ending: Offsets, fail_on_data_loss: bool
+) -> list[IdRange]:
+    """Return one range for each partition, empty ones too, all within what is there.
+
+    Raises DataLost for a start that the log has no more, or an end that it does not have; without
+    ``fail_on_data_loss`` these are moved into the log with a warning. Raises ConfigurationError for places in
+    partitions that are not read, and what find_partitions and Cluster.describe raise.
+    """
+    partitions = find_partitions(cluster, subscription)
+    _check_places(partitions, starting, "starting")
+    _check_places(partitions, ending, "ending")
+    ranges = []
+    for each in partitions:
+        start, log = locate(cluster, each, starting.at(each.topic, each.partition))
+        last = ending.at(each.topic, each.partition)
+        end = resolve(last, log) if last.time_ms is None else locate(cluster, each, last)[0]
+        for name, position in (("starting", start), ("ending", end)):
+            if not log.log_start <= position <= log.visible_end:
+                _report(
+                    f"{each}: the {name} offset {position} is not in the log, which has {log.log_start} to "
+                    f"{log.visible_end}",
+                    fail_on_data_loss,
+                )
+        start = min(max(start, log.log_start), log.visible_end)
+        end = min(max(end, start), log.visible_end)
+        ranges.append(IdRange(each.topic, log.uuid or each.uuid, each.partition, start, end))
+    return ranges
+
+
+def split_for_tasks(cluster: Cluster, ranges: Sequence[IdRange], max_bytes: int, at_least: int) -> list[IdRange]:
+    """Cut ranges into what one task each reads; see ranges.split_ranges. Raises what Cluster.describe raises."""
+
+    def boundaries(topic: str, partition: int, positions: Sequence[int]) -> Sequence[int]:
+        try:
+            return cluster.describe(topic, partition, positions).boundaries
+        except (UnknownTopic, WrongPartition):
+            return ()  # the task that reads it reports it, by its settings
+
+    return split_ranges(ranges, boundaries, max_bytes=max_bytes, at_least=at_least)
+
+
+def _check_places(partitions: Sequence[PartitionName], offsets: Offsets, which: str) -> None:
+    known = {(each.topic, each.partition) for each in partitions}
+    for topic, places in offsets.places.items():
+        for number in places:
+            if (topic, number) not in known:
+                raise ConfigurationError(f"{which}Offsets name topic {topic!r}, partition {number}, which is not read")
+
+
+def _report(text: str, fail_on_data_loss: bool) -> None:
+    if fail_on_data_loss:
+        raise DataLost(f"{text}; with failOnDataLoss=false reading goes on with what is there")
+    _log.warning("%s", text)

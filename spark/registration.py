@@ -1,0 +1,15 @@
+"""Makes ``format("logd")`` known to a Spark session."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from logd.spark.source import LogdDataSource
+
+
+def register(spark: SparkSession) -> None:
+    """Let ``spark.read``, ``readStream``, ``write`` and ``writeStream`` of this session use ``format("logd")``.
+
+    The executors' Python has to be able to import ``logd``.
+    """
+    spark.dataSource.register(LogdDataSource)

@@ -1,0 +1,52 @@
+"""The data source ``logd`` as Spark sees it: a schema, readers and writers made from options."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from logd.errors import ConfigurationError
+from logd.spark.avro import AvroValues
+from logd.spark.batch import BatchReader
+from logd.spark.options import read_options, shape_options, sink_options
+from logd.spark.sink import BatchWriter, StreamWriter
+from logd.spark.stream import StreamReader
+
+#: Columns in order; ``headers`` with includeHeaders alone.
+_COLUMNS = "key binary, value {}, topic string, partition int, offset bigint, next_offset bigint, timestamp timestamp"
+_HEADERS = ", headers array<struct<key: string, value: binary>>"
+
+
+class LogdDataSource(DataSource):
+    """``format("logd")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "logd"
+
+    def schema(self) -> str:
+        include, avro = shape_options(self.options)
+        value = "binary" if avro is None else AvroValues(avro).ddl
+        return _COLUMNS.format(value) + (_HEADERS if include else "")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BatchReader(read_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return StreamReader(read_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise ConfigurationError("a log cannot be written over: use mode('append')")
+        return BatchWriter(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        if overwrite:
+            raise ConfigurationError("a log cannot be written over: use outputMode('append')")
+        return StreamWriter(sink_options(self.options), schema)

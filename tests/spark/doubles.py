@@ -1,0 +1,184 @@
+"""A broker that is a few dictionaries, behind streams that a connection takes for sockets; failures by plan."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from attrs import define, field
+
+from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
+from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.loops import check_set
+from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.responses import encode_response
+from logd.protocol.server_conversation import ServerConversation
+from logd.spark.cluster import Cluster, ClusterSettings
+
+# Warnings about failures that a test has planned are for nobody.
+logging.getLogger("logd.spark").addHandler(logging.NullHandler())
+
+_LENGTH = Struct(">i")
+
+
+@define
+class FakeLog:
+    """One partition's log: ``data`` begins at ``start``; answers carry at most ``piece`` bytes."""
+
+    data: bytes = b""
+    start: int = 0
+    piece: int = 1 << 20
+
+    @property
+    def end(self) -> int:
+        """The visible end."""
+        return self.start + len(self.data)
+
+    def boundary(self, position: int) -> int:
+        """The start of the entry that contains a position, the end for the end."""
+        here = self.start
+        while here < self.end:
+            (length,) = _LENGTH.unpack_from(self.data, here - self.start)
+            if here + 4 + length > position:
+                return here
+            here += 4 + length
+        return self.end
+
+
+@define
+class FakeTopic:
+    """A topic and its logs."""
+
+    uuid: str = "uuid-1"
+    logs: list[FakeLog] = field(factory=lambda: [FakeLog()])
+
+
+@define(eq=False)
+class FakeBroker:
+    """Answers requests at once. ``before`` sees each first, and may raise OSError (the connection is lost), change the
+    broker, or return an answer in place of the broker's."""
+
+    topics: dict[str, FakeTopic] = field(factory=dict)
+    before: Callable[[Any], Any] = lambda _: None
+    requests: list[Any] = field(factory=list)
+    connections: int = 0
+    now: float = 1000.0
+    slept: list[float] = field(factory=list)
+
+    def cluster(self, **settings: Any) -> Cluster:
+        """A cluster of this broker alone, whose time passes in sleep only."""
+        return Cluster(
+            ClusterSettings(brokers="fake:1", **settings),
+            clock=lambda: self.now,
+            sleep=self._sleep,
+            random=lambda: 1.0,
+            dial=self._dial,
+        )
+
+    def count(self, kind: type[Any]) -> int:
+        """How many requests of a kind came."""
+        return sum(isinstance(request, kind) for request in self.requests)
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def _dial(self, host: str, port: int, timeout: float) -> FakeStream:
+        self.connections += 1
+        return FakeStream(self)
+
+    def answer(self, request: Any) -> Any:
+        """The response to a request."""
+        self.requests.append(request)
+        planned = self.before(request)
+        if planned is not None:
+            return planned
+        if isinstance(request, Metadata):
+            names = tuple(self.topics) if request.topics is None else request.topics
+            return MetadataResponse((BrokerAddress(0, "fake", 1),), tuple(self._topic(name) for name in names))
+        if isinstance(request, DescribeLog):
+            log = self._log(request.topic, request.partition)
+            if isinstance(log, int):
+                return DescribeLogResponse(log, text="not here")
+            found = tuple(log.boundary(position) for position in request.positions)
+            uuid = self.topics[request.topic].uuid
+            return DescribeLogResponse(0, log.start, log.end, log.end, (), found, -1, uuid)
+        if isinstance(request, FetchWait):
+            return FetchWaitResponse(tuple(self._fetch(part) for part in request.parts))
+        assert isinstance(request, ProduceAck)
+        return ProduceAckResponse(tuple(self._produce(part) for part in request.parts))
+
+    def _topic(self, name: str) -> TopicMetadata:
+        topic = self.topics.get(name)
+        if topic is None:
+            return TopicMetadata(name, UnknownTopic.code, "", ())
+        return TopicMetadata(
+            name, 0, topic.uuid, tuple(PartitionMetadata(n, 0, 0, 0, (0,), (0,)) for n in range(len(topic.logs)))
+        )
+
+    def _log(self, topic: str, partition: int) -> FakeLog | int:
+        if topic not in self.topics:
+            return UnknownTopic.code
+        logs = self.topics[topic].logs
+        return logs[partition] if partition < len(logs) else WrongPartition.code
+
+    def _fetch(self, part: Any) -> FetchedPart:
+        log = self._log(part.topic, part.partition)
+        if isinstance(log, int):
+            return FetchedPart(part.topic, part.partition, log)
+        ends = log.start, log.end
+        if not log.start <= part.offset <= log.end:
+            return FetchedPart(part.topic, part.partition, OffsetOutOfRange.code, *ends)
+        first = part.offset if part.exact else log.boundary(part.offset)
+        at = first - log.start
+        data = log.data[at : at + min(part.max_bytes, log.piece)]
+        return FetchedPart(part.topic, part.partition, 0, *ends, first, data)
+
+    def _produce(self, part: Any) -> ProducedPart:
+        log = self._log(part.topic, part.partition)
+        if isinstance(log, int):
+            return ProducedPart(part.topic, part.partition, log)
+        check_set(part.message_set, 1_000_000)
+        first = log.end
+        log.data += part.message_set
+        return ProducedPart(part.topic, part.partition, 0, part.partition, first, log.end)
+
+
+class FakeStream:
+    """A socket whose other end is a FakeBroker."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+        self._conversation: ServerConversation[bytes] = ServerConversation()
+        self._answers: list[bytes] = []
+        self._lost: OSError | None = None
+
+    def sendall(self, data: bytes, /) -> None:
+        """Have the requests answered."""
+        for request in self._conversation.receive_data(data):
+            try:
+                response = self._broker.answer(request)
+            except OSError as error:
+                self._lost = error
+                return
+            correlation_id: int = request.correlation_id  # type: ignore[union-attr]  # none is of 0.7
+            self._answers += self._conversation.answer(request, encode_response(response, correlation_id))
+
+    def recv(self, size: int, /) -> bytes:
+        """The answers so far, or the loss."""
+        if self._answers:
+            return self._answers.pop(0)
+        if self._lost is not None:
+            raise self._lost
+        raise AssertionError("waits for an answer that will never come")
+
+    def settimeout(self, seconds: float | None, /) -> None:
+        """Nothing here waits."""
+
+    def close(self) -> None:
+        """Answers are lost."""
+        self._answers.clear()

@@ -1,0 +1,128 @@
+"""Tests of cutting ranges, and of how much a micro-batch takes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import ConfigurationError
+from logd.spark.planning import PartitionName
+from logd.spark.progress import Progress, admit
+from logd.spark.ranges import IdRange, split_ranges
+
+#: Sizes of the entries of some partitions.
+logs = st.lists(st.lists(st.integers(9, 500), max_size=30), min_size=1, max_size=4)
+
+
+class Boundaries:
+    """Knows the entries of logs: what brokers say, for split_ranges and for admit."""
+
+    def __init__(self, sizes: Sequence[Sequence[int]]) -> None:
+        self.bounds = []
+        for each in sizes:
+            bounds = [0]
+            for size in each:
+                bounds.append(bounds[-1] + size)
+            self.bounds.append(bounds)
+        self.names = [PartitionName("t", "u", number) for number in range(len(sizes))]
+        self.ends = {name: bounds[-1] for name, bounds in zip(self.names, self.bounds, strict=True)}
+
+    def find(self, topic: str, partition: int, positions: Sequence[int]) -> list[int]:
+        """Boundaries at or before the positions."""
+        bounds = self.bounds[partition]
+        return [bounds[bisect_right(bounds, position) - 1] for position in positions]
+
+    def boundary(self, name: PartitionName, position: int) -> int:
+        """One of them."""
+        return self.find(name.topic, name.partition, [position])[0]
+
+    def entry_end(self, name: PartitionName, position: int) -> int:
+        """The boundary behind one."""
+        bounds = self.bounds[name.partition]
+        return bounds[bounds.index(position) + 1]
+
+
+class SplitTests(SynchronousTestCase):
+    """Ranges for tasks."""
+
+    @given(logs, st.integers(1, 3000), st.integers(1, 40))
+    def test_split(self, sizes: list[list[int]], max_bytes: int, at_least: int) -> None:
+        """The pieces are the ranges again, cut at entries, none larger than asked by more than an entry."""
+        known = Boundaries(sizes)
+        whole = [IdRange("t", "u", name.partition, 0, end) for name, end in known.ends.items()]
+        pieces = split_ranges(whole, known.find, max_bytes=max_bytes, at_least=at_least)
+        for each in whole:
+            mine = [piece for piece in pieces if piece.partition == each.partition]
+            if each.bytes:
+                self.assertEqual([mine[0].start, mine[-1].end], [0, each.end])
+                self.assertEqual([piece.end for piece in mine[:-1]], [piece.start for piece in mine[1:]])
+            for piece in mine:
+                self.assertGreater(piece.bytes, 0)
+                self.assertIn(piece.start, known.bounds[each.partition])
+                self.assertLess(piece.bytes, max_bytes + 500)
+
+    def test_at_least(self) -> None:
+        """One large partition is enough for several tasks."""
+        known = Boundaries([[100] * 100])
+        pieces = split_ranges([IdRange("t", "u", 0, 0, 10_000)], known.find, at_least=4)
+        self.assertEqual([piece.bytes for piece in pieces], [2500] * 4)
+
+
+class AdmitTests(SynchronousTestCase):
+    """What a micro-batch takes."""
+
+    @given(logs, st.integers(1, 4000))
+    def test_budget(self, sizes: list[list[int]], budget: int) -> None:
+        """Batches stay within their budget but for one entry, end at entries, never stand still, and end."""
+        known = Boundaries(sizes)
+        here = dict.fromkeys(known.names, 0)
+        batches = 0
+        while here != known.ends:
+            there = admit(here, known.ends, budget, known)
+            taken = {name: there[name] - here[name] for name in here}
+            self.assertGreater(sum(taken.values()), 0)
+            for name, position in there.items():
+                self.assertIn(position, known.bounds[name.partition])
+                self.assertGreaterEqual(taken[name], 0)
+            if sum(taken.values()) > budget:
+                (name,) = [name for name in taken if taken[name]]
+                self.assertEqual(there[name], known.entry_end(name, here[name]))
+            here = there
+            batches += 1
+        # No more of them than if each took half of its budget, or a single entry.
+        self.assertLessEqual(batches, 1 + max(2 * sum(known.ends.values()) // budget + 1, sum(map(len, sizes))))
+
+    def test_shares(self) -> None:
+        """Partitions share in proportion to what they have."""
+        known = Boundaries([[10] * 300, [10] * 100])
+        there = admit(dict.fromkeys(known.names, 0), known.ends, 400, known)
+        self.assertEqual(list(there.values()), [300, 100])
+
+    def test_no_bound(self) -> None:
+        """Without a budget all is taken; a log that became shorter takes nothing back."""
+        known = Boundaries([[10] * 3, [10]])
+        starts = dict(zip(known.names, (10, 40), strict=True))
+        self.assertEqual(list(admit(starts, known.ends, None, known).values()), [30, 40])
+
+
+class ProgressTests(SynchronousTestCase):
+    """The offsets in the checkpoint."""
+
+    @given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), st.integers(0, 1 << 62)))
+    def test_round_trip(self, positions: dict[tuple[str, int], int]) -> None:
+        """They come back as they were, and equal ones are equal text, in whatever order they were found."""
+        progress = Progress({PartitionName(t, f"uuid-{t}", n): at for (t, n), at in positions.items()})
+        self.assertEqual(Progress.from_json(progress.to_json()), progress)
+        turned = Progress(dict(reversed(list(progress.positions.items()))))
+        self.assertEqual(str(turned.to_json()), str(progress.to_json()))
+
+    def test_foreign(self) -> None:
+        """What is not ours, or of a later release, is refused by name."""
+        foreign: list[Any] = [{"t": {"0": 5}}, {"version": 2, "topics": {}}, {"version": 1, "topics": {"t": 5}}, []]
+        for value in foreign:
+            self.assertRaises(ConfigurationError, Progress.from_json, value)

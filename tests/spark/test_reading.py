@@ -1,0 +1,221 @@
+"""Tests of reading a range of ids from a broker that fails in every way that it can."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline
+from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.gap import encode_gap
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.protocol.metadata import Metadata
+from logd.spark.ranges import IdRange
+from logd.spark.reading import DataLost, RangeReader, ReadSettings
+from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
+
+VALUES = [b"%05d" % number * (number % 50) for number in range(500)]
+DATA = encode_set([Message(value) for value in VALUES])
+SMALL = ReadSettings(fetch_bytes=1000, rows=40)
+
+
+class ReadingTestCase(SynchronousTestCase):
+    """A broker with one log, and a reader of all of it."""
+
+    def setUp(self) -> None:
+        """The log."""
+        self.log = FakeLog(DATA)
+        self.broker = FakeBroker({"t": FakeTopic("uuid-1", [self.log])})
+
+    def reader(
+        self, settings: ReadSettings = SMALL, start: int = 0, end: int = len(DATA), patience: float = 10.0
+    ) -> RangeReader:
+        """A reader."""
+        cluster = self.broker.cluster(retry_timeout=patience)
+        return RangeReader(cluster, IdRange("t", "uuid-1", 0, start, end), settings)
+
+    def values(self, reader: RangeReader) -> list[bytes | None]:
+        """Everything it reads."""
+        found: list[bytes | None] = []
+        for rows in reader.rows():
+            self.assertLessEqual(len(rows), reader.settings.rows)
+            found += rows.values
+        return found
+
+
+class SoundTests(ReadingTestCase):
+    """Nothing goes wrong."""
+
+    def test_all(self) -> None:
+        """Entries that answers cut off are put together; the next answer is asked for before this one is decoded."""
+        reader = self.reader()
+        self.assertEqual(self.values(reader), VALUES)
+        self.assertEqual((reader.report.messages, reader.report.bytes), (500, len(DATA)))
+        self.assertEqual(self.broker.connections, 1)
+        self.assertEqual(self.broker.count(FetchWait), -(-len(DATA) // 1000))
+        self.assertEqual(self.broker.count(Metadata), 2)
+
+    def test_pieces(self) -> None:
+        """However small the answers are."""
+        for self.log.piece in (64, 65, 100, 999):
+            self.assertEqual(self.values(self.reader()), VALUES)
+
+    def test_ends(self) -> None:
+        """A range may begin and end inside entries: each message is in one range alone."""
+        for cut in (1, 9, 777, len(DATA) - 1):
+            found = self.values(self.reader(end=cut)) + self.values(self.reader(start=cut))
+            self.assertEqual(found, VALUES)
+
+    def test_gaps(self) -> None:
+        """Gaps are skipped and counted."""
+        self.log.data = encode_gap(30) + bytes(21) + DATA + encode_gap(3000) + bytes(2991) + DATA
+        reader = self.reader(end=self.log.end)
+        self.assertEqual(self.values(reader), VALUES * 2)
+        self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (2, 3030))
+
+
+class FailingTests(ReadingTestCase):
+    """Brokers go away and come back."""
+
+    def test_lost_connections(self) -> None:
+        """After a loss reading goes on from the last id: nothing twice, nothing left out."""
+        self.broker.before = self.every(3, lambda: self.lose())
+        self.assertEqual(self.values(self.reader()), VALUES)
+        self.assertGreater(self.broker.connections, 10)
+
+    def test_away_for_long(self) -> None:
+        """It is tried again, less and less often, until patience is over; the error names the reason."""
+        reader = self.reader()
+        rows = reader.rows()
+        next(rows)
+        self.broker.before = lambda _: self.lose()
+        with self.assertRaises(BrokerUnavailable) as caught:
+            list(rows)
+        self.assertIn("reset by a test", str(caught.exception))
+        self.assertEqual(self.broker.slept[:4], [0.1, 0.2, 0.4, 0.8])
+        self.assertLessEqual(sum(self.broker.slept), 20.0)
+
+    def test_offline(self) -> None:
+        """What may pass is tried again, on the same connection or another."""
+        offline = FetchWaitResponse((FetchedPart("t", 0, PartitionOffline.code),))
+        self.broker.before = self.every(4, lambda: offline, FetchWait)
+        self.assertEqual(self.values(self.reader()), VALUES)
+
+    def test_damage(self) -> None:
+        """An entry that stays damaged is fetched three times and then an error; one damaged on its way is read."""
+        damaged = bytearray(DATA)
+        damaged[5000] ^= 1
+        self.log.data = bytes(damaged)
+        error = self.assertRaises(CorruptMessage, lambda: self.values(self.reader()))
+        self.assertIn("logd repair", str(error))
+        self.assertLessEqual(error.position, 5000)
+        reader = self.reader()
+        rows = reader.rows()
+        next(rows)
+
+        def heal(request: Any) -> None:
+            if isinstance(request, FetchWait) and not request.parts[0].exact:
+                self.log.data = DATA
+
+        self.broker.before = heal
+        self.assertEqual(sum(len(each) for each in rows) + 40, 500)
+
+    def every(self, number: int, what: Any, kind: type[Any] = object) -> Any:
+        """Have ``what`` happen at each so-many-eth request of a kind."""
+        seen = 0
+
+        def before(request: Any) -> Any:
+            nonlocal seen
+            seen += isinstance(request, kind)
+            return what() if isinstance(request, kind) and seen % number == 0 else None
+
+        return before
+
+    @staticmethod
+    def lose() -> None:
+        """Lose the connection."""
+        raise ConnectionResetError("reset by a test")
+
+
+class LossTests(ReadingTestCase):
+    """Messages are gone."""
+
+    lenient = ReadSettings(fetch_bytes=1000, rows=40, fail_on_data_loss=False)
+
+    def test_retention(self) -> None:
+        """Retention overtakes a reader: an error, or a jump to what is left, and the loss is counted."""
+        removed = self.log.boundary(len(DATA) // 2)
+
+        def remove(request: Any) -> None:
+            if self.broker.count(FetchWait) == 5:
+                self.log.data, self.log.start = DATA[removed:], removed
+
+        self.broker.before = remove
+        self.assertIn("failOnDataLoss", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+        self.log.data, self.log.start = DATA, 0
+        self.broker.requests.clear()
+        reader = self.reader(self.lenient)
+        found = self.values(reader)
+        rest = [v for v, at in zip(VALUES, self.starts(), strict=True) if at >= removed]
+        self.assertEqual(found[-len(rest) :], rest)
+        self.assertEqual(found[: -len(rest)], VALUES[: len(found) - len(rest)])
+        self.assertEqual(reader.report.bytes + reader.report.lost_bytes, len(DATA))
+
+    def test_another_topic(self) -> None:
+        """A topic of the same name made before the read, or during it, is not taken for the one that was planned."""
+        self.broker.topics["t"].uuid = "uuid-2"
+        self.assertIn("made again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+        self.assertEqual(self.values(self.reader(self.lenient)), [])
+        self.assertEqual(self.broker.count(FetchWait), 0)
+        self.broker.topics["t"].uuid = "uuid-1"
+
+        def replace(request: Any) -> None:
+            if self.broker.count(FetchWait) == 5:
+                self.broker.topics["t"].uuid = "uuid-2"
+
+        self.broker.before = replace
+        self.assertRaises(DataLost, lambda: self.values(self.reader()))
+
+    def test_deleted(self) -> None:
+        """So is a topic that was deleted."""
+
+        def delete(request: Any) -> None:
+            if self.broker.count(FetchWait) == 5:
+                self.broker.topics.clear()
+
+        self.broker.before = delete
+        self.assertIn("does not exist", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+
+    @staticmethod
+    def starts() -> list[int]:
+        """Where each message begins."""
+        position, found = 0, []
+        for value in VALUES:
+            found.append(position)
+            position += 9 + len(value)
+        return found
+
+
+class MemoryTests(SynchronousTestCase):
+    """A task's memory."""
+
+    def peak(self, count: int) -> int:
+        """Most bytes that reading ``count`` messages of 10,000 bytes takes beside the log itself."""
+        log = FakeLog(encode_set([Message(bytes(10_000))]) * count)
+        cluster = FakeBroker({"t": FakeTopic("u", [log])}).cluster()
+        reader = RangeReader(cluster, IdRange("t", "u", 0, 0, log.end), ReadSettings(fetch_bytes=1 << 20, rows=100))
+        tracemalloc.start()
+        try:
+            self.assertEqual(sum(len(rows) for rows in reader.rows()), count)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    def test_does_not_grow(self) -> None:
+        """It is the same for a range that is eight times as long."""
+        small, large = self.peak(500), self.peak(4000)
+        self.assertLess(large, 8 << 20)
+        self.assertLess(large, 1.3 * small)

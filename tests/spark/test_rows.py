@@ -1,0 +1,108 @@
+"""Tests of turning message sets into columns."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.protocol.gap import encode_gap
+from logd.protocol.loops import decode_set, encode_set
+from logd.protocol.message import Message
+from logd.protocol.messageset import wrap
+from logd.spark.rows import Cursor, Rows
+from tests.protocol.strategies import codecs, message_lists
+
+
+def taken(data: bytes, position: int = 0, limit: int = 1000) -> tuple[list[tuple[object, ...]], Cursor]:
+    """All messages of a piece of log as tuples, taken ``limit`` at a time, and the cursor at the end."""
+    cursor = Cursor(data, position)
+    found: list[tuple[object, ...]] = []
+    while not cursor.ended:
+        rows = Rows()
+        cursor.fill(rows, limit)
+        rows.pad()
+        count = len(rows)
+        columns = (rows.keys or [None] * count, rows.times or [None] * count, rows.headers or [()] * count)
+        found += zip(rows.values, *columns, rows.ids, rows.nexts, strict=True)
+    return found, cursor
+
+
+pieces = st.lists(
+    st.one_of(
+        message_lists.map(encode_set),
+        st.builds(lambda messages, codec: wrap(messages, codec), message_lists.filter(bool), codecs),
+        st.integers(9, 40).map(lambda size: encode_gap(size) + bytes(size - 9)),
+    ),
+    max_size=5,
+)
+
+
+class CursorTests(SynchronousTestCase):
+    """Columns hold what ``decode_set`` finds."""
+
+    @given(pieces, st.integers(0, 1 << 40), st.integers(1, 5), st.integers(0, 30))
+    def test_same_as_decode_set(self, parts: list[bytes], position: int, limit: int, cut: int) -> None:
+        """Whatever the log holds, in whatever steps, and wherever it is cut off."""
+        data = b"".join(parts)
+        data = data[: max(len(data) - cut, 0)]
+        expected = decode_set(data, position)
+        found, cursor = taken(data, position, limit)
+        self.assertEqual(
+            found, [(m.payload, m.key, m.timestamp, m.headers, m.id, m.next_position) for m in expected.messages]
+        )
+        self.assertEqual((cursor.position, cursor.at), (expected.position, expected.consumed))
+        self.assertEqual((cursor.gaps, cursor.gap_bytes), (expected.gaps, expected.gap_bytes))
+        self.assertIsNone(cursor.error)
+
+    @given(message_lists.filter(bool), st.data())
+    def test_damage(self, messages: list[Message], data: st.DataObject) -> None:
+        """A byte that changed is found where decode_set finds it, and the messages before it are there."""
+        sound = encode_set(messages)
+        place = data.draw(st.integers(0, len(sound) - 1))
+        damaged = bytearray(sound)
+        damaged[place] ^= data.draw(st.integers(1, 255))
+        expected = decode_set(bytes(damaged))
+        found, cursor = taken(bytes(damaged))
+        self.assertEqual(len(found), len(expected.messages))
+        self.assertEqual(str(cursor.error), str(expected.error))
+        self.assertEqual(cursor.position, expected.position)
+
+    def test_damaged_value(self) -> None:
+        """A value that changed is found in plain entries and in keyed ones, and those before it are there."""
+        for key in (None, b"k"):
+            data = bytearray(encode_set([Message(b"hello", key=key)] * 3))
+            data[-1] ^= 1
+            found, cursor = taken(bytes(data))
+            self.assertEqual(len(found), 2)
+            self.assertIsNotNone(cursor.error)
+
+    def test_bound(self) -> None:
+        """What a wrapper becomes counts towards the bytes that are taken at a time."""
+        data = b"".join(wrap([Message(bytes(1000))] * 50, "zstd") for _ in range(60))
+        rows = Rows()
+        Cursor(data, 0).fill(rows, 100_000, 20_000)
+        self.assertLess(len(rows), 2000)
+
+
+class KeepTests(SynchronousTestCase):
+    """Ranges that meet share no message and leave none out."""
+
+    @given(pieces, st.integers(0, 1000), st.lists(st.integers(0, 1000), max_size=4))
+    def test_meeting_ranges(self, parts: list[bytes], position: int, cuts: list[int]) -> None:
+        """Wherever they meet: between entries, inside one, inside a wrapper."""
+        data = b"".join(parts)
+        bounds = sorted({position, position + len(data), *(position + cut for cut in cuts if cut < len(data))})
+        found = []
+        for start, end in pairwise(bounds):
+            rows = Rows()
+            cursor = Cursor(data, position)
+            while not cursor.ended:
+                cursor.fill(rows, 100)
+                cursor.ended |= len(rows) >= 100
+            rows.keep(start, end)
+            found += list(zip(rows.ids, rows.nexts, rows.values, strict=True))
+        messages = decode_set(data, position).messages[:100]
+        self.assertEqual(found, [(m.id, m.next_position, m.payload) for m in messages])
