@@ -1,4 +1,4 @@
-"""What tests, benches and demonstrations of logd, here and elsewhere, run: clusters in memory, on loopback, for real."""
+"""What tests, benches and demonstrations run, here and elsewhere: clusters in memory, on loopback, for real."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class ProcessClock:
     """A clock over another one (a ``task.Clock``, or the reactor) for everything that belongs to one process.
 
     A clock that is dead still holds what was scheduled: what nobody holds any more is closed by Python, and then
-    coroutines do what their ``finally`` says, at any time. Whoever kills a process keeps its parts, and this, till the end.
+    coroutines do what their ``finally`` says, at any time. Whoever kills a process keeps its parts till the end.
 
     ``pause`` makes the process stand still while the world goes on; ``resume`` lets it do what was due meanwhile, in
     the order in which it was due, seeing the time as it is now. ``kill`` ends it: nothing it had scheduled happens.
@@ -88,7 +88,7 @@ class ProcessClock:
     def callLater(  # noqa: N802
         self,
         delay: float,
-        callable: Callable[..., object],
+        callable: Callable[..., object],  # noqa: A002  # Twisted's name
         *args: Any,
         **kw: Any,
     ) -> ProcessCall:

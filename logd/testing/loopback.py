@@ -15,6 +15,7 @@ from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.producer import Producer
 from logd.config import BrokerSettings
+from logd.testing.processes import free_port
 
 
 class LoopbackCluster:
@@ -34,7 +35,12 @@ class LoopbackCluster:
         if reactor is None:
             from twisted.internet import reactor  # installed by the import, so not before it is needed
         self.reactor = reactor
-        self._settings = {"listen": "tcp:0:interface=127.0.0.1", **settings}
+        self._tree_port = free_port()
+        self._settings = {
+            "listen": "tcp:0:interface=127.0.0.1",
+            "zookeeper_listen": f"tcp:{self._tree_port}:interface=127.0.0.1",
+            **settings,
+        }
         BrokerSettings(data="checked", **self._settings)
         self._directory = ""
         self._services: list[BrokerService] = []
@@ -44,6 +50,11 @@ class LoopbackCluster:
     def addresses(self) -> list[tuple[str, int]]:
         """Where the brokers are: the first argument of every client. Empty before ``start``."""
         return [service.broker.advertised for service in self._services if service.broker is not None]
+
+    @property
+    def zookeeper(self) -> str:
+        """Where the coordination tree is: for consumers of groups that are not made here."""
+        return f"127.0.0.1:{self._tree_port}"
 
     def start(self) -> Deferred[None]:
         """Start; fires when requests are taken. Fails with what a broker raises that cannot start."""
@@ -55,15 +66,20 @@ class LoopbackCluster:
 
     def producer(self, **settings: Any) -> Producer:
         """A Producer of this cluster, with its own settings; closed by ``stop``."""
-        return self._client(Producer, settings)
+        client: Producer = self._client(Producer, settings)
+        return client
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A Consumer of this cluster, with its own settings; closed by ``stop``."""
-        return self._client(Consumer, settings)
+        """A Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
+        if "group" in settings:
+            settings = {"zookeeper": self.zookeeper, **settings}
+        client: Consumer = self._client(Consumer, settings)
+        return client
 
     def admin(self, **settings: Any) -> Admin:
         """An Admin of this cluster; closed by ``stop``."""
-        return self._client(Admin, settings)
+        client: Admin = self._client(Admin, settings)
+        return client
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -77,7 +93,8 @@ class LoopbackCluster:
     def _start(self) -> None:
         self._directory = tempfile.mkdtemp(prefix="logd-")
         try:
-            service = BrokerService(self.reactor, BrokerSettings(data=f"{self._directory}/broker-0", **self._settings))
+            settings = BrokerSettings(data=f"{self._directory}/broker-0", **self._settings)
+            service = BrokerService(self.reactor, settings, signals=False)
             service.startService()
         except BaseException:
             shutil.rmtree(self._directory, ignore_errors=True)

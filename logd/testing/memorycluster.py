@@ -81,17 +81,20 @@ class MemoryCluster:
 
     def producer(self, **settings: Any) -> Producer:
         """A Producer of this cluster, with its own settings; closed by ``stop``."""
-        return self._client(Producer, settings)
+        client: Producer = self._client(Producer, settings)
+        return client
 
     def consumer(self, **settings: Any) -> Consumer:
         """A Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
         if "group" in settings:
             settings = {"coordination": self._coordination, "consumer_name": "consumer", **settings}
-        return self._client(Consumer, settings)
+        client: Consumer = self._client(Consumer, settings)
+        return client
 
     def admin(self, **settings: Any) -> Admin:
         """An Admin of this cluster; closed by ``stop``."""
-        return self._client(Admin, settings)
+        client: Admin = self._client(Admin, settings)
+        return client
 
     def wait(self, what: Deferred[T] | Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
         """Turn the clock until ``what`` is there, and return it, or raise what it fails with.
@@ -149,7 +152,7 @@ class MemoryCluster:
         while not all(broker.broker is not None and broker.broker.ready for broker in self.brokers) or any(
             broker.membership is None or sorted(broker.membership.live()) != everybody for broker in self.brokers
         ):
-            await deferLater(self.clock, _POLL_SECONDS)  # type: ignore[arg-type]  # IReactorTime is all it takes
+            await deferLater(self.clock, _POLL_SECONDS)
 
     async def _stop(self) -> None:
         clients, self._clients = self._clients, []

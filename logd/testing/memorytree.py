@@ -51,7 +51,9 @@ class MemoryTree:
         for client in self.clients:
             client.link.host, client.link.host_clock = server.host, clock
 
-    def client(self, clock: ProcessClock, session_timeout: float = 10.0, timeout: float = 10.0) -> InProcessCoordination:
+    def client(
+        self, clock: ProcessClock, session_timeout: float = 10.0, timeout: float = 10.0
+    ) -> InProcessCoordination:
         """A client for the process of that clock; it finds the tree again after each start. Not connected yet."""
         host = None if self.server is None else self.server.host
         client = InProcessCoordination(host, clock, session_timeout, timeout, delay=self.delay)

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from attrs import define, field
+from twisted.internet import error
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.error import CannotListenError, ConnectError, ConnectionRefusedError, TimeoutError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamClientEndpoint
 from zope.interface import implementer
 
@@ -53,7 +53,7 @@ class MemoryNetwork:
         if port == 0:
             port = self._free_port()
         if (host, port) in self._listeners:
-            raise CannotListenError(host, port, OSError("address already in use"))  # type: ignore[no-untyped-call]
+            raise error.CannotListenError(host, port, OSError("address already in use"))
         listener = MemoryPort(self, host, port, factory, self.clock if clock is None else clock)
         self._listeners[host, port] = listener
         factory.doStart()
@@ -136,19 +136,19 @@ class MemoryNetwork:
         client.other, server.other = server, client
         wire.ends = client, server
 
-        def fail(error: Exception) -> None:
+        def fail(reason: Exception) -> None:
             if not connecting.called:
                 client.vanish()
-                connecting.errback(error)
+                connecting.errback(reason)
 
         if self._is_blocked(endpoint.source, endpoint.host):
             server.gone = True
-            clock.callLater(endpoint.timeout, fail, TimeoutError())
+            clock.callLater(endpoint.timeout, fail, error.TimeoutError())
             return connecting
         out, back = self.delay(), self.delay()
         if listener is None:
             server.gone = True
-            clock.callLater(out + back, fail, ConnectionRefusedError())
+            clock.callLater(out + back, fail, error.ConnectionRefusedError())
             return connecting
         self.wires[wire] = None
         now = clock.seconds()
@@ -164,7 +164,7 @@ class MemoryNetwork:
 
         def established() -> None:
             if client.gone:
-                fail(ConnectError(string="the connection was closed at once"))  # type: ignore[no-untyped-call]
+                fail(error.ConnectError(string="the connection was closed at once"))
             elif not connecting.called:
                 protocol = factory.buildProtocol(there)
                 client.establish(protocol)

@@ -1,4 +1,4 @@
-"""One end of a connection in memory: a transport whose bytes arrive at the other end in order, in pieces, some time later."""
+"""One end of a connection in memory: its bytes arrive at the other end in order, in pieces, some time later."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Whole clusters in one process on one clock, to which a seed decides what happens; and what has to hold whatever does."""
+"""Whole clusters in one process on one clock: a seed decides what happens, and much has to hold whatever does."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from random import Random
+from typing import Protocol
 
 from attrs import define, field
 
 from logd.config import BrokerSettings, LogSettings
+from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memoryfiles import MemoryFiles
 from logd.testing.memorytree import MemoryTree
@@ -29,6 +31,28 @@ SUBSCRIPTIONS: tuple[tuple[str | re.Pattern[str], ...], ...] = (
     (re.compile(r"web-.*"), "orders"),
     (re.compile(r"web-[a-z]|web-late"), re.compile(r"ord.*")),
 )
+
+
+class Process(Protocol):
+    """Something that lives: it can be started and killed. ``clock`` is its life's, None while it has none."""
+
+    @property
+    def host(self) -> str:
+        """The name of its host."""
+        ...
+
+    @property
+    def clock(self) -> ProcessClock | None:
+        """See the class."""
+        ...
+
+    def start(self) -> None:
+        """Begin a life."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
 
 
 @define(eq=False)
@@ -77,9 +101,7 @@ class SimulatedCluster:
             for number in range(random.choice([1, 2, 3])):
                 subscriptions = [(topic, random.choice([1, 1, 2])) for topic in random.choice(SUBSCRIPTIONS)]
                 self.members.append(
-                    Member(
-                        world, self.ledger, self.tree, self.overseer, group, f"{group}-{number}", subscriptions
-                    )
+                    Member(world, self.ledger, self.tree, self.overseer, group, f"{group}-{number}", subscriptions)
                 )
 
     @property
@@ -93,13 +115,17 @@ class SimulatedCluster:
     @property
     def all_running(self) -> bool:
         """Whether every process lives."""
-        processes = [self.tree, *self.brokers, *self.producers, *self.consumers, *self.members]
-        return all(process.clock is not None for process in processes)
+        return all(process.clock is not None for process in self.processes)
+
+    @property
+    def processes(self) -> list[Process]:
+        """All of them, in the order in which they are started."""
+        return [self.tree, *self.brokers, *self.producers, *self.consumers, *self.members]
 
     def start(self) -> None:
         """Start everything."""
         self.start_tree()
-        for process in [*self.brokers, *self.producers, *self.consumers, *self.members]:
+        for process in self.processes[1:]:
             process.start()
 
     def start_tree(self) -> None:

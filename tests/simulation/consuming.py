@@ -74,7 +74,7 @@ class ConsumingApplication:
                 position = message.next_position
             self.world.trace.note(self.host, "handled", (batch.topic, batch.partition, batch.next_position))
             if self.random.random() < 0.2:
-                await deferLater(clock, 0.2 * self.random.random())  # type: ignore[arg-type]  # all it takes
+                await deferLater(clock, 0.2 * self.random.random())
 
     def _failed(self, failure: Failure) -> None:
         raise Violation(f"{self.host}: reading failed: {failure.value!r}")

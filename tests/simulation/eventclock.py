@@ -66,7 +66,7 @@ class EventClock:
     def callLater(  # noqa: N802
         self,
         delay: float,
-        callable: Callable[..., object],
+        callable: Callable[..., object],  # noqa: A002  # Twisted's name
         *args: Any,
         **kw: Any,
     ) -> Event:

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Protocol
 
 from attrs import define, field
 
 from logd.coord.inprocess import InProcessCoordination
-from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
-from tests.simulation.cluster import SimulatedCluster
+from tests.simulation.cluster import Process, SimulatedCluster
 from tests.simulation.world import World
 
 #: Seconds until a message arrives that is lost.
 FOR_EVER = 1e9
-
-
-class Process(Protocol):
-    """A process of an application: it can be killed and started."""
-
-    host: str
-    clock: ProcessClock | None
-
-    def start(self) -> None: ...
-    def kill(self) -> None: ...
 
 
 @define(eq=False)

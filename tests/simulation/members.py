@@ -1,4 +1,4 @@
-"""Applications that consume in a group: each reads its share, takes its time over messages, and is killed now and then."""
+"""Applications that consume in a group: each reads its share, takes its time, and is killed now and then."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Member:
 
     async def _busy(self, clock: ProcessClock) -> None:
         if self.random.random() < 0.1:
-            await deferLater(clock, 0.5 * self.random.random())  # type: ignore[arg-type]  # callLater is all it takes
+            await deferLater(clock, 0.5 * self.random.random())
 
     def _handled(self, stream: GroupStream, message: Message, position: int, item: Message | None) -> None:
         self.world.trace.note(self.host, "handled", (message.topic, message.partition, message.next_position))

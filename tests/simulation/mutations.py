@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from unittest import mock
 
@@ -75,10 +75,8 @@ def claim_without_waiting() -> AbstractContextManager[Any]:
             await take(holdings, held, doubtful, wanted)
         except Conflict:
             for where in wanted:
-                try:
+                with suppress(CoordinationError):
                     await holdings._coordination.delete(holdings._owners.path(where))
-                except CoordinationError:
-                    pass
             await take(holdings, held, doubtful, wanted)
 
     return mock.patch.object(Holdings, "_take", force)

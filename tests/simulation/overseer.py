@@ -1,4 +1,4 @@
-"""Sees every change of the tree as it is made, and who is given messages: commits and deliveries are their owners' alone."""
+"""Sees every change of the tree, and who is given messages: commits and deliveries are their owners' alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applications that produce: each sends numbered messages with acks=-1, is killed now and then and begins under a new name."""
+"""Applications that produce: each sends numbered messages with acks=-1; after a kill it goes on under a new name."""
 
 from __future__ import annotations
 

@@ -89,7 +89,9 @@ class Simulation:
         check(self._is_well(), "what was well is not any more")
         ledger = cluster.ledger
         ledger.check_logs(self._logs())
-        counts = [member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group]
+        counts = [
+            member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group
+        ]
         return Report(
             world.trace.digest,
             len(ledger.sent),
@@ -107,7 +109,7 @@ class Simulation:
     def end(self) -> None:
         """Kill everything."""
         cluster = self.cluster
-        for process in [*cluster.members, *cluster.consumers, *cluster.producers, *cluster.brokers, cluster.tree]:
+        for process in reversed(cluster.processes):
             process.kill()
         cluster.world.network.graveyard.append(cluster.tree)
 

@@ -1,4 +1,4 @@
-"""Seeds of the simulator, in small numbers: ``LOGD_SIMULATIONS=N`` runs N of them, ``LOGD_SIMULATION_START`` from another."""
+"""Seeds of the simulator: ``LOGD_SIMULATIONS=N`` runs N of them, ``LOGD_SIMULATION_START=S`` from another one on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,12 @@ class SimulationTests(SynchronousTestCase):
         for salt in ("1", "2"):
             environment = {**os.environ, "PYTHONHASHSEED": salt, "PYTHONPATH": str(ROOT)}
             ran = subprocess.run(
-                [sys.executable, "-c", command], env=environment, cwd=ROOT, capture_output=True, timeout=120, check=False
+                [sys.executable, "-c", command],
+                env=environment,
+                cwd=ROOT,
+                capture_output=True,
+                timeout=120,
+                check=False,
             )
             self.assertEqual(ran.stdout.decode().strip(), digest, ran.stderr.decode())
 

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
-from attrs import define, field
-from twisted.logger import LogEvent, LogLevel, LogPublisher, formatEvent, globalLogPublisher
+from attrs import define, field, frozen
+from twisted.logger import ILogObserver, LogEvent, LogLevel, LogPublisher, formatEvent, globalLogPublisher
+from zope.interface import implementer
 
 from logd.testing.network import MemoryNetwork
 from logd.testing.transport import MemoryTransport
@@ -77,7 +78,9 @@ class World:
         if event.get("log_failure") is not None:
             failure = event["log_failure"]
             if not failure.check(Violation):
-                Violation(f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}")
+                Violation(
+                    f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}"
+                )
         elif self.show is not None and event["log_level"] is not LogLevel.debug:
             self.show(f"{self.clock.seconds() - BEGIN:.6f} log {formatEvent(event)}")
 
@@ -90,11 +93,12 @@ class World:
     @contextmanager
     def observed(self) -> Iterator[None]:
         """Have failures that are logged end the simulation."""
-        globalLogPublisher.addObserver(self.logged)
+        observer = Listening(self)
+        globalLogPublisher.addObserver(observer)
         try:
             yield
         finally:
-            globalLogPublisher.removeObserver(self.logged)
+            globalLogPublisher.removeObserver(observer)
 
     @contextmanager
     def uuids(self) -> Iterator[None]:
@@ -111,3 +115,15 @@ class World:
         self.trace.passed(f"{source.host.host}>{target.host.host}", data)
         if self.show is not None:
             self.show(f"{self.clock.seconds() - BEGIN:.6f} {source.host.host} > {target.host.host} {len(data)} bytes")
+
+
+@implementer(ILogObserver)
+@frozen
+class Listening:
+    """Hears what is logged."""
+
+    world: World
+
+    def __call__(self, event: LogEvent) -> None:
+        """See ILogObserver."""
+        self.world.logged(event)
