@@ -22,11 +22,11 @@ class DocumentedTests(SynchronousTestCase):
 
     def test_pytest(self) -> None:
         """The one in memory passes under pytest."""
-        self.check(self.pytest, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+        self.check(self.pytest, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_example.py")
 
     def test_trial(self) -> None:
         """The one on loopback passes under trial."""
-        self.check(self.trial, "-m", "twisted.trial")
+        self.check(self.trial, "-m", "twisted.trial", "test_example")
 
     def check(self, program: str, *command: str) -> None:
         """Run a program in a file of its own."""
@@ -35,7 +35,7 @@ class DocumentedTests(SynchronousTestCase):
         (folder / "test_example.py").write_text(program, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         ran = subprocess.run(
-            [sys.executable, *command, "test_example.py"],
+            [sys.executable, *command],
             cwd=folder,
             env=environment,
             capture_output=True,
