@@ -16,7 +16,7 @@ from twisted.internet.defer import DeferredLock
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
-from logd.coord.records import Operation, Stat
+from logd.coord.records import Operation, SessionState, Stat
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.topic import TopicPartition
@@ -52,6 +52,8 @@ class Holdings:
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
         self._turns = DeferredLock()
+        #: The session in which it is held.
+        self._session = 0
 
     @property
     def streams(self) -> dict[TopicPartition, str]:
@@ -199,6 +201,13 @@ class Holdings:
     async def _turn(self) -> AsyncIterator[None]:
         await self._turns.acquire()
         try:
+            # Who waited for a turn may get it by the failure of a call that ended with the session, before anybody
+            # was told: in the next session it would commit for partitions that are not ours any more.
+            coordination = self._coordination
+            session = 0 if coordination.state is SessionState.LOST else coordination.session_id
+            if session != self._session:
+                self.forget()
+                self._session = session
             yield
         finally:
             self._turns.release()
