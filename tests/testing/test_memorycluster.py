@@ -53,6 +53,8 @@ class MemoryClusterTests(SynchronousTestCase):
 class Recorder(Protocol):
     """Notes what happens to it."""
 
+    transport: Any
+
     def __init__(self) -> None:
         self.data = b""
         self.lost: Any = None
