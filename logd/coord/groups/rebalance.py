@@ -276,6 +276,7 @@ class Membership:
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
             self._stop()
+            self._holdings.forget()  # at once: in the next session nothing is to be committed for them
         elif state is SessionState.CONNECTED:
             self._failures = 0
             self._changed()
