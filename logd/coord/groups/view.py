@@ -32,6 +32,8 @@ class Registries:
 
     consumers: Mapping[str, Subscription]
     partitions: Mapping[str, tuple[int, ...]]
+    #: The last change of the group's own node: another one since a claim says that positions were moved from outside.
+    moved: int = 0
 
     def share(self, consumer: str) -> dict[TopicPartition, str]:
         """What Algorithm 1 gives a consumer: the stream for each of its partitions."""
@@ -62,6 +64,9 @@ class GroupView:
         self._registry = registry
         self._changed = changed
         self._ids = self._children(registry.path)
+        self._group = Watched(
+            coordination, paths.group(registry.group), lambda path: coordination.get_and_watch(path), self._changed
+        )
         self._brokers = self._children(paths.BROKER_IDS)
         self._names = self._children(paths.BROKER_TOPICS)
         self._entries: dict[str, Watched[tuple[bytes, Stat]]] = {}
@@ -70,6 +75,7 @@ class GroupView:
     async def read(self, subscription: Subscription) -> Registries:
         """The registries, as far as they matter to a consumer with that subscription. Raises CoordinationError."""
         ids, brokers = await gather([self._ids.get(), self._brokers.get()])
+        group = await self._group.get()
         live = {int(name) for name in brokers or () if name.isdecimal()}
         names = await self._topics(subscription)
         for gone in set(self._entries) - names:
@@ -82,11 +88,11 @@ class GroupView:
             for topic, entry in zip(topics, entries, strict=True)
             if entry is not None
         }
-        return Registries(consumers, partitions)
+        return Registries(consumers, partitions, 0 if group is None else group[1].modified_zxid)
 
     def close(self) -> None:
         """Forget all watches."""
-        everything: list[Watched[Any]] = [self._ids, self._brokers, self._names, *self._entries.values()]
+        everything: list[Watched[Any]] = [self._group, self._ids, self._brokers, self._names, *self._entries.values()]
         for watched in everything:
             watched.close()
         self._entries.clear()
