@@ -10,6 +10,7 @@ from logd.cli.brokers import brokers
 from logd.cli.collect import collect
 from logd.cli.consume import consume
 from logd.cli.dump import dump
+from logd.cli.groups import groups
 from logd.cli.produce import produce
 from logd.cli.repair import repair
 from logd.cli.topics import topics
@@ -28,5 +29,5 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, topics, brokers, verify, dump, repair, bench, zookeeper):
+for command in (produce, consume, collect, topics, groups, brokers, verify, dump, repair, bench, zookeeper):
     main.add_command(command)

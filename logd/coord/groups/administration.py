@@ -77,8 +77,8 @@ async def delete_group(coordination: ICoordination, group: str) -> int:
         entry = await read_group(coordination, group)
         if entry.live:
             raise GroupLive(
-                f"group {group!r} is live, with {len(entry.consumers)} consumers and {len(entry.owners)} partitions owned: "
-                "stop them first"
+                f"group {group!r} is live, with {len(entry.consumers)} consumers and {len(entry.owners)} partitions "
+                "owned: stop them first"
             )
         doomed = [*await _below(coordination, paths.group(group)), paths.group(group)]
         # The parents of what live consumers make go first: whoever joins from now on is in the way of the rest.
