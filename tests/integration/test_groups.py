@@ -1,0 +1,105 @@
+"""A consumer group over real brokers and a real coordination server; one member is a process, and is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from twisted.internet import reactor
+from twisted.internet.protocol import ProcessProtocol
+
+from logd.client.consumer import Consumer
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from tests.integration.clusters import CLOCK, ClusterTestCase
+
+PARTITIONS = 4
+MEMBER = """
+import sys
+from twisted.internet.defer import Deferred
+from twisted.internet.task import react
+from logd import Consumer
+
+async def main(reactor):
+    consumer = Consumer(group="g", zookeeper=sys.argv[1], session_timeout=4.0, commit_interval=0.1)
+    (stream,) = consumer.create_message_streams("t", 1)
+    async for message in stream:
+        sys.stdout.write(message.payload.decode() + "\\n")
+        sys.stdout.flush()
+
+react(lambda reactor: Deferred.fromCoroutine(main(reactor)))
+"""
+
+
+class Lines(ProcessProtocol):
+    """What the member has printed."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.data = b""
+        self.errors = b""
+        self.ended = False
+
+    def outReceived(self, data: bytes) -> None:  # noqa: N802  # ProcessProtocol's name
+        """What it read."""
+        self.data += data
+
+    def errReceived(self, data: bytes) -> None:  # noqa: N802
+        """What it complains of."""
+        self.errors += data
+
+    def processEnded(self, reason: object) -> None:  # noqa: N802
+        """It is gone."""
+        self.ended = True
+
+    @property
+    def seen(self) -> list[bytes]:
+        """Whole lines."""
+        return self.data.split(b"\n")[:-1]
+
+
+class KilledMemberTests(ClusterTestCase):
+    """Two members, one of which is killed."""
+
+    async def produce(self, name: bytes) -> set[bytes]:
+        """Fifty messages to each partition."""
+        producer = self.producer()
+        sent = set()
+        for partition in range(PARTITIONS):
+            payloads = [b"%s-%d-%d" % (name, partition, number) for number in range(50)]
+            await producer.send("t", MessageSet([Message(each) for each in payloads]), partition=partition)
+            sent.update(payloads)
+        return sent
+
+    async def test_killed(self) -> None:
+        """Each takes half; when one is killed the other takes over, and everything was delivered at least once."""
+        await self.admin().create("t", PARTITIONS)
+        member = Lines()
+        process = reactor.spawnProcess(
+            member, sys.executable, [sys.executable, "-c", MEMBER, self.tree.hosts], env=dict(os.environ)
+        )
+        self.addCleanup(lambda: None if member.ended else process.signalProcess("KILL"))
+        consumer = Consumer(group="g", zookeeper=self.tree.hosts, session_timeout=4.0, reactor=CLOCK)
+        self.addCleanup(consumer.close)
+        (stream,) = consumer.create_message_streams("t", 1)
+        got: list[bytes] = []
+
+        async def read() -> None:
+            async for message in stream:
+                got.append(message.payload or b"")
+
+        self.go_on(read())
+        group = consumer.group
+        assert group is not None
+        await self.until(lambda: len(group.partitions) == PARTITIONS // 2)
+        first = await self.produce(b"first")
+        await self.until(lambda: first <= {*got, *member.seen})
+        self.assertTrue(member.seen)
+        self.assertTrue(got)
+        os.kill(process.pid, signal.SIGKILL)
+        second = await self.produce(b"second")
+        await self.until(lambda: first | second <= {*got, *member.seen})
+        self.assertEqual(len(group.partitions), PARTITIONS)
+        self.assertLessEqual(second, set(got))
+        await self.until(lambda: member.ended)
