@@ -65,7 +65,8 @@ class SlowDiskBroker(BrokerProcess):
         listen = f"tcp:{self.port}:interface=127.0.0.1"
         module = [sys.executable, "-m", "logd.bench.slowdisk", self.flag, str(self.seconds)]
         module.append(self.log_path or f"{self.data}.log")
-        return [*module, self.data, listen, *self.options]
+        tree = f"zookeeper.listen=tcp:{self.coordination_port}:interface=127.0.0.1"
+        return [*module, self.data, listen, tree, *self.options]
 
 
 def main(flag: str, seconds: str, log: str, data: str, listen: str, *assignments: str) -> None:

@@ -77,6 +77,7 @@ class BrokerCoordination:
             address: Any = self._port.getHost() if self._port is not None else None
             host = address.host if address.host not in ("0.0.0.0", "::", "") else "127.0.0.1"
             hosts = f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+        self._log.info("the coordination tree is at {hosts}", hosts=hosts)
         self._client = ZooKeeperCoordination(
             self._reactor,
             CoordinationSettings(

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from logd.bench.rounds import Bench, Where, middle
 from logd.bench.workload import Workload
+from logd.cli.benchcoordination import coordination
 from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.running import run
@@ -88,6 +89,7 @@ def latency(messages: int, acks: str, **options: Any) -> None:
 
 
 bench.add_command(beside)
+bench.add_command(coordination)
 
 
 def _run(options: dict[str, Any], measure: Callable[[Bench, Any], Any], key: str = "ratio_to_limit") -> None:

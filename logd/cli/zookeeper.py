@@ -13,9 +13,10 @@ from twisted.internet.endpoints import serverFromString
 from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
+from logd.broker.descriptors import raise_limit
 from logd.cli.running import SIGNALLED, run
 from logd.coord.server.server import CoordinationServer
-from logd.coord.server.settings import CoordinationSettings
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.files import LocalFiles
 from logd.log.names import META, TOPICS
@@ -24,6 +25,8 @@ from logd.net.threads import DiskThreads
 DEFAULT_LISTEN = "tcp:2181:interface=127.0.0.1"
 #: A sync, and a snapshot beside it.
 _THREADS = 2
+#: Connections that may wait to be accepted. Twisted has 50, and who comes when they wait tries again after a second.
+_BACKLOG = 1024
 
 _EPILOG = """\b
 Examples:
@@ -89,13 +92,14 @@ def zookeeper(ctx: click.Context, /, data: str, listen: str, **options: int) -> 
 
 
 async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) -> None:
-    settings = CoordinationSettings(
+    settings = CoordinationServerSettings(
         shortest_session_ms=options["session_min"],
         longest_session_ms=options["session_max"],
         snapshot_bytes=options["snapshot_bytes"],
     )
     _check_directory(data)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
+    raise_limit()
     threads = DiskThreads(reactor, _THREADS, "coordination")
     ended: Deferred[None] = Deferred()
     server = CoordinationServer(reactor, data, LocalFiles(), threads, settings, ended.errback)
@@ -109,6 +113,9 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
                 f"cannot listen on {listen!r}: {error}; is another ZooKeeper or a broker with a tree of its own "
                 "running there? Stop it, or give another --listen"
             ) from error
+        listening = getattr(port, "socket", None)
+        if listening is not None and "backlog=" not in listen:
+            listening.listen(_BACKLOG)
         server.log.info("serving the coordination tree in {data} at {listen}", data=data, listen=listen)
         try:
             await ended

@@ -16,7 +16,7 @@ PATIENCE = 4
 
 
 class Contact:
-    """Keeps ``last``: when the latest probe that was answered had been *sent*.
+    """Keeps ``last``: when the latest request that was answered had been *sent*, of a probe or of another.
 
     The moment of sending, since it is what the server had heard by then that keeps a session alive; an answer says
     nothing about later. So with ``t`` seconds of session timeout a session is not over before ``last + t``.
@@ -41,6 +41,10 @@ class Contact:
         self._interval = session_timeout / LOOKS
         self._timer = self._clock.callLater(self._interval, self._look)
 
+    def heard(self, sent: float) -> None:
+        """A request was answered that was sent at ``sent`` and that only the leader of the servers can answer."""
+        self.last = max(self.last, sent)
+
     def end(self) -> None:
         """The connection is gone."""
         self._under_way = None
@@ -53,18 +57,12 @@ class Contact:
         if self._under_way is None:
             self._looks = 0
             token = self._under_way = object()
-            sent = self._clock.seconds()
-            self._probe().addCallbacks(lambda _: self._heard(token, sent), lambda _: self._failed(token))
+            self._probe().addBoth(lambda _: self._over(token))
         else:
             self._looks += 1
             if self._looks == PATIENCE:
                 self._give_up()
 
-    def _heard(self, token: object, sent: float) -> None:
-        if self._under_way is token:
-            self._under_way = None
-            self.last = max(self.last, sent)
-
-    def _failed(self, token: object) -> None:
+    def _over(self, token: object) -> None:
         if self._under_way is token:
             self._under_way = None

@@ -25,7 +25,7 @@ from kazoo.security import ACL, Id
 
 from logd.coord import errors
 from logd.coord.overheard import OverheardSocket
-from logd.coord.reactorqueue import IThreadReactor, ReactorQueue
+from logd.coord.reactorqueue import ReactorQueue, ThreadReactor
 from logd.coord.records import (
     Acl,
     Check,
@@ -80,7 +80,7 @@ class Watcher:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's seam to an event loop: no thread but the connection's."""
 
-    def __init__(self, session: KazooSession, reactor: IThreadReactor) -> None:
+    def __init__(self, session: KazooSession, reactor: ThreadReactor) -> None:
         super().__init__()
         self.to_reactor = self.callback_queue = self.completion_queue = ReactorQueue(reactor)
         #: Linked to the next result that is made.
@@ -155,7 +155,7 @@ class KazooSession:
 
     def __init__(
         self,
-        reactor: IThreadReactor,
+        reactor: ThreadReactor,
         settings: CoordinationSettings,
         events: Events,
         identity: tuple[int, bytes] | None = None,
@@ -208,6 +208,7 @@ class KazooSession:
             self._handler.cut()
 
         def told() -> None:
+            closing.join()  # it has nothing left to do
             if timer.active():
                 timer.cancel()
             done()
@@ -222,7 +223,8 @@ class KazooSession:
             self._reactor.callFromThread(told)
 
         timer = self._reactor.callLater(patience, hurry)
-        threading.Thread(target=run, name="logd-zookeeper-close", daemon=True).start()
+        closing = threading.Thread(target=run, name="logd-zookeeper-close", daemon=True)
+        closing.start()
 
     def send(
         self, request: Request, connection: int, done: Callable[[object, errors.CoordinationError | None], None]
@@ -309,7 +311,8 @@ class KazooSession:
         except ZookeeperError as error:
             return None, self._translated(error, path)
         except Exception as error:
-            return None, errors.SystemFailure(f"{path}: {error}", path)
+            # An answer to something else, or none that can be read: kazoo gives the connection up.
+            return None, errors.ConnectionLoss(f"{path}: the answer made no sense: {error}", path)
         match request:
             case GetData():
                 data, stat = value

@@ -22,8 +22,8 @@ from logd.coord.errors import (
 )
 from logd.coord.kazooclient import KazooSession
 from logd.coord.outstanding import Call, OutstandingCalls
-from logd.coord.reactorqueue import IThreadReactor
-from logd.coord.records import Create, EventType, SessionState, Sync
+from logd.coord.reactorqueue import ThreadReactor
+from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
 from logd.coord.sessionevents import Events, Told
 from logd.coord.settings import CoordinationSettings
 from logd.coord.watches import Watches, WatchKind
@@ -40,17 +40,17 @@ class KeptSession:
 
     _log = Logger()
 
-    def __init__(self, reactor: IThreadReactor, settings: CoordinationSettings) -> None:
+    def __init__(self, reactor: ThreadReactor, settings: CoordinationSettings) -> None:
         self.state = SessionState.SUSPENDED
         self.session_id = 0
         self.session_timeout = settings.session_timeout
-        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight)
+        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight, settings.waiting)
         self.watches = Watches()
         self.contact = Contact(reactor, self._probe, self._silent)
         self._reactor = reactor
         self._settings = settings
         self._address = settings.address
-        self._password = b""
+        self.password = b""
         self._connection = 0
         self._kazoo: KazooSession | None = None
         self._listeners: dict[object, Callable[[SessionState], None]] = {}
@@ -68,13 +68,18 @@ class KeptSession:
         opening = self._opening = Deferred()
         given_up = False
 
-        def give_up(_: Deferred[None]) -> None:
+        def give_up(_: object = None) -> None:
             nonlocal given_up
             given_up = True
             self._end()
 
+        def too_late() -> None:
+            give_up()
+            text = f"no session within {limit:g} s: no server of {self._address.hosts} answered"
+            opened.errback(OperationTimeout(text))
+
         opened: Deferred[None] = Deferred(give_up)
-        timer = self._reactor.callLater(limit, self._too_late, opened, limit)
+        timer = self._reactor.callLater(limit, too_late)
 
         def settle(result: object) -> None:
             if timer.active():
@@ -88,19 +93,18 @@ class KeptSession:
         self._begin()
         return opened
 
-    def _too_late(self, opened: Deferred[None], limit: float) -> None:
-        opened.errback(OperationTimeout(f"no session within {limit:g} s: no server of {self._address.hosts} answered"))
-        self._end()
-
     def _make_chroot(self) -> Deferred[None]:
         async def make() -> None:
             chroot = self._address.chroot
             path = ""
             for name in chroot.split("/")[1:]:
                 path = f"{path}/{name}"
-                # Without the right to make it, what is asked for inside it will tell.
-                with suppress(NodeExists, NoAuth):
-                    await self.calls.ask(Create(path), chroot, None)
+                while True:
+                    with suppress(ConnectionLoss):  # it is asked again, as long as connecting may take
+                        # Without the right to make it, what is asked for inside it will tell.
+                        with suppress(NodeExists, NoAuth):
+                            await self.calls.ask(Create(path), chroot, None)
+                        break
 
         return Deferred.fromCoroutine(make()) if self._address.chroot else succeed(None)
 
@@ -156,7 +160,7 @@ class KeptSession:
     # What kazoo's thread tells, on the reactor's.
 
     def _begin(self) -> None:
-        identity = (self.session_id, self._password) if self.session_id else None
+        identity = (self.session_id, self.password) if self.session_id else None
         events = Events(self._told, self._fired, self._thread_ended)
         self._kazoo = KazooSession(self._reactor, self._settings, events, identity)
         self._kazoo.start()
@@ -165,16 +169,19 @@ class KeptSession:
         if self.state is SessionState.CLOSED:
             return
         if told.state is SessionState.CONNECTED:
+            if self.session_id not in (0, told.session_id):  # it ended while kazoo's thread was begun again
+                self._told(Told(SessionState.LOST))
             self._connected(told)
         elif told.state is SessionState.SUSPENDED:
             self._suspended()
         else:
             self._over()
-        self._tell(told.state)
+        if self.state is told.state:  # not closed by one of those whom that was told to
+            self._tell(told.state)
 
     def _connected(self, told: Told) -> None:
         self.state = SessionState.CONNECTED
-        self.session_id, self._password, self._connection = told.session_id, told.password, told.connection
+        self.session_id, self.password, self._connection = told.session_id, told.password, told.connection
         self.session_timeout = told.session_timeout or self._settings.session_timeout
         if self._alone is not None and self._alone.active():
             self._alone.cancel()
@@ -192,7 +199,7 @@ class KeptSession:
     def _over(self) -> None:
         self.state = SessionState.LOST
         self._log.warn("session 0x{id:x} is over; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
-        self.session_id, self._password = 0, b""
+        self.session_id, self.password = 0, b""
         self.contact.end()
         self.calls.fail_all(lambda path: SessionExpired(path=path))
         self.watches.fire_all(SessionState.LOST)
@@ -216,11 +223,10 @@ class KeptSession:
             reason="the credentials were refused" if refused else repr(error),
             seconds=_BEGIN_AGAIN,
         )
+        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
         self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         if self.state is SessionState.CONNECTED:
-            self._suspended()
-            self._tell(SessionState.SUSPENDED)
-        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
+            self._told(Told(SessionState.SUSPENDED))
 
     def _tell(self, state: SessionState) -> None:
         for listener in list(self._listeners.values()):
@@ -237,7 +243,7 @@ class KeptSession:
         )
 
     def _probe(self) -> Deferred[object]:
-        return self.calls.ask(Sync(self._address.full("/")), "/", None)
+        return self.calls.ask_at_once(Sync(self._address.full("/")), "/")
 
     def _silent(self) -> None:
         self._log.warn("{hosts}: the server is silent; its connection is given up", hosts=self._address.hosts)
@@ -248,7 +254,12 @@ class KeptSession:
         if self.state is not SessionState.CONNECTED or self._kazoo is None:
             return False
 
+        sent = self._reactor.seconds()
+
         def done(value: object, error: CoordinationError | None) -> None:
+            # Only what the leader answered: see Contact.
+            if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
+                self.contact.heard(sent)
             self.calls.answered(call, value, error)
 
         return self._kazoo.send(call.request, self._connection, done)

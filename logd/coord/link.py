@@ -169,8 +169,6 @@ class _Pipe:
         if self.ended:
             return
         arrival = self._clock.seconds() + self._link.delay()
-        if self._under_way:
-            arrival = max(arrival, self._under_way[-1][0])
         self._under_way.append((arrival, lambda: call(*args)))
         if self._timer is None:
             self._wait()
@@ -189,7 +187,8 @@ class _Pipe:
 
     def _arrive(self) -> None:
         self._timer = None
-        # What is sent meanwhile takes a turn of its own; the tolerance is for sums of floats.
+        # Whatever waits behind the first cannot arrive before it. What is sent meanwhile takes a turn of its own; the
+        # tolerance is for sums of floats.
         now = self._clock.seconds() + 1e-9
         try:
             for _ in range(len(self._under_way)):

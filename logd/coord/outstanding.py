@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
-from logd.coord.errors import CoordinationError, OperationTimeout
+from logd.coord.errors import ConnectionLoss, CoordinationError, OperationTimeout
 from logd.coord.records import Request
 from logd.interfaces import Clock, Timer
 
@@ -25,29 +25,43 @@ class Call:
 
 
 class OutstandingCalls:
-    """Sends calls in their order, at most ``limit`` at a time.
+    """Sends calls in their order, at most ``limit`` at a time; at most ``room`` wait.
 
     ``send(call)`` returns whether the connection took it; a call that it did not take waits for ``flush``. What times
     out or is cancelled while it waits is never sent; what was sent keeps its place until it is answered.
     """
 
-    def __init__(self, clock: Clock, send: Callable[[Call], bool], limit: int) -> None:
+    def __init__(self, clock: Clock, send: Callable[[Call], bool], limit: int, room: int) -> None:
         self._clock = clock
         self._send = send
         self._limit = limit
+        self._room = room
         self._waiting: dict[Call, None] = {}
         self._sent: dict[Call, None] = {}
 
     def ask(
         self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
     ) -> Deferred[object]:
-        """Send the request now or when it can be; without ``timeout`` there is no deadline."""
+        """Send the request now or when it can be; without ``timeout`` there is no deadline.
+
+        Fails with ConnectionLoss at once when too many wait already.
+        """
+        if len(self._waiting) >= self._room:
+            return fail(ConnectionLoss(f"{path}: not sent, since {self._room} calls wait already", path))
         call = Call(request, path, Deferred(lambda _: self._take_back(call)), before)
         if timeout is not None:
             call.timer = self._clock.callLater(timeout, self._late, call, timeout)
         self._waiting[call] = None
         if len(self._waiting) == 1:
             self.flush()
+        return call.answer
+
+    def ask_at_once(self, request: Request, path: str) -> Deferred[object]:
+        """Send the request before all that waits, however much is under way, or fail with ConnectionLoss."""
+        call = Call(request, path, Deferred())
+        if not self._send(call):
+            return fail(ConnectionLoss(path=path))
+        self._sent[call] = None
         return call.answer
 
     def flush(self) -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from logd.interfaces import Clock
 
 
-class IThreadReactor(IReactorTime, IReactorFromThreads):
+class ThreadReactor(Clock, Protocol):
     """What is needed of a reactor here."""
+
+    def callFromThread(self, callable: Callable[..., object], *args: object) -> object:  # noqa: N802, A002
+        """Call ``callable(*args)`` on the reactor's thread, in the order of the calls."""
+        ...
 
 
 class ReactorQueue:
@@ -20,7 +25,7 @@ class ReactorQueue:
     one's runs, and runs at once, or later answers would overtake it.
     """
 
-    def __init__(self, reactor: IReactorFromThreads) -> None:
+    def __init__(self, reactor: ThreadReactor) -> None:
         self._reactor = reactor
         self._running_in = 0
 

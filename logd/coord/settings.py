@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
@@ -59,6 +59,10 @@ class CoordinationTls:
             raise ConfigurationError("check_hostname needs verify: a name in a certificate that is not checked is none")
 
 
+def _listed(value: Iterable[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
 def _digests(_instance: Any, attribute: Any, value: tuple[str, ...]) -> None:
     for each in value:
         if not isinstance(each, str) or not each.partition(":")[0] or not each.partition(":")[1]:
@@ -72,17 +76,20 @@ class CoordinationSettings:
 
     #: The servers and the chroot, as ``host1:2181,host2:2181/chroot``.
     hosts: str = "127.0.0.1:2181"
-    #: Seconds without contact after which the servers may end the session; they may agree to another figure.
+    #: Seconds without contact after which the servers may end the session; they may agree to another figure. Below
+    #: 3 s an answer that is late by some tenths of a second can cost the connection (kazoo's pings spread by 0.4 s).
     session_timeout: float = attrs.field(default=10.0, validator=_seconds(0.1))
     #: Seconds that ``connect`` may take.
     connect_timeout: float = attrs.field(default=20.0, validator=_seconds(0.001))
     #: Seconds that any other call may take.
     operation_timeout: float = attrs.field(default=15.0, validator=_seconds(0.001))
     #: ``user:password``, for access lists of scheme digest.
-    digests: tuple[str, ...] = attrs.field(default=(), converter=tuple, validator=_digests, repr=False)
+    digests: tuple[str, ...] = attrs.field(default=(), converter=_listed, validator=_digests, repr=False)
     tls: CoordinationTls | None = None
     #: Requests under way at a time; further ones wait here, where they can still be taken back.
     in_flight: int = attrs.field(default=256, validator=_whole(1))
+    #: How many may wait so; what is asked for beyond that fails with ConnectionLoss at once.
+    waiting: int = attrs.field(default=100_000, validator=_whole(1))
     #: Largest data of one node, in bytes. Servers drop connections for requests of 1 MiB (their ``jute.maxbuffer``).
     data_bytes: int = attrs.field(default=1_000_000, validator=_whole(1))
     #: What ``hosts`` says.

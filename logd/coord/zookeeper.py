@@ -17,11 +17,11 @@ What ZooKeeper's sessions mean here:
 - **No server answers**: SUSPENDED for as long as that lasts, and a warning once it lasts longer than the session
   timeout. Nobody but a server can say that a session is over: servers that come back after an hour give it a full
   timeout again, and its ephemeral nodes are still there. Who must act earlier looks at ``last_contact``.
-- **last_contact** is when the latest answered request of a timer of our own was *sent* (``logd.coord.contact``): at
-  most a sixth of the session timeout and one round trip old while all is well, and never later than what the server
-  counts from. The request is a ``sync``, which a follower has answered by its leader: reads that a follower cut off
-  from its leader still answers do not count. What remains is how late a follower passes on whom it heard of: up to
-  half of ZooKeeper's tickTime.
+- **last_contact** is when the latest answered change or ``sync`` was *sent*: never later than what the server counts
+  from. A timer of our own sends a ``sync`` each sixth of the session timeout (``logd.coord.contact``), so that while
+  all is well it is at most that and one round trip old. Reads do not count: a follower that is cut off from its leader
+  still answers them. What remains is how late a follower passes on to its leader whom it heard of: up to half of
+  ZooKeeper's tickTime.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from zope.interface import implementer
 from logd.coord.errors import BadArguments, ClientClosing, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.keptsession import KeptSession
-from logd.coord.reactorqueue import IThreadReactor
+from logd.coord.reactorqueue import ThreadReactor
 from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
@@ -69,7 +69,7 @@ class ZooKeeperCoordination:
     settings that are not allowed.
     """
 
-    def __init__(self, reactor: IThreadReactor, settings: CoordinationSettings | str) -> None:
+    def __init__(self, reactor: ThreadReactor, settings: CoordinationSettings | str) -> None:
         self.settings = CoordinationSettings(hosts=settings) if isinstance(settings, str) else settings
         self._reactor = reactor
         self._address = self.settings.address

@@ -210,6 +210,12 @@ class ZooKeeperEnsemble:
                 return server
         raise LogdError("no server of the ensemble leads")
 
+    def revive(self) -> None:
+        """Start those again that do not run, and wait until they serve."""
+        for server in self.servers:
+            if server.process is None:
+                server.start()
+
     def kill(self) -> None:
         """SIGKILL all."""
         for server in self.servers:

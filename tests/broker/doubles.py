@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from logd.broker.joining import join_others
+from logd.broker.membership import Membership
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.broker.treetopics import TreeTopics
@@ -40,6 +41,10 @@ R = TypeVar("R")
 
 #: Buffered by a transport before it tells a producer to pause, as Twisted's.
 TRANSPORT_BYTES = 64 << 10
+
+
+#: Brokers that were killed. What they were at never ends; the garbage collector would end it, in another test.
+DEAD: list[Membership] = []
 
 
 class PeerTransport(StringTransport):
@@ -216,6 +221,7 @@ class BrokerTestCase(SynchronousTestCase):
             self.coordination.link.reachable = False
             self.coordination.link.cut()
             Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
+            DEAD.append(self.membership)
         self.coordination = None
 
     def leave(self) -> None:

@@ -22,6 +22,7 @@ from logd.coord.tree.tree import Tree
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.topic import TopicEntry
+from tests.broker.doubles import DEAD
 from tests.log.doubles import MemoryFiles
 from tests.log.threads import Threads
 
@@ -80,6 +81,7 @@ class Member:
         self.client.link.reachable = False
         self.client.link.cut()
         Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
+        DEAD.append(self.membership)
         self.threads = Threads()
         self.files.restart(power_lost=False)
 

@@ -71,11 +71,21 @@ class CreationTests(MembersTestCase):
     def test_known_before_the_answer(self) -> None:
         """Who is told that a topic exists can use it at once: the loser has its logs before it answers."""
         first = self.one.broker.topics.create("t", 2, {})
+        self.two.client.link.delay = lambda: 0.05  # its watch comes late
         while not first.called:
             self.clock.advance(0)
             self.one.threads.settle()
-        self.assertIsInstance(self.error(self.two.broker.topics.create("t", 2, {})), TopicExists)
-        self.assertEqual(len(self.two.partitions("t")), 1)
+        second = self.two.broker.topics.create("t", 2, {})
+        partitions: list[int] = []
+
+        def answered(result: object) -> object:
+            partitions.extend(self.two.partitions("t"))
+            return result
+
+        second.addBoth(answered)
+        self.pass_time(2)
+        self.assertIsInstance(self.error(second), TopicExists)
+        self.assertEqual(len(partitions), 1)
 
     def test_on_demand(self) -> None:
         """A topic that a client of the other broker used first is there for this one's."""
@@ -162,6 +172,21 @@ class DeletionTests(MembersTestCase):
         for member in self.members:
             self.assertEqual(member.broker.topics.get("t"), entry)
             self.assertEqual([log_of(member, "t", number).end for number in member.partitions("t")], [0])
+
+    def test_disk_does_not_let_go(self) -> None:
+        """What could not be removed is removed a while later, and does not come back as a topic."""
+        self.two.files.errors["rename"] = [OSError(5, "Input/output error")]
+        self.outcome(self.one.broker.topics.delete("t"))
+        self.settle()
+        self.assertEqual(len([name for name in self.two.files.list("/data") if name.startswith("t-")]), 1)
+        self.assertEqual(self.two.broker.topics.names(), [])
+        self.pass_time(6)
+        self.assertEqual([name for name in self.two.files.list("/data") if name.startswith("t-")], [])
+        self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
+        self.two.kill()
+        self.two.start()
+        self.settle()
+        self.assertEqual((self.two.partitions("t"), self.nodes(paths.BROKER_TOPICS)), ([], []))
 
     def test_node_removed_by_hand(self) -> None:
         """A node that is gone without a note deletes nothing: the topic moves into the tree again."""

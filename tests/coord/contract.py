@@ -82,7 +82,7 @@ class Contract(_Case):
         """Wait for what has to come."""
         from twisted.internet import reactor
 
-        deferred.addTimeout(PATIENCE, reactor)  # type: ignore[arg-type]
+        deferred.addTimeout(PATIENCE, reactor)
         return await deferred
 
     async def silent(self, client: ICoordination, watch: Deferred[WatchEvent]) -> None:

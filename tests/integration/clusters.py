@@ -22,6 +22,7 @@ from logd.client.producer import Producer
 from logd.protocol.metadata import MetadataResponse
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.processes import BrokerProcess, free_port
+from logd.testing.zookeeper import ZooKeeperProcess
 
 CLOCK: Any = reactor
 #: The shortest session that the server grants: so long a broker that was killed counts as live.
@@ -40,12 +41,16 @@ class ClusterTestCase(TestCase):
         """Start the tree, then the brokers."""
         self.folder = Path(os.path.abspath(self.mktemp()))
         self.folder.mkdir()
-        self.tree = CoordinationProcess(str(self.folder / "tree"))
+        self.tree = self.make_tree(str(self.folder / "tree"))
         self.tree.start()
         self.addCleanup(self.tree.kill)
         self.failures: list[Failure] = []
         self.brokers = [self.broker(number) for number in range(1, self.count + 1)]
         return Deferred.fromCoroutine(self.all_there())
+
+    def make_tree(self, folder: str) -> CoordinationProcess | ZooKeeperProcess:
+        """What the brokers coordinate by."""
+        return CoordinationProcess(folder)
 
     async def all_there(self) -> None:
         """Wait until each knows of all."""

@@ -17,6 +17,7 @@ from logd.errors import CoordinationUnavailable, LogdError, TopicExists
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 from logd.testing.processes import free_port
+from logd.testing.zookeeper import ZooKeeperProcess, missing
 from tests.integration.balancer import Balancer
 from tests.integration.clusters import CLOCK, ClusterTestCase
 
@@ -229,6 +230,17 @@ class TogetherTests(ClusterTestCase):
         self.assertEqual([(topic.topic, topic.uuid) for topic in found.topics], [("brought", uuid)])
         (stream,) = self.consumer().create_message_streams("brought", 1)
         self.assertEqual((await stream.get()).payload, b"along")
+
+
+class ZooKeeperTests(TogetherTests):
+    """The same on a real ZooKeeper."""
+
+    if missing():
+        skip = missing()
+
+    def make_tree(self, folder: str) -> ZooKeeperProcess:
+        """A server of its own."""
+        return ZooKeeperProcess(folder)
 
 
 class CommandTests(ClusterTestCase):

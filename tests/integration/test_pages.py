@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from logd.protocol.message import Message
@@ -23,11 +24,15 @@ class PagesTests(BrokerTestCase):
 
     def get(self, page: str) -> tuple[int, str]:
         """Status and text of a page."""
-        with urlopen(f"http://127.0.0.1:{self.http}{page}", timeout=PATIENCE) as answer:
-            return answer.status, answer.read().decode()
+        try:
+            with urlopen(f"http://127.0.0.1:{self.http}{page}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
 
     def test_pages(self) -> None:
         """Both answer, with figures that follow what happens."""
+        self.until(lambda: self.get("/health")[0] == 200, "the broker is registered")
         status, text = self.get("/health")
         self.assertEqual((status, json.loads(text)["status"], json.loads(text)["partitions"]), (200, "ok", 0))
         message_set = MessageSet([Message(b"one"), Message(b"two")]).encode()

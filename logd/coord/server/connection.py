@@ -22,6 +22,7 @@ from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.errors import ProtocolViolation
+from logd.interfaces import Timer
 from logd.protocol.framing import Frame, FrameBuffer
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class ServerConnection(Protocol):
         self._congested = False
         self._taking = False
         self._reading = True
+        self._vouching: Timer | None = None
         #: Nothing is read and nothing more is answered: it is closed, or will be once what was written has left.
         self._over = False
         self.peer = "?"
@@ -187,6 +189,17 @@ class ServerConnection(Protocol):
                 transport.resumeProducing()
             else:
                 transport.pauseProducing()
+                if self._vouching is None:
+                    self._vouch()
+
+    def _vouch(self) -> None:
+        """While it is not read because answers wait for our disk, its client cannot be heard: that is not its fault."""
+        self._vouching = None
+        attachment = self._attachment
+        if attachment is not None and not self._reading and not self._congested and not self._out:
+            attachment.heard()
+            third = attachment.session.timeout_ms / 3000
+            self._vouching = self._server.clock.callLater(third, self._vouch)
 
     def _frame(self, frame: Frame) -> None:
         self._server.counters.packets_received += 1
@@ -194,10 +207,10 @@ class ServerConnection(Protocol):
         if attachment is None:
             self._connect(decode_connect_request(*frame))
             return
-        attachment.heard()
         call = decode_call(*frame)
         asked = call.asked
         if isinstance(asked, Ping):
+            attachment.heard()
             self._answer(call, Outcome(self._server.flushed, None))
         elif isinstance(asked, Auth):
             self._authenticate(attachment, call, asked)
@@ -230,6 +243,7 @@ class ServerConnection(Protocol):
         attachment.execute(request, answered)
 
     def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
+        attachment.heard()
         if asked.scheme == "digest":
             try:
                 attachment.authenticated(digest_identity(asked.data))
@@ -296,6 +310,9 @@ class ServerConnection(Protocol):
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             attachment.detach()
+        if self._vouching is not None:
+            self._vouching.cancel()
+            self._vouching = None
         self._out.clear()
         self._more.clear()
         self._arrived = iter(())
@@ -303,7 +320,10 @@ class ServerConnection(Protocol):
     # Answers
 
     def _answer(self, call: Call, outcome: Outcome) -> None:
-        self._send(lambda: _frame_of(call, outcome))
+        if self._congested or self._out or self._over:
+            self._send(lambda: _frame_of(call, outcome))
+        else:
+            self._write(_frame_of(call, outcome))
 
     def _send(self, make: Callable[[], bytes]) -> None:
         if self._over:

@@ -18,8 +18,6 @@ from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.names import join
 
-#: The folder's name inside a broker's data directory.
-COORDINATION = "coordination"
 LOCK = "lock"
 DAMAGED_SUFFIX = ".damaged"
 _NAME = re.compile(r"(changes|snapshot)\.([0-9a-f]{16})\Z")

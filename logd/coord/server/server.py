@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.journal import Disk
-from logd.coord.server.settings import CoordinationSettings
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage import Storage
 from logd.coord.server.words import answer_word
 from logd.coord.tree.host import SessionLimits, TreeHost
@@ -50,7 +50,7 @@ class CoordinationServer:
         folder: str,
         files: IFileOperations,
         threads: IThreads,
-        settings: CoordinationSettings = CoordinationSettings(),
+        settings: CoordinationServerSettings = CoordinationServerSettings(),
         failed: Callable[[Exception], None] = lambda error: None,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
@@ -71,6 +71,7 @@ class CoordinationServer:
         self._failed = failed
         self._host: TreeHost | None = None
         self._patience: Timer | None = None
+        self._lingering: dict[ServerConnection, Timer] = {}
         self._stopped: Deferred[None] | None = None
 
     @property
@@ -117,7 +118,11 @@ class CoordinationServer:
                 self._host.stop()
                 for connection in tuple(self.connections):
                     connection.abort()
-                self.storage.close(lambda: _fire(self._stopped))
+                if self._patience is not None:
+                    self._patience.cancel()
+                    self._patience = None
+                # A turn later the connections are gone.
+                self.storage.close(lambda: self.clock.callLater(0, _fire, self._stopped))
         waiter: Deferred[None] = Deferred()
         self._stopped.addCallback(lambda result: waiter.callback(None))
         return waiter
@@ -150,10 +155,14 @@ class CoordinationServer:
     def closed(self, connection: ServerConnection) -> None:
         """There is one less."""
         self.connections.pop(connection, None)
+        timer = self._lingering.pop(connection, None)
+        if timer is not None and timer.active():
+            timer.cancel()
 
     def closing(self, connection: ServerConnection) -> None:
         """It is closed once its peer has taken the last answers, or soon."""
-        self.clock.callLater(_LINGER_SECONDS, lambda: connection.abort() if connection in self.connections else None)
+        if connection in self.connections:
+            self._lingering[connection] = self.clock.callLater(_LINGER_SECONDS, connection.abort)
 
     def kept(self, connection: ServerConnection) -> None:
         """It keeps the beginning of a request."""
@@ -182,7 +191,7 @@ class CoordinationServer:
             if connection.connected_at <= before:
                 connection.abort()
                 self.closed(connection)
-        if len(waiting) and not self.error:
+        if waiting and self.serving:
             self._watch_handshakes()
 
     def _journal_failed(self, error: Exception) -> None:

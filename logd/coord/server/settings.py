@@ -18,7 +18,7 @@ def _at_least(least: int) -> Any:
 
 
 @frozen(kw_only=True)
-class CoordinationSettings:
+class CoordinationServerSettings:
     """Frozen and checked: raises ConfigurationError for a value that is not allowed.
 
     Sessions have ZooKeeper's defaults, two to twenty of its ticks of two seconds: clients ask, and get what is nearest.

@@ -74,7 +74,7 @@ class Storage:
         """See IJournal."""
         self.journal.append(change)
 
-    def close(self, closed: Callable[[], None]) -> None:
+    def close(self, closed: Callable[[], object]) -> None:
         """Wait until all is on the disk and no snapshot is under way, then let go of the folder and call."""
 
         def idle() -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from hmac import compare_digest
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import gt
 
 from logd.coord.records import Identity, Request
 from logd.coord.tree.attachment import Attachment
@@ -33,12 +34,20 @@ class SessionLimits:
     """What sessions a host grants. ZooKeeper's with its default tickTime of 2 s are the defaults here."""
 
     #: A client that asks for less, or more, milliseconds gets these.
-    shortest_ms: int = 4_000
-    longest_ms: int = 40_000
+    shortest_ms: int = field(default=4_000, validator=gt(0))
+    longest_ms: int = field(default=40_000)
     #: Seconds between two looks for sessions that are due.
-    look: float = 0.5
+    look: float = field(default=0.5, validator=gt(0))
     #: If more passes between two looks than so many seconds, the process stood still, and the rest does not count.
-    stood_still: float = 1.0
+    stood_still: float = field(default=1.0)
+
+    def __attrs_post_init__(self) -> None:
+        if self.longest_ms < self.shortest_ms:
+            raise ValueError(f"the longest timeout, {self.longest_ms} ms, is below the shortest, {self.shortest_ms} ms")
+        if self.stood_still < self.look:
+            raise ValueError(
+                f"stood_still, {self.stood_still} s, is below look, {self.look} s: no session would expire"
+            )
 
     def granted(self, timeout_ms: int) -> int:
         """The timeout that a client gets which asks for this one."""

@@ -41,7 +41,10 @@ class IJournal(Interface):
 
 
 class IAttached(Interface):
-    """A connection as its host sees it. Nothing is called after ``cut`` or after ``Attachment.detach``."""
+    """A connection as its host sees it. Nothing is called after ``cut`` or after ``Attachment.detach``.
+
+    Neither these nor the functions that are given to the host may raise: others stand behind them in the line.
+    """
 
     def notified(zxid: int, event: WatchEvent) -> None:
         """A watch of this connection's fires; ``zxid`` is the change that it tells of."""

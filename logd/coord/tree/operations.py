@@ -29,8 +29,8 @@ SingleWrite = Create | Delete | SetData | SetAcl | Check
 def resolve(store: NodeStore, operation: SingleWrite, identities: Iterable[Identity]) -> Effect | None:
     """Return the operation's effect, None for a Check; raise a CoordinationError when it cannot be done.
 
-    What is looked at first decides the error: access before versions, versions before children, as in ZooKeeper's
-    PrepRequestProcessor.
+    What is looked at first decides the error, so the order is that of ZooKeeper's PrepRequestProcessor: the new access
+    list, whether nodes are there, access, the rest of the path, versions, children.
     """
     return _RESOLVERS[type(operation)](store, operation, identities)
 
@@ -46,13 +46,13 @@ def result_of(store: NodeStore, effect: Effect | None) -> OperationResult:
 
 def _create(store: NodeStore, request: Create, identities: Iterable[Identity]) -> Effect:
     path = request.path
-    check_path(path + "0000000000" if request.sequence else path)
-    parent_path = parent_of(path)
-    parent = store.get(parent_path)
+    parent_path = _parent_of_any(path)
     acl = resolve_acl(request.acl, identities, path)
+    parent = store.get(parent_path)
     demand(parent.acl, Permission.CREATE, identities, parent_path)
     if request.sequence:
         path = f"{path}{parent.children_made:010d}"
+    check_path(path)
     if path in store.nodes:
         raise NodeExists(path=path)
     if parent.ephemeral_owner:
@@ -61,12 +61,12 @@ def _create(store: NodeStore, request: Create, identities: Iterable[Identity]) -
 
 
 def _delete(store: NodeStore, request: Delete, identities: Iterable[Identity]) -> Effect:
-    path = check_path(request.path)
+    path = request.path
+    parent_path = _parent_of_any(path)
     if path in SPECIAL:
         raise BadArguments(f"{path} is a part of every tree and cannot be deleted", path)
+    demand(store.get(parent_path).acl, Permission.DELETE, identities, parent_path)
     node = store.get(path)
-    parent_path = parent_of(path)
-    demand(store.nodes[parent_path].acl, Permission.DELETE, identities, parent_path)
     _demand_version(node.version, request.version, path)
     if store.children(path):
         raise NotEmpty(path=path)
@@ -104,6 +104,13 @@ _RESOLVERS: dict[type, Callable[[NodeStore, Any, Iterable[Identity]], Effect | N
     SetAcl: _set_acl,
     Check: _check,
 }
+
+
+def _parent_of_any(path: str) -> str:
+    """The parent of a path that may not be one; where it has none, it is refused."""
+    if "/" not in path or "\0" in path:
+        raise BadArguments(f"{path[:200]!r} is no path of a node: it has no parent, or a null character", path)
+    return parent_of(path)
 
 
 def _demand_version(actual: int, demanded: int, path: str) -> None:

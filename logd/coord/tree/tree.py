@@ -95,6 +95,10 @@ class Tree:
         """The paths of the ephemeral nodes, by their session's id. Not to be kept: it changes."""
         return MappingProxyType(self._store.ephemerals())
 
+    def stat(self, path: str) -> Stat:
+        """A node's Stat; raises KeyError when there is no such node."""
+        return self._store.stat(path)
+
     def snapshot(self) -> Snapshot:
         """The tree as it is now, for the price of copying a dict of references (some 10 ns a node)."""
         return Snapshot(self.zxid, MappingProxyType(dict(self._store.nodes)), tuple(self._sessions.values()))
@@ -219,11 +223,14 @@ class Tree:
         return NodeData(node.data, self._store.stat(path))
 
     def _exists(self, session_id: int, identities: tuple[Identity, ...], request: Exists) -> Stat:
-        # Nobody needs a permission for this one. The watch is left in any case.
+        path = request.path
+        node = self._store.nodes.get(path)
+        if node is not None:
+            demand(node.acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.data.add(request.path, session_id)
-        self._store.get(request.path)
-        return self._store.stat(request.path)
+            self.watches.data.add(path, session_id)  # also where there is no node: it tells of its beginning
+        self._store.get(path)
+        return self._store.stat(path)
 
     def _get_children(self, session_id: int, identities: tuple[Identity, ...], request: GetChildren) -> Children:
         path = request.path

@@ -78,7 +78,7 @@ class DeleteTests(TreeTestCase):
     def test_commits_meanwhile(self) -> None:
         """A group that commits while the topic is deleted does not stop it, and leaves no position behind."""
         other = self.client()
-        for number in range(1, 4):
+        for number in range(1, 10):
             self.clock.callLater(0.1 * number, other.create, paths.group_offset("g", "t", number), b"2")
         self.tree.link.delay = lambda: 0.02
         doing = Deferred.fromCoroutine(delete_topic(self.tree, "t"))

@@ -1,0 +1,49 @@
+"""``logd bench coordination``: it runs, and says what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.bench.coordination import Compared, Figures
+from logd.testing.zookeeper import missing
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class BenchCoordinationTests(SynchronousTestCase):
+    """The command, once for real, and its figures."""
+
+    def test_run(self) -> None:
+        """A short run has figures of both servers and their ratios, or the reason why there is one server alone."""
+        command = [sys.executable, "-c", "from logd.cli.main import main; main()", "bench", "coordination"]
+        run = subprocess.run(
+            [*command, "--rounds", "1", "--seconds", "0.2", "--json", "--folder", "."],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        self.assertEqual(run.returncode, 0, run.stderr)
+        result = json.loads(run.stdout)
+        figures = [result["embedded"]] + ([] if missing() else [result["real"]])
+        for each in figures:
+            loads = ["reads_10_clients", "reads_1_client", "writes_10_clients", "writes_1_client"]
+            self.assertEqual(sorted(each["rates"]), loads)
+            self.assertTrue(all(rate > 0 for rate in each["rates"].values()))
+            self.assertGreater(each["resident_megabytes"], 10)
+        self.assertEqual(result["missing"], missing())
+        self.assertEqual(bool(result["ratios"]), not missing())
+
+    def test_ratios(self) -> None:
+        """They are ours to theirs; without theirs there are none."""
+        ours = Figures({"reads_1_client": 100.0}, 0.5, 30.0)
+        compared = Compared("coordination", ours, Figures({"reads_1_client": 200.0}, 1.0, 60.0), "")
+        halves = {"reads_1_client": 0.5, "start_seconds": 0.5, "resident_megabytes": 0.5}
+        self.assertEqual(compared.ratios, halves)
+        self.assertEqual(Compared("coordination", ours, None, "no Java").ratios, {})

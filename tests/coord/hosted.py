@@ -1,0 +1,50 @@
+"""A tree in memory with clients on a clock that is turned by hand."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.inprocess import InProcessCoordination
+from logd.coord.tree.host import TreeHost
+from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.tree import Tree
+
+T = TypeVar("T")
+
+
+class HostedTestCase(SynchronousTestCase):
+    """With a host, and clients made by ``client``."""
+
+    def setUp(self) -> None:
+        """Make the host."""
+        self.clock = Clock()
+        self.host = TreeHost(Tree(), NoJournal(), self.clock, lambda count: b"p" * count)
+        self.host.start()
+
+    def client(self) -> InProcessCoordination:
+        """A connected client; each message takes a hundredth of a second."""
+        client = InProcessCoordination(self.host, self.clock, delay=lambda: 0.01)
+        connected = client.connect()
+        self.turn()
+        self.successResultOf(connected)
+        return client
+
+    def turn(self, seconds: float = 1.0) -> None:
+        """Let time pass, in small steps."""
+        for _ in range(round(seconds / 0.01)):
+            self.clock.advance(0.01)
+
+    def result(self, deferred: Deferred[T], seconds: float = 1.0) -> T:
+        """What comes of it within some time."""
+        self.turn(seconds)
+        return self.successResultOf(deferred)
+
+    def close(self, client: InProcessCoordination) -> None:
+        """End its session."""
+        closed = client.close()
+        self.turn()
+        self.successResultOf(closed)

@@ -1,0 +1,152 @@
+"""A coordination server in memory: its disk, its threads and its clock in a test's hands, and raw clients of it."""
+
+from __future__ import annotations
+
+from random import Random
+from struct import Struct
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from logd.coord.records import OPEN_ACL
+from logd.coord.server.connection import ServerConnection
+from logd.coord.server.handshake import (
+    ConnectRequest,
+    ConnectResponse,
+    decode_connect_response,
+    encode_connect_request,
+)
+from logd.coord.server.jute import encode_acl, encode_buffer, encode_ustring
+from logd.coord.server.opcodes import Opcode
+from logd.coord.server.server import CoordinationServer
+from logd.coord.server.settings import CoordinationServerSettings
+from logd.protocol.fields import INT32
+from logd.protocol.framing import FrameBuffer
+from tests.log.doubles import MemoryFiles
+from tests.log.threads import Threads
+
+FOLDER = "/coordination"
+_REQUEST = Struct(">iii")
+_ANSWER = Struct(">iqi")
+_BOOL = Struct(">?")
+
+
+def request(xid: int, opcode: int, body: bytes = b"") -> bytes:
+    """A request's frame."""
+    return _REQUEST.pack(8 + len(body), xid, opcode) + body
+
+
+def create(path: str, data: bytes = b"", flags: int = 0) -> bytes:
+    """A create's body."""
+    return encode_ustring(path) + encode_buffer(data) + encode_acl(OPEN_ACL) + INT32.pack(flags)
+
+
+def set_data(path: str, data: bytes) -> bytes:
+    """A setData's body."""
+    return encode_ustring(path) + encode_buffer(data) + INT32.pack(-1)
+
+
+def read(path: str, watch: bool = False) -> bytes:
+    """The body of a getData, exists or getChildren."""
+    return encode_ustring(path) + _BOOL.pack(watch)
+
+
+class Transport(StringTransport):
+    """Notes how the connection ended; ``aborted`` without what was written, ``disconnecting`` with it."""
+
+    aborted = False
+
+    def abortConnection(self) -> None:  # noqa: N802
+        """See ITCPTransport."""
+        self.aborted = True
+        super().abortConnection()  # type: ignore[no-untyped-call]
+
+
+@define(eq=False)
+class RawClient:
+    """One connection and what came by it."""
+
+    connection: ServerConnection
+    transport: Transport
+    frames: FrameBuffer = field(factory=FrameBuffer)
+    session: ConnectResponse | None = None
+    #: Answers as (xid, zxid, error, body); events have the xid -1.
+    answers: list[tuple[int, int, int, bytes]] = field(factory=list)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server closed it."""
+        return self.transport.aborted or bool(self.transport.disconnecting)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        self.connection.dataReceived(data)
+
+    def receive(self) -> list[tuple[int, int, int, bytes]]:
+        """Take what has come; return the answers of now."""
+        data = self.transport.value()
+        self.transport.clear()
+        before = len(self.answers)
+        for frame, start, stop in self.frames.feed(data):
+            if self.session is None:
+                self.session = decode_connect_response(frame, start, stop)
+            else:
+                head = _ANSWER.unpack_from(frame, start)
+                self.answers.append((*head, bytes(frame[start + _ANSWER.size : stop])))
+        return self.answers[before:]
+
+    def lose(self) -> None:
+        """The connection is gone."""
+        self.connection.connectionLost()
+
+
+class Rig:
+    """A server that was started."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = Clock()
+        self.clock.advance(1_000_000.0)
+        self.threads = Threads()
+        self.files = MemoryFiles(Random(1))
+        self.settings = CoordinationServerSettings(**settings)
+        self.failures: list[Exception] = []
+        self.server = self.start()
+
+    def start(self) -> CoordinationServer:
+        """Start one more over the same disk."""
+        self.server = CoordinationServer(
+            self.clock, FOLDER, self.files, self.threads, self.settings, self.failures.append, Random(2).randbytes
+        )
+        self.server.start()
+        return self.server
+
+    def settle(self) -> None:
+        """Let the disk do what it has to."""
+        self.clock.advance(0)
+        self.threads.settle()
+        self.clock.advance(0)
+        self.threads.settle()
+
+    def connect(self) -> RawClient:
+        """A connection that has said nothing."""
+        protocol: Any = self.server.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
+        transport = Transport(peerAddress=IPv4Address("TCP", "127.0.0.1", 1))
+        protocol.makeConnection(transport)
+        return RawClient(protocol, transport)
+
+    def client(self, asked: ConnectRequest = ConnectRequest(0, 10_000)) -> RawClient:
+        """A connection with a session, if it was granted one."""
+        client = self.connect()
+        client.send(encode_connect_request(asked))
+        self.settle()
+        client.receive()
+        return client
+
+    def ask(self, client: RawClient, opcode: Opcode, body: bytes = b"", xid: int = 1) -> tuple[int, int, int, bytes]:
+        """Ask and return the last answer."""
+        client.send(request(xid, opcode, body))
+        self.settle()
+        return client.receive()[-1]

@@ -1,0 +1,96 @@
+"""Tests that docs/protocol.md says how the files of the coordination tree look, and which requests are known."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.records import OPEN_ACL, Acl, Permission
+from logd.coord.server.changecodec import decode_change, decode_pieces, encode_change, encode_pieces
+from logd.coord.server.changefile import Head, decode_head, encode_head, encode_record
+from logd.coord.server.folder import changes_name, snapshot_name
+from logd.coord.server.snapshotfile import decode_snapshot, encode_snapshot
+from logd.coord.tree.changes import (
+    AclReplaced,
+    Change,
+    DataReplaced,
+    NodeMade,
+    NodeRemoved,
+    SessionClosed,
+    SessionOpened,
+)
+from logd.coord.tree.nodes import Node
+from logd.coord.tree.sessions import Session
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
+TIME = 1320969600000
+SALT = bytes(range(1, 9))
+PASSWORD = bytes(range(16))
+READ_ONLY = (Acl(Permission.READ, "world", "anyone"),)
+
+CHANGES = {
+    "change 1, session opened": Change(1, TIME, 1, (SessionOpened(10_000, PASSWORD),)),
+    "change 2, node made": Change(2, TIME, 1, (NodeMade("/a", b"hi", OPEN_ACL, True),)),
+    "change 3, data and acl replaced": Change(3, TIME, 1, (DataReplaced("/a", b"ho"), AclReplaced("/a", READ_ONLY))),
+    "change 4, node removed": Change(4, TIME, 1, (NodeRemoved("/a"),)),
+    "change 5, session closed": Change(5, TIME, 1, (SessionClosed(),)),
+}
+HEAD = f"head of {changes_name(0)}"
+RECORD = "record of change 5"
+SNAPSHOT = snapshot_name(3)
+SESSION = Session(1, 10_000, PASSWORD)
+NODE = Node(b"hi", OPEN_ACL, 2, 3, TIME, TIME, 1, 0, 1, 0, 2)
+
+
+def vectors() -> dict[str, bytes]:
+    """What the hex digits in the block fenced as ``tree`` make, by name."""
+    found: dict[str, str] = {}
+    (block,) = re.findall(r"```tree\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    name = ""
+    for line in block.splitlines():
+        start, _, digits = line.partition("  ")
+        name = start or name
+        found[name] = found.get(name, "") + re.sub(r"\s", "", digits)
+    return {name: bytes.fromhex(digits) for name, digits in found.items()}
+
+
+class FilesTests(SynchronousTestCase):
+    """The vectors against the code."""
+
+    def setUp(self) -> None:
+        """Read the page."""
+        self.vectors = vectors()
+
+    def test_every_vector_is_held(self) -> None:
+        """The page has exactly the vectors that these tests know."""
+        self.assertEqual(set(self.vectors), {*CHANGES, HEAD, RECORD, SNAPSHOT})
+
+    def test_changes(self) -> None:
+        """Changes are written and read as the page says."""
+        for name, change in CHANGES.items():
+            self.assertEqual((name, encode_change(change)), (name, self.vectors[name]))
+            self.assertEqual(decode_change(change.zxid, self.vectors[name]), change)
+
+    def test_file_of_changes(self) -> None:
+        """So are a file's head and a record."""
+        self.assertEqual(encode_head(Head(0, SALT)), self.vectors[HEAD])
+        self.assertEqual(decode_head(self.vectors[HEAD]), Head(0, SALT))
+        last = self.vectors["change 5, session closed"]
+        self.assertEqual(encode_record(SALT, 5, 4, last), self.vectors[RECORD])
+
+    def test_snapshot(self) -> None:
+        """So is a snapshot."""
+        content = b"".join(encode_snapshot(3, encode_pieces([SESSION], {"/a": NODE})))
+        self.assertEqual(content, self.vectors[SNAPSHOT])
+        zxid, pieces = decode_snapshot(content)
+        self.assertEqual((zxid, decode_pieces(pieces)), (3, ([SESSION], {"/a": NODE})))
+
+    def test_what_no_release_wrote(self) -> None:
+        """Kinds that are not known, and contents that are cut, are refused: they may be a later release's."""
+        for name in CHANGES:
+            whole = self.vectors[name]
+            self.assertRaises(ValueError, decode_change, 1, whole + b"\x63")
+        self.assertRaises(ValueError, decode_pieces, [b"\x63"])
+        self.assertRaises(ValueError, decode_pieces, [b"\x02\0"])

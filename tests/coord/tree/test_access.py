@@ -1,0 +1,134 @@
+"""Tests of logd.coord.tree.access, and of what the tree does with access lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.errors import BadVersion, InvalidAcl, NoAuth
+from logd.coord.records import (
+    OPEN_ACL,
+    Acl,
+    Check,
+    Create,
+    Created,
+    Delete,
+    Exists,
+    GetAcl,
+    GetChildren,
+    GetData,
+    Identity,
+    NodeAcl,
+    Permission,
+    Request,
+    SetAcl,
+    SetData,
+    Stat,
+)
+from logd.coord.tree.access import digest_identity
+from logd.coord.tree.tree import Tree
+
+ALICE = digest_identity(b"alice:secret")
+BOB = digest_identity(b"bob:secret")
+
+
+class DigestTests(SynchronousTestCase):
+    """The scheme digest."""
+
+    def test_vector(self) -> None:
+        """The example of ZooKeeper's documentation of its DigestAuthenticationProvider."""
+        self.assertEqual(digest_identity(b"super:test"), Identity("digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU="))
+
+    def test_secret(self) -> None:
+        """An identity does not show itself in a log."""
+        self.assertNotIn("alice", repr(ALICE))
+
+
+class AccessTests(SynchronousTestCase):
+    """Who may do what."""
+
+    def setUp(self) -> None:
+        """A session."""
+        self.tree = Tree()
+        self.session = self.tree.open_session(1_000, b"", 0).zxid
+
+    def ask(self, request: Request, *identities: Identity) -> Any:
+        """What is answered to somebody."""
+        return self.tree.execute(self.session, identities, request, 0).answer
+
+    def make(self, *acl: Acl, who: tuple[Identity, ...] = (ALICE,)) -> Any:
+        """Make a node with that list."""
+        return self.ask(Create("/n", acl=acl), *who)
+
+    def test_permissions(self) -> None:
+        """Each request needs its permission: of the node, or of the parent for making and removing."""
+        requests: dict[Request, Permission] = {
+            GetData("/n"): Permission.READ,
+            GetChildren("/n"): Permission.READ,
+            Check("/n"): Permission.READ,
+            SetData("/n", b""): Permission.WRITE,
+            Create("/n/b"): Permission.CREATE,
+            Delete("/n/a"): Permission.DELETE,
+            SetAcl("/n", OPEN_ACL): Permission.ADMIN,
+            Exists("/n"): Permission.READ,
+        }
+        for request, needed in requests.items():
+            for granted in (1, 2, 4, 8, 16):
+                self.tree = Tree()
+                self.tree.open_session(1_000, b"", 0)
+                self.make(*OPEN_ACL)
+                self.ask(Create("/n/a"))
+                self.ask(SetAcl("/n", (Acl(granted, ALICE.scheme, ALICE.id),)))
+                allowed = granted == needed
+                self.assertIsInstance(self.ask(request, BOB), NoAuth, (request, granted))
+                self.assertEqual(not isinstance(self.ask(request, BOB, ALICE), NoAuth), allowed, (request, granted))
+
+    def test_auth(self) -> None:
+        """ "auth" stands for everybody as whom the client has authenticated, not for its address."""
+        address = Identity("ip", "10.0.0.1")
+        self.make(Acl(31, "auth", ""), who=(address, ALICE, BOB))
+        self.assertEqual(self.tree.nodes["/n"].acl, (Acl(31, "digest", ALICE.id), Acl(31, "digest", BOB.id)))
+        self.assertIsInstance(self.ask(Create("/m", acl=(Acl(31, "auth", ""),)), address), InvalidAcl)
+
+    def test_addresses(self) -> None:
+        """The scheme ip names an address or a network."""
+        self.make(Acl(31, "ip", "10.1.0.0/16"))
+        self.assertIsInstance(self.ask(GetData("/n"), Identity("ip", "10.2.0.1")), NoAuth)
+        self.assertIsInstance(self.ask(GetData("/n"), Identity("ip", "::1")), NoAuth)
+        self.assertNotIsInstance(self.ask(GetData("/n"), Identity("ip", "10.1.200.1")), NoAuth)
+
+    def test_invalid(self) -> None:
+        """Lists that name nobody are refused, in making a node and in changing its list."""
+        self.make(*OPEN_ACL)
+        for acl in (
+            (),
+            (Acl(31, "world", "me"),),
+            (Acl(31, "nobody", "x"),),
+            (Acl(31, "digest", "no-hash"),),
+            (Acl(31, "digest", "a:b:c"),),
+            (Acl(31, "ip", "10.0.0"),),
+            (*OPEN_ACL, Acl(31, "", "")),
+        ):
+            self.assertIsInstance(self.ask(Create("/m", acl=acl)), InvalidAcl)
+            self.assertIsInstance(self.ask(SetAcl("/n", acl)), InvalidAcl)
+
+    def test_repetitions(self) -> None:
+        """A row that is there twice is kept once."""
+        self.make(*OPEN_ACL, *OPEN_ACL)
+        self.assertIs(self.tree.nodes["/n"].acl, OPEN_ACL)
+
+    def test_list(self) -> None:
+        """The list has a version of its own; who may not administer it does not see the hashes."""
+        rows = Acl(31, "digest", ALICE.id), Acl(Permission.READ, "world", "anyone")
+        self.assertIsInstance(self.make(*rows), Created)
+        shown = self.ask(GetAcl("/n"), ALICE)
+        assert isinstance(shown, NodeAcl)
+        self.assertEqual((shown.acl, shown.stat.acl_version), (rows, 0))
+        hidden = self.ask(GetAcl("/n"), BOB)
+        self.assertEqual(hidden.acl, (Acl(31, "digest", "alice:x"), rows[1]))
+        changed = self.ask(SetAcl("/n", rows[:1], version=0), ALICE)
+        assert isinstance(changed, Stat)
+        self.assertEqual((changed.acl_version, changed.version, changed.modified_zxid), (1, 0, changed.created_zxid))
+        self.assertIsInstance(self.ask(SetAcl("/n", rows, version=0), ALICE), BadVersion)
+        self.assertIsInstance(self.ask(GetAcl("/n"), BOB), NoAuth)

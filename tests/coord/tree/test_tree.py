@@ -1,0 +1,183 @@
+"""Tests of logd.coord.tree: what random requests do not reach, by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.errors import BadArguments, InvalidAcl, NoAuth, NoNode, SessionExpired
+from logd.coord.records import (
+    Acl,
+    Create,
+    Created,
+    Delete,
+    EventType,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    Permission,
+    Request,
+    SetData,
+    Sync,
+)
+from logd.coord.tree.changes import Change, NodeMade, NodeRemoved, SessionClosed, SessionOpened
+from logd.coord.tree.outcome import MultiFailed
+from logd.coord.tree.pathnames import check_path, name_of, parent_of
+from logd.coord.tree.tree import Snapshot, Tree
+
+
+class TreeTests(SynchronousTestCase):
+    """The tree's answers and changes."""
+
+    def setUp(self) -> None:
+        """A session."""
+        self.tree = Tree()
+        self.session = self.tree.open_session(1_000, b"", 0).zxid
+
+    def ask(self, request: Request, session: int = 0) -> Any:
+        """What is answered."""
+        return self.tree.execute(session or self.session, (), request, 7).answer
+
+    def test_beginning(self) -> None:
+        """A new tree is that of ZooKeeper: its nodes were never made, so their lists changed less than never."""
+        tree = Tree()
+        self.assertEqual(sorted(tree.nodes), ["/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"])
+        root, inner = tree.stat("/"), tree.stat("/zookeeper")
+        self.assertEqual((root.children_version, root.children_count, root.created_ms), (-1, 1, 0))
+        self.assertEqual((inner.children_version, inner.children_count), (-2, 2))
+
+    def test_special_nodes(self) -> None:
+        """What every tree has cannot be deleted."""
+        for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
+            self.assertIsInstance(self.ask(Delete(path)), BadArguments)
+
+    def test_no_session(self) -> None:
+        """Nothing is done for a session that is not open."""
+        for request in (GetData("/"), Create("/a"), Multi(()), Exists("/", watch=True), Sync("/")):
+            self.assertIsInstance(self.ask(request, 99), SessionExpired)
+        self.assertIsInstance(self.tree.close_session(99, 0).answer, SessionExpired)
+        self.assertEqual((self.tree.zxid, len(self.tree.watches.data)), (1, 0))
+
+    def test_sequence_is_resolved(self) -> None:
+        """The change has the path with its number, and the time."""
+        outcome = self.tree.execute(self.session, (), Create("/a-", b"x", sequence=True, ephemeral=True), 7)
+        assert isinstance(outcome.answer, Created)
+        self.assertEqual(outcome.answer.path, "/a-0000000000")
+        assert outcome.change is not None
+        (made,) = outcome.change.effects
+        assert isinstance(made, NodeMade)
+        self.assertEqual((made.path, made.ephemeral, outcome.change.time_ms), ("/a-0000000000", True, 7))
+
+    def test_sequence_in_multi(self) -> None:
+        """Numbers given in a multi that fails are given again."""
+        failed = self.ask(Multi((Create("/s", sequence=True), Create("/s", sequence=True), Delete("/no"))))
+        assert isinstance(failed, MultiFailed)
+        self.assertEqual(failed.codes(), (0, 0, NoNode.code))
+        done = self.ask(Multi((Create("/s", sequence=True), Create("/s", sequence=True))))
+        self.assertEqual([each.path for each in done], ["/s0000000000", "/s0000000001"])
+        self.assertEqual({each.stat.created_zxid for each in done}, {2})
+
+    def test_reads_of_bad_paths(self) -> None:
+        """What no node can be called is not there."""
+        for path in ("", "a", "/a/", "//"):
+            self.assertIsInstance(self.ask(GetData(path)), NoNode)
+            self.assertIsInstance(self.ask(SetData(path, b"")), BadArguments)
+
+    def test_what_is_looked_at_first(self) -> None:
+        """Which of several things that are wrong is told, as a real ZooKeeper 3.9 tells it."""
+        self.ask(Create("/shut", acl=(Acl(Permission.READ, "world", "anyone"),)))
+        nobody = (Acl(31, "nobody", ""),)
+        for request, error in (
+            (Create("/no/a", acl=nobody), InvalidAcl),
+            (Create("/a//b", acl=nobody), InvalidAcl),
+            (Create("/a//b"), NoNode),
+            (Create("/shut/"), NoAuth),
+            (Create("/a/../b"), NoNode),
+            (Create("/."), BadArguments),
+            (Create("a"), BadArguments),
+            (Delete("/shut/no"), NoAuth),
+            (Delete("/a//b"), NoNode),
+            (Delete("/no", version=3), NoNode),
+        ):
+            self.assertIsInstance(self.ask(request), error, request)
+
+    def test_replay_in_order(self) -> None:
+        """A change that does not follow is refused."""
+        change = Change(3, 0, 1, (NodeRemoved("/a"),))
+        self.assertRaises(ValueError, self.tree.replay, change)
+
+    def test_snapshot_stays(self) -> None:
+        """A snapshot does not see what comes later."""
+        self.ask(Create("/a", b"1"))
+        snapshot = self.tree.snapshot()
+        self.ask(SetData("/a", b"2"))
+        self.ask(Create("/a/b"))
+        self.assertEqual((snapshot.nodes["/a"].data, "/a/b" in snapshot.nodes), (b"1", False))
+        self.assertEqual(snapshot.nodes["/a"].children_made, 0)
+        self.assertNotEqual(Tree.restore(snapshot).snapshot(), self.tree.snapshot())
+
+    def test_password_is_secret(self) -> None:
+        """A session's password does not show itself in a log."""
+        self.assertNotIn("hidden", repr(SessionOpened(1, b"hidden")))
+
+    def test_many(self) -> None:
+        """A session with 10,000 ephemeral nodes ends, and 1,000 sessions watch: each is told once."""
+        count = 10_000
+        self.ask(Create("/p"))
+        for number in range(count):
+            self.ask(Create(f"/p/{number}", ephemeral=True))
+        watchers = [self.tree.open_session(1_000, b"", 0).zxid for _ in range(1_000)]
+        for watcher in watchers:
+            self.ask(GetChildren("/p", watch=True), watcher) if watcher == watchers[0] else None
+            self.ask(GetData("/p/77", watch=True), watcher)
+        outcome = self.tree.close_session(self.session, 0)
+        assert outcome.change is not None
+        self.assertEqual(outcome.change.effects, (SessionClosed(),))
+        told = [(id_, event.type) for id_, event in outcome.notifications]
+        self.assertEqual(told[0], (watchers[0], EventType.CHILDREN))
+        self.assertEqual(sorted(told[1:]), [(id_, EventType.DELETED) for id_ in watchers])
+        self.assertEqual((self.tree.stat("/p").children_count, len(self.tree.watches.data)), (0, 0))
+        self.assertEqual(self.tree.stat("/p").children_version, 2 * count)
+
+
+class PathTests(SynchronousTestCase):
+    """What a path may look like."""
+
+    def test_good(self) -> None:
+        """Absolute, with names of nearly any characters."""
+        for path in ("/", "/a", "/a/b.c", "/...", "/.a/a./..b", "/ü/日本", "/a b", "/\uf900", "/\uffef"):
+            self.assertEqual(check_path(path), path)
+
+    def test_bad(self) -> None:
+        """Not absolute, with empty or relative names, or characters that ZooKeeper refuses."""
+        names = ("\0", "\x01", "\x1f", "\x7f", "\x9f", "\ud800", "\ue000", "\uf8ff", "\ufff0", "\uffff", "\U0001f600")
+        for path in (
+            "",
+            "a",
+            "a/b",
+            "/a/",
+            "//",
+            "/a//b",
+            "/.",
+            "/..",
+            "/a/./b",
+            "/a/../b",
+            *(f"/a{n}" for n in names),
+        ):
+            self.assertRaises(BadArguments, check_path, path)
+
+    def test_parts(self) -> None:
+        """A path is its parent's and its name."""
+        self.assertEqual((parent_of("/a"), name_of("/a")), ("/", "a"))
+        self.assertEqual((parent_of("/a/b"), name_of("/a/b")), ("/a", "b"))
+        self.assertEqual((parent_of("/"), name_of("/")), ("/", ""))
+
+
+class SnapshotTests(SynchronousTestCase):
+    """A snapshot by itself."""
+
+    def test_empty(self) -> None:
+        """The snapshot of nothing is the beginning."""
+        self.assertEqual(Tree().snapshot(), Snapshot())

@@ -1,0 +1,96 @@
+"""Tests of logd.coord.tree.watches, and of watches that are left again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.records import Create, Delete, EventType, GetChildren, GetData, SetData, SetWatches, WatchEvent
+from logd.coord.tree.outcome import Notification
+from logd.coord.tree.tree import Tree
+from logd.coord.tree.watches import Watches
+
+
+class WatchesTests(SynchronousTestCase):
+    """Which change fires which watch, and in which order."""
+
+    def setUp(self) -> None:
+        """Nothing is watched."""
+        self.watches = Watches()
+
+    def test_removed_once(self) -> None:
+        """A session that watches a node's data and its children is told of its end once."""
+        self.watches.data.add("/a", 1)
+        self.watches.children.add("/a", 1)
+        self.watches.children.add("/a", 2)
+        gone = WatchEvent(EventType.DELETED, "/a")
+        self.assertEqual(list(self.watches.removed("/a")), [Notification(1, gone), Notification(2, gone)])
+        self.assertEqual(len(self.watches.data) + len(self.watches.children), 0)
+
+    def test_node_before_list(self) -> None:
+        """What happened to the node is told before what that does to its parent's list."""
+        for happened, type_ in ((self.watches.removed, EventType.DELETED), (self.watches.made, EventType.CREATED)):
+            self.watches.children.add("/", 1)
+            self.watches.data.add("/a", 1)
+            told = [event.type for _, event in happened("/a")]
+            self.assertEqual(told, [type_, EventType.CHILDREN])
+
+    def test_order_of_sessions(self) -> None:
+        """Sessions are told in the order in which they left their watches."""
+        for session in (5, 3, 9, 3):
+            self.watches.data.add("/a", session)
+        self.assertEqual([session for session, _ in self.watches.changed("/a")], [5, 3, 9])
+
+    def test_forget(self) -> None:
+        """A session's watches are forgotten, and those of others stay."""
+        for session in (1, 2):
+            self.watches.data.add("/a", session)
+            self.watches.children.add("/b", session)
+        self.watches.forget(1)
+        self.watches.forget(1)
+        self.assertEqual((len(self.watches.data), self.watches.data.paths()), (1, 1))
+        self.watches.forget(2)
+        self.assertEqual((self.watches.data.paths(), self.watches.children.paths()), (0, 0))
+
+
+class SetWatchesTests(SynchronousTestCase):
+    """Watches that a client had before its connection was lost."""
+
+    def setUp(self) -> None:
+        """A tree in which each path has been through something else since ``self.seen``."""
+        self.tree = Tree()
+        self.session = self.tree.open_session(1_000, b"", 0).zxid
+        for path in ("/changed", "/listed", "/same", "/gone"):
+            self.ask(Create(path))
+        self.seen = self.tree.zxid
+        for request in (SetData("/changed", b""), Create("/listed/a"), Create("/new"), Delete("/gone")):
+            self.ask(request)
+
+    def ask(self, request: Any) -> list[tuple[EventType, str]]:
+        """What fires."""
+        outcome = self.tree.execute(self.session, (), request, 0)
+        self.assertNotIsInstance(outcome.answer, Exception)
+        return [(event.type, event.path) for _, event in outcome.notifications]
+
+    def test_missed(self) -> None:
+        """What was missed is told at once, the rest is watched."""
+        paths = ("/changed", "/listed", "/same", "/gone")
+        self.assertEqual(
+            self.ask(SetWatches(self.seen, data=paths)), [(EventType.CHANGED, "/changed"), (EventType.DELETED, "/gone")]
+        )
+        self.assertEqual(
+            self.ask(SetWatches(self.seen, children=paths)),
+            [(EventType.CHILDREN, "/listed"), (EventType.DELETED, "/gone")],
+        )
+        self.assertEqual(self.ask(SetWatches(self.seen, exists=("/new", "/no"))), [(EventType.CREATED, "/new")])
+        self.assertEqual((len(self.tree.watches.data), len(self.tree.watches.children)), (3, 2))
+        self.assertEqual(self.ask(SetData("/same", b"")), [(EventType.CHANGED, "/same")])
+        self.assertEqual(self.ask(Create("/same/a")), [(EventType.CHILDREN, "/same")])
+        self.assertEqual(self.ask(Create("/no")), [(EventType.CREATED, "/no")])
+
+    def test_reads_leave_no_more(self) -> None:
+        """A read without a watch leaves none."""
+        self.ask(GetData("/same"))
+        self.ask(GetChildren("/same"))
+        self.assertEqual(len(self.tree.watches.data) + len(self.tree.watches.children), 0)

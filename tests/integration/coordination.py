@@ -1,0 +1,84 @@
+"""What the tests of the client over kazoo at real servers have in common."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from logd.coord.settings import CoordinationSettings
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.testing.coordination import CoordinationProcess
+from logd.testing.zookeeper import ZooKeeperProcess, missing
+from tests.coord.proxy import Proxy
+from tests.coord.watching import States
+
+if TYPE_CHECKING:
+    _Case = TestCase
+else:
+    _Case = object
+
+#: Anything that a client or a test needs of it.
+reactor: Any = _reactor
+
+#: How often a change races with reads; LOGD_ORDER_TRIALS=1000 for more.
+TRIALS = int(os.environ.get("LOGD_ORDER_TRIALS", "100"))
+#: Of all sessions here, in seconds.
+TIMEOUT = 1.5
+
+
+def threads() -> list[str]:
+    """The names of the threads that clients have made."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("logd-zookeeper")]
+
+
+class SessionCase(_Case):
+    """A server, a client that reaches it through a proxy, and one that reaches it straight; heirs say which server."""
+
+    timeout = 60 + TRIALS // 5
+    server: CoordinationProcess | ZooKeeperProcess
+
+    def make_server(self) -> CoordinationProcess | ZooKeeperProcess:
+        """A server that is not started."""
+        raise NotImplementedError
+
+    async def setUp(self) -> None:  # type: ignore[override]
+        """A server, a proxy before it, a client behind the proxy and a connected one that is not."""
+        self.server = self.make_server()
+        await deferToThread(self.server.start)
+        self.addCleanup(deferToThread, self.server.kill)
+        self.proxy = await Proxy(reactor, self.server.port).start()
+        self.addCleanup(lambda: ensureDeferred(self.proxy.stop()))
+        self.direct = self.make_client(self.server.hosts, session_timeout=10.0)
+        self.client = self.make_client(self.proxy.hosts)
+        self.states = States(self.client)
+        await self.direct.connect()
+
+    def make_client(self, hosts: str, session_timeout: float = TIMEOUT) -> ZooKeeperCoordination:
+        """A client that is closed at the end."""
+        client = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, session_timeout=session_timeout))
+        self.addCleanup(client.close)
+        return client
+
+
+class EmbeddedServer(SessionCase):
+    """Against ``logd zookeeper``."""
+
+    def make_server(self) -> CoordinationProcess:
+        """See SessionCase."""
+        return CoordinationProcess(self.mktemp(), options=("--session-min", "200"))
+
+
+class RealZooKeeper(SessionCase):
+    """Against a real ZooKeeper."""
+
+    skip = missing() or None
+
+    def make_server(self) -> ZooKeeperProcess:
+        """See SessionCase."""
+        return ZooKeeperProcess(self.mktemp())

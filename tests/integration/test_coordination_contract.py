@@ -1,0 +1,198 @@
+"""The contract of ICoordination, kept by the client over kazoo at each kind of server."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.client import KazooClient
+from twisted.internet import reactor as _reactor
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from logd.coord.ephemeral import create_ephemeral
+from logd.coord.errors import ConnectionLoss
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import SessionState
+from logd.coord.settings import CoordinationSettings
+from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.testing.coordination import CoordinationProcess
+from logd.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
+from tests.coord.contract import PATIENCE, CallsContract, Contract
+from tests.coord.contract_sessions import SessionContract
+from tests.coord.contract_watches import WatchesContract
+from tests.coord.proxy import Proxy
+
+#: Anything that a client or a proxy needs of it.
+reactor: Any = _reactor
+
+Servers = CoordinationProcess | ZooKeeperProcess | ZooKeeperEnsemble
+
+_running: dict[str, Any] = {}
+
+
+def _run(kind: str, make: Callable[[str], Servers]) -> Any:
+    """Servers that all tests of a kind share: a new Java for each test would take most of their time."""
+    if kind not in _running:
+        folder = tempfile.mkdtemp()
+        servers = _running[kind] = make(f"{folder}/data")
+        servers.start()
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        atexit.register(servers.kill)
+    return _running[kind]
+
+
+class ServedCase(Contract):
+    """Clients over kazoo, each behind proxies of its own."""
+
+    timeout = 90
+
+    async def setUp(self) -> None:  # type: ignore[override]
+        """Have the servers run."""
+        self.proxies: dict[object, list[Proxy]] = {}
+        self.ports: list[int] = await deferToThread(self.serve)
+
+    def serve(self) -> list[int]:
+        """Return the servers' ports. Blocks."""
+        raise NotImplementedError
+
+    async def make_client(self, *, session_timeout: float = 10.0, timeout: float = PATIENCE) -> ICoordination:
+        """See Contract."""
+        proxies = [await Proxy(reactor, port).start() for port in self.ports]
+        hosts = ",".join(proxy.hosts for proxy in proxies)
+        settings = CoordinationSettings(hosts=hosts, session_timeout=session_timeout, operation_timeout=timeout)
+        client = ZooKeeperCoordination(reactor, settings)
+        self.proxies[client] = proxies
+        for proxy in proxies:
+            self.addCleanup(lambda proxy: ensureDeferred(proxy.stop()), proxy)
+        self.addCleanup(client.close)
+        return await client.connect()
+
+    async def cut_off(self, client: ICoordination) -> None:
+        """See Contract."""
+        for proxy in self.proxies[client]:
+            proxy.refusing = True
+            proxy.cut()
+
+    async def rejoin(self, client: ICoordination) -> None:
+        """See Contract."""
+        for proxy in self.proxies[client]:
+            proxy.refusing = False
+
+    async def expire(self, client: ICoordination) -> None:
+        """See Contract: somebody else attaches to the session, and closes it."""
+        assert isinstance(client, ZooKeeperCoordination)
+        identity = client.session_id, client._session.password
+        await deferToThread(self._steal, identity)
+
+    def _steal(self, identity: tuple[int, bytes]) -> None:
+        hosts = ",".join(f"127.0.0.1:{port}" for port in self.ports)
+        thief = KazooClient(hosts, client_id=identity)
+        thief.start(PATIENCE)
+        thief.stop()
+        thief.close()
+
+
+class EmbeddedCase(ServedCase):
+    """``logd zookeeper``."""
+
+    def serve(self) -> list[int]:
+        """See ServedCase."""
+        return [_run("embedded", CoordinationProcess).port]
+
+
+class RealCase(ServedCase):
+    """A real ZooKeeper."""
+
+    skip = missing() or None
+
+    def serve(self) -> list[int]:
+        """See ServedCase."""
+        return [_run("real", ZooKeeperProcess).port]
+
+
+class EnsembleCase(ServedCase):
+    """Three real ZooKeepers, whose leader is killed before every sixth test; the killed one comes back."""
+
+    skip = missing() or None
+    _tests = 0
+
+    def serve(self) -> list[int]:
+        """See ServedCase."""
+        ensemble = _run("ensemble", ZooKeeperEnsemble)
+        EnsembleCase._tests += 1
+        if EnsembleCase._tests % 6 == 0:
+            ensemble.revive()
+            ensemble.leader().kill()
+        return [server.port for server in ensemble.servers]
+
+
+class EmbeddedCallsTests(EmbeddedCase, CallsContract, TestCase):
+    """Calls."""
+
+
+class EmbeddedWatchesTests(EmbeddedCase, WatchesContract, TestCase):
+    """Watches."""
+
+
+class EmbeddedSessionTests(EmbeddedCase, SessionContract, TestCase):
+    """Sessions."""
+
+
+class RealCallsTests(RealCase, CallsContract, TestCase):
+    """Calls."""
+
+
+class RealWatchesTests(RealCase, WatchesContract, TestCase):
+    """Watches."""
+
+
+class RealSessionTests(RealCase, SessionContract, TestCase):
+    """Sessions."""
+
+
+class EnsembleCallsTests(EnsembleCase, CallsContract, TestCase):
+    """Calls."""
+
+
+class EnsembleWatchesTests(EnsembleCase, WatchesContract, TestCase):
+    """Watches."""
+
+
+class EnsembleSessionTests(EnsembleCase, SessionContract, TestCase):
+    """Sessions."""
+
+    async def test_leader_killed_under_load(self) -> None:
+        """While changes go on the leader is killed: the session stays, and what was acknowledged is there."""
+        ensemble: ZooKeeperEnsemble = _run("ensemble", ZooKeeperEnsemble)
+        await deferToThread(ensemble.revive)
+        client = await self.start()
+        session = client.session_id
+        await create_ephemeral(client, f"{self.root}/mine", b"me")
+        leader = await deferToThread(ensemble.leader)
+        killing: Deferred[int] | None = None
+        acknowledged, lost = set(), 0
+        for number in range(300):
+            if number == 100:
+                killing = deferToThread(leader.kill)
+            name = f"n{number:05d}"
+            try:
+                await client.create(f"{self.root}/{name}")
+            except ConnectionLoss:
+                lost += 1
+            else:
+                acknowledged.add(name)
+        assert killing is not None
+        await killing
+        await client.sync()
+        names = set(await client.get_children(self.root))
+        self.assertEqual(acknowledged - names, set())
+        self.assertGreaterEqual(len(acknowledged) + lost, 300)
+        self.assertIs(client.state, SessionState.CONNECTED)
+        self.assertEqual(client.session_id, session)
+        self.assertIn("mine", names)
+        await deferToThread(ensemble.revive)

@@ -1,0 +1,74 @@
+"""Tests of the command ``logd zookeeper``: how it begins, what keeps it from beginning, how it ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from logd.testing.coordination import CoordinationProcess, four_letter_word
+from tests.integration.coordination_peers import PATIENCE, CoordinationTestCase
+
+
+class CommandTests(CoordinationTestCase):
+    """Beside one that runs."""
+
+    def refused(self, process: CoordinationProcess) -> tuple[int, str]:
+        """Run one that ends by itself; its status and what it said."""
+        found = subprocess.run(process.command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return found.returncode, found.stderr
+
+    def another(self) -> str:
+        """A directory that is not there yet."""
+        return str(Path(self.mktemp()).absolute())
+
+    def test_directory_in_use(self) -> None:
+        """Two servers cannot have one directory; the error says what to do, and the first one goes on."""
+        status, text = self.refused(CoordinationProcess(self.server.data))
+        self.assertEqual(status, 1)
+        self.assertIn(f"{self.server.data} is in use by another process", text)
+        self.assertIn("a directory of its own", text)
+        self.assertNotIn("Traceback", text)
+        self.assertEqual(four_letter_word(self.server.port, b"ruok"), b"imok")
+
+    def test_port_in_use(self) -> None:
+        """Nor one port."""
+        status, text = self.refused(CoordinationProcess(self.another(), port=self.server.port))
+        self.assertEqual(status, 2)
+        self.assertIn("give another --listen", text)
+        self.assertNotIn("Traceback", text)
+
+    def test_brokers_directory(self) -> None:
+        """A broker's data directory is refused."""
+        path = Path(self.another())
+        path.mkdir(parents=True)
+        (path / "meta").write_text("{}")
+        status, text = self.refused(CoordinationProcess(str(path)))
+        self.assertEqual(status, 1)
+        self.assertIn("a broker's data directory", text)
+
+    def test_damage(self) -> None:
+        """Damage stops the start, with the file's name; nothing is changed by that."""
+        self.peer()
+        self.server.stop()
+        (changes,) = Path(self.server.data).glob("changes.*")
+        (Path(self.server.data) / "mark").write_bytes(b"logd-mark 1 00000000000000004711 57118636\n")
+        before = changes.read_bytes()
+        status, text = self.refused(self.server)
+        self.assertEqual(status, 1)
+        self.assertIn("Put back a copy", text)
+        self.assertEqual(changes.read_bytes(), before)
+
+    def test_interrupt(self) -> None:
+        """SIGINT ends it with status 0 too."""
+        process = self.server.process
+        assert process is not None
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE), 0)
+
+    def test_listens_where_told(self) -> None:
+        """By default, and as here, on loopback alone."""
+        with socket.create_connection(("127.0.0.1", self.server.port)):
+            pass
+        self.assertIn("127.0.0.1", self.server.end_of_log())
