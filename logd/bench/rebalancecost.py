@@ -134,7 +134,7 @@ class _Group:
         self.host.start()
         eye = InProcessCoordination(self.host, self.clock)
         eye.connect()
-        entry = TopicEntry("u", {number: (0,) for number in range(self.partitions)})
+        entry = TopicEntry("u", dict.fromkeys(range(self.partitions), (0,)))
         eye.create(paths.broker(0), b"{}", ephemeral=True, makepath=True)
         eye.create(paths.topic(TOPIC), encode_entry(entry), makepath=True)
         self._until(lambda: paths.topic(TOPIC) in self.host.tree.nodes)
