@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from typing import Any
 
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.processes import BrokerProcess
-from tests.integration.test_cli import PATIENCE, CliTestCase
+from tests.integration.test_cli import LOGD, PATIENCE, CliTestCase
 
 LINES = b"".join(b"%d\n" % number for number in range(1000))
 
@@ -165,6 +166,22 @@ class ChangingTests(GroupsCliTestCase):
         self.assertEqual(self.reset("--partition", "2", "--to", str(second["id"])), [(ends[2], second["id"])])
         found = self.logd("consume", "t", "--group", "g", "--max", "1", "--format", "json")
         self.assertEqual(json.loads(found)["value"], second["value"])
+
+    def test_asks_at_a_terminal(self) -> None:
+        """A person sees old and new, and is asked; without a yes nothing is done."""
+        for answer, status, moved in ((b"n\n", 1, []), (b"y\n", 0, ["g"])):
+            ours, theirs = os.openpty()
+            command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--partition", "1", "--to", "latest"]
+            process = subprocess.Popen(
+                command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env
+            )
+            os.close(theirs)
+            os.write(ours, answer)
+            out, errors = process.communicate(timeout=PATIENCE)
+            os.close(ours)
+            self.assertEqual((process.returncode, out), (status, b"t\t1\t\t0\n"), errors)
+            self.assertIn(b"Move group g to these positions?", errors)
+            self.assertEqual([each["group"] for each in json.loads(self.logd("groups", "list", "--json"))], moved)
 
     def test_positions_are_checked(self) -> None:
         """A position has to be one: in the log, and not inside a message; in a compressed set each message has one."""
