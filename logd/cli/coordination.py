@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import click
@@ -18,6 +19,22 @@ from logd.errors import BrokerUnavailable
 CONNECT_SECONDS = 10.0
 
 
+@asynccontextmanager
+async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
+    """A client of the tree at ``hosts`` that is closed at the end. Raises BrokerUnavailable when none answers there."""
+    settings = CoordinationSettings(hosts=hosts, connect_timeout=CONNECT_SECONDS, operation_timeout=CONNECT_SECONDS)
+    tree = ZooKeeperCoordination(reactor, settings)
+    try:
+        await tree.connect()
+        yield tree
+    except (OperationTimeout, ConnectionLoss) as error:
+        raise BrokerUnavailable(
+            f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
+        ) from error
+    finally:
+        await tree.close()
+
+
 def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Awaitable[None]]) -> None:
     """Run ``work`` with a client of the tree at ``hosts`` that is closed behind it, and end the command.
 
@@ -25,16 +42,7 @@ def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Aw
     """
 
     async def running(reactor: Any) -> None:
-        settings = CoordinationSettings(hosts=hosts, connect_timeout=CONNECT_SECONDS, operation_timeout=CONNECT_SECONDS)
-        tree = ZooKeeperCoordination(reactor, settings)
-        try:
-            await tree.connect()
+        async with tree_at(reactor, hosts) as tree:
             await work(tree)
-        except (OperationTimeout, ConnectionLoss) as error:
-            raise BrokerUnavailable(
-                f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
-            ) from error
-        finally:
-            await tree.close()
 
     ctx.exit(run(running))
