@@ -18,7 +18,7 @@ $(STAMP): setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-binary pyspark --editable '.[test]'
 	touch $@
 
-demo: $(STAMP)  ## Start a broker, collect real logs, read them back in another process, prove that they are the same
+demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost
 	$(BIN)/python -m demo
 
 test: lint  ## Lint, types, layering and the whole suite by trial under coverage
@@ -37,11 +37,13 @@ bench: $(STAMP)  ## Measure produce, consume and latency against the limits of t
 	$(BIN)/logd bench consume
 	$(BIN)/logd bench latency
 
-smoke: $(STAMP)  ## The demonstration and a short run of each bench: does it all still go
+smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it all still go
 	$(BIN)/python -m demo
 	$(BIN)/logd bench produce --messages 200000 --rounds 1
 	$(BIN)/logd bench consume --messages 200000 --rounds 1
 	$(BIN)/logd bench latency --messages 200 --rounds 1
+	$(BIN)/logd bench groups --simulate --consumers 10 --partitions 200
+	$(BIN)/logd bench groups --consumers 3 --partitions 12 --rounds 1
 
 docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md

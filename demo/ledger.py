@@ -1,4 +1,4 @@
-"""What was published or read, partition by partition: how many, how large, and a digest that depends on the order."""
+"""What was published, partition by partition: how many, how large, and a digest that depends on the order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from attrs import define, field
 
+from demo.records import fingerprint
+
 
 @define
 class Page:
-    """One partition's account. The digest is SHA-256 over each message's length and bytes, in order."""
+    """One partition's account. The digest is SHA-256 over each message's fingerprint, in order."""
 
     messages: int = 0
     size: int = 0
@@ -21,8 +23,7 @@ class Page:
         """Enter messages, in order."""
         pieces = []
         for payload in payloads:
-            pieces.append(b"%d:" % len(payload))
-            pieces.append(payload)
+            pieces.append(fingerprint(payload))
             self.messages += 1
             self.size += len(payload)
         self._digest.update(b"".join(pieces))

@@ -1,4 +1,7 @@
-"""First process: publishes every line of the logs, and says what it published."""
+"""Publishes every line of the logs, and says what it published.
+
+python -m demo.publish BROKERS [MORE]      MORE: after the logs were published once, so many lines of a web server
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,28 @@ from demo.sources import ENOUGH_BYTES, find_logs, lines_of, web_log
 from logd import Message, MessageSet, Producer
 from logd.client.admin import Admin
 
-#: Messages in one set, and partitions of a topic.
+#: Messages in one set, and partitions of a topic: two for each broker.
 SET_MESSAGES = 200
-PARTITIONS = 4
+PARTITIONS = 6
+TOPICS = ("logs", "weblog")
+#: About the bytes of one made-up line.
+LINE_BYTES = 100
 
 
-async def publish(reactor: Any, address: str) -> dict[str, Any]:
-    """Publish to the broker at ``address``; wait until each message is on its disk."""
-    admin = Admin(address, reactor=reactor)
-    for topic in ("logs", "weblog"):
+async def create(reactor: Any, brokers: str) -> None:
+    """Make the topics."""
+    admin = Admin(brokers, reactor=reactor)
+    for topic in TOPICS:
         await admin.create(topic, PARTITIONS)
     await admin.close()
-    producer = Producer(address, acks=-1, reactor=reactor)
+
+
+async def publish(reactor: Any, brokers: str, more: int = 0) -> dict[str, Any]:
+    """Publish to the brokers; wait until each message is on a disk."""
+    producer = Producer(brokers, acks=-1, reactor=reactor)
     ledger = Ledger()
     failures: list[Any] = []
-    place, logs = find_logs()
+    place, logs = find_logs() if not more else ("nowhere", [])
     begin = time.perf_counter()
 
     async def send(topic: str, partition: int, batches: Iterable[list[bytes]]) -> None:
@@ -46,9 +56,9 @@ async def publish(reactor: Any, address: str) -> dict[str, Any]:
     for number, log in enumerate(logs):
         await send("logs", number % PARTITIONS, lines_of(Path(log.path)))
     real_bytes, real_messages = ledger.size, ledger.messages
-    missing = max(ENOUGH_BYTES - real_bytes, 0)
+    made_up = more * LINE_BYTES or max(ENOUGH_BYTES - real_bytes, 0)
     for partition in range(PARTITIONS):
-        await send("weblog", partition, web_log(missing // PARTITIONS, seed=partition))
+        await send("weblog", partition, web_log(made_up // PARTITIONS, seed=partition + more))
     await producer.close()
     if failures:
         raise failures[0].value
@@ -65,10 +75,13 @@ async def publish(reactor: Any, address: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the account as JSON."""
+    """Print the account as JSON; without a number of lines, make the topics first."""
 
     async def run(reactor: Any) -> None:
-        print(json.dumps(await publish(reactor, sys.argv[1])))
+        more = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+        if not more:
+            await create(reactor, sys.argv[1])
+        print(json.dumps(await publish(reactor, sys.argv[1], more)))
 
     react(lambda reactor: Deferred.fromCoroutine(run(reactor)))
 

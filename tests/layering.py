@@ -96,7 +96,7 @@ ROOMS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect")),
+    Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect", "logd.spark")),
     # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
     Room(
         "spark workers",

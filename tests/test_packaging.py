@@ -39,7 +39,10 @@ class PackagesTests(SynchronousTestCase):
         config.read(ROOT / "setup.cfg")
         listed = set(config["options"]["packages"].split())
         packages = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "logd").rglob("__init__.py")}
-        self.assertEqual(listed, packages | {"logd.spark", "twisted.plugins"})
+        spark = {
+            ".".join(("logd", *path.parent.relative_to(ROOT).parts)) for path in (ROOT / "spark").rglob("__init__.py")
+        }
+        self.assertEqual(listed, packages | spark | {"twisted.plugins"})
 
     def test_twisted_is_not_ours(self) -> None:
         """The plugin's folders are no packages: with an ``__init__.py`` they would hide Twisted itself."""

@@ -54,14 +54,16 @@ class BrokerService(Service):
         settings: BrokerSettings,
         foreground: bool = False,
         files: IFileOperations | None = None,
+        signals: bool = True,
     ) -> None:
         """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback.
 
-        ``files`` stands in for the disk.
+        ``files`` stands in for the disk. ``signals``: whether the process is the broker's, which SIGTERM then stops.
         """
         self._reactor = reactor
         self._settings = settings
         self._foreground = foreground
+        self._signals = signals
         self._files: IFileOperations = LocalFiles() if files is None else files
         self._port: IListeningPort | None = None
         self._loops: list[LoopingCall] = []
@@ -96,7 +98,8 @@ class BrokerService(Service):
             raise
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         # Twisted ends a process that was told to terminate with the signal's status; a clean stop deserves a 0.
-        self._reactor.callWhenRunning(self._catch_terminate)
+        if self._signals:
+            self._reactor.callWhenRunning(self._catch_terminate)
 
     def _start(self) -> None:
         settings = self._settings

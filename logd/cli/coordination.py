@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import click
@@ -20,6 +21,34 @@ from logd.errors import BrokerUnavailable
 CONNECT_SECONDS = 10.0
 
 
+def tree_settings(hosts: str) -> CoordinationSettings:
+    """How a command reaches the tree at ``hosts``: over TLS and with credentials where the environment says so.
+
+    Raises ConfigurationError for what the environment may not say.
+    """
+    return CoordinationSettings.secured(
+        hosts,
+        security_of_environment(os.environ),
+        connect_timeout=CONNECT_SECONDS,
+        operation_timeout=CONNECT_SECONDS,
+    )
+
+
+@asynccontextmanager
+async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
+    """A client of the tree at ``hosts`` that is closed at the end. Raises BrokerUnavailable when none answers there."""
+    tree = ZooKeeperCoordination(reactor, tree_settings(hosts))
+    try:
+        await tree.connect()
+        yield tree
+    except (OperationTimeout, ConnectionLoss) as error:
+        raise BrokerUnavailable(
+            f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
+        ) from error
+    finally:
+        await tree.close()
+
+
 def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Awaitable[None]]) -> None:
     """Run ``work`` with a client of the tree at ``hosts`` that is closed behind it, and end the command.
 
@@ -27,21 +56,7 @@ def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Aw
     """
 
     async def running(reactor: Any) -> None:
-        settings = CoordinationSettings.secured(
-            hosts,
-            security_of_environment(os.environ),
-            connect_timeout=CONNECT_SECONDS,
-            operation_timeout=CONNECT_SECONDS,
-        )
-        tree = ZooKeeperCoordination(reactor, settings)
-        try:
-            await tree.connect()
+        async with tree_at(reactor, hosts) as tree:
             await work(tree)
-        except (OperationTimeout, ConnectionLoss) as error:
-            raise BrokerUnavailable(
-                f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
-            ) from error
-        finally:
-            await tree.close()
 
     ctx.exit(run(running))

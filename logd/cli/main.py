@@ -10,8 +10,11 @@ from logd.cli.brokers import brokers
 from logd.cli.collect import collect
 from logd.cli.consume import consume
 from logd.cli.dump import dump
+from logd.cli.groups import groups
+from logd.cli.importing import import_
 from logd.cli.produce import produce
 from logd.cli.repair import repair
+from logd.cli.sql import sql
 from logd.cli.topics import topics
 from logd.cli.verify import verify
 from logd.cli.zookeeper import zookeeper
@@ -28,5 +31,19 @@ def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
 
 
-for command in (produce, consume, collect, topics, brokers, verify, dump, repair, bench, zookeeper):
+for command in (
+    produce,
+    consume,
+    collect,
+    import_,
+    sql,
+    topics,
+    brokers,
+    groups,
+    zookeeper,
+    verify,
+    dump,
+    repair,
+    bench,
+):
     main.add_command(command)

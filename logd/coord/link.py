@@ -21,11 +21,14 @@ class Link:
     ``host`` may be replaced (the tree was restarted) and be None (nobody listens). ``delay()`` is asked for each
     message and returns the seconds for which it is under way; a message never overtakes one that was sent before it in
     the same direction. ``reachable``: whether a new connection can be made; one that is there is ended by ``cut``.
+    ``host_clock``, where it is another than the client's, is the one on which requests arrive at the host: also while
+    the client stands still.
     """
 
     def __init__(self, host: TreeHost | None, clock: Clock, delay: Callable[[], float] = lambda: 0.0) -> None:
         self.host = host
         self.clock = clock
+        self.host_clock = clock
         self.delay = delay
         self.reachable = True
         self._connection: LinkConnection | None = None
@@ -45,6 +48,12 @@ class Link:
         if self._connection is not None:
             self._connection.lose()
 
+    def vanish(self) -> None:
+        """End the connection because the client is no more: it is told nothing."""
+        if self._connection is not None:
+            self._connection.drop()
+        self.reachable = False
+
 
 class LinkConnection:
     """One connection, seen from its client: what it asks for is done when it arrives, and the answers come back."""
@@ -54,8 +63,8 @@ class LinkConnection:
     ) -> None:
         self._host = host
         self._lost = lost
-        self._requests = _Pipe(link)
-        self._answers = _Pipe(link)
+        self._requests = _Pipe(link, link.host_clock)
+        self._answers = _Pipe(link, link.clock)
         self._server = _ServerEnd(self._answers, notified, self.lose)
 
     def open_session(
@@ -157,9 +166,9 @@ class _ServerEnd:
 class _Pipe:
     """One direction of a connection: calls are made in the order in which they were sent, each after its delay."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, clock: Clock) -> None:
         self.ended = False
-        self._clock = link.clock
+        self._clock = clock
         self._link = link
         self._under_way: deque[tuple[float, Callable[[], None]]] = deque()
         self._timer: Timer | None = None
@@ -177,9 +186,9 @@ class _Pipe:
         """Lose what is under way, and all that is sent from now on."""
         self.ended = True
         self._under_way.clear()
-        if self._timer is not None:
+        if self._timer is not None and self._timer.active():
             self._timer.cancel()
-            self._timer = None
+        self._timer = None
 
     def _wait(self) -> None:
         delay = max(0.0, self._under_way[0][0] - self._clock.seconds())

@@ -12,9 +12,9 @@ from twisted.internet.task import Clock
 
 from logd.errors import WireError
 from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.testing.memoryfiles import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.broker.doubles import BrokerTestCase
-from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.entries import plain
 
 #: How many disks test_many begins with; LOGD_TEST_ROUNDS says otherwise.

@@ -23,6 +23,9 @@ PATIENCE = 60
 class CliTestCase(SynchronousTestCase):
     """A broker and its address in LOGD_BROKER."""
 
+    #: Seconds that a command may take.
+    patience = PATIENCE
+
     def setUp(self) -> None:
         """Start a broker over an empty data directory."""
         self.broker = BrokerProcess(os.path.abspath(self.mktemp()))
@@ -33,7 +36,7 @@ class CliTestCase(SynchronousTestCase):
     def logd(self, *arguments: str, given: bytes = b"", status: int = 0) -> bytes:
         """Run a command to its end, expect its exit status, and return what it wrote; stderr is kept."""
         done = subprocess.run(
-            [*LOGD, *arguments], input=given, capture_output=True, env=self.env, timeout=PATIENCE, check=False
+            [*LOGD, *arguments], input=given, capture_output=True, env=self.env, timeout=self.patience, check=False
         )
         self.errors = done.stderr.decode()
         self.assertEqual(done.returncode, status, self.errors)

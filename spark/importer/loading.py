@@ -1,0 +1,107 @@
+"""Loads planned ranges with Spark into a staged folder, and says what was read on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from attrs import frozen
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+
+from logd.spark.cluster import ClusterSettings
+from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.settings import ImportSettings
+
+#: What Spark writes beside the data, and how its tasks' files become the job's: version 1 moves the files of a task
+#: when the task has been committed and once, so that a task that failed or was too slow leaves nothing.
+_COMMIT = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+
+
+@frozen
+class Read:
+    """What the tasks that counted have read: messages, and the bytes of log that they take."""
+
+    messages: int
+    bytes: int
+
+
+def load(
+    session: SparkSession, settings: ImportSettings, ranges: Sequence[PlannedRange], folder: str, began_ms: int
+) -> Read:
+    """Write the messages of ``ranges`` into ``folder``, which must not exist. Raises what Spark raises."""
+    messages = _with_folders(_source(session, settings, ranges), settings.partition_by, began_ms)
+    observation = Observation("read")
+    messages = messages.observe(
+        observation,
+        f.count(f.lit(1)).alias("messages"),
+        f.sum(f.col("next_offset") - f.col("offset")).alias("bytes"),
+    )
+    if settings.format == "json":
+        messages = _readable(messages)
+    writer = messages.write.format(settings.format).mode("errorifexists").options(**_COMMIT)
+    writer = writer.option("compression", settings.compression)
+    if settings.partition_by:
+        writer = writer.partitionBy(*settings.partition_by)
+    writer.save(folder)
+    seen = observation.get
+    return Read(int(seen["messages"]), int(seen["bytes"] or 0))
+
+
+def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[PlannedRange]) -> DataFrame:
+    assigned: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for each in ranges:
+        topic, _, partition = each.lineage
+        assigned.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = each.start
+        ends.setdefault(topic, {})[str(partition)] = each.end
+    options = {
+        **_cluster_options(settings.cluster),
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(starts),
+        "endingOffsets": json.dumps(ends),
+        "includeHeaders": "true",
+        # What is lost before the load is planned for; what is lost during it makes another plan.
+        "failOnDataLoss": "true",
+        "maxBytesPerPartition": str(settings.task_bytes),
+        "minPartitions": str(session.sparkContext.defaultParallelism),
+    }
+    return session.read.format("logd").options(**options).load()
+
+
+def _cluster_options(cluster: ClusterSettings) -> dict[str, str]:
+    options = {
+        "brokers": cluster.brokers,
+        "connectTimeoutMs": str(round(cluster.connect_timeout * 1000)),
+        "requestTimeoutMs": str(round(cluster.request_timeout * 1000)),
+        "retryTimeoutMs": str(round(cluster.retry_timeout * 1000)),
+        "tls": "true" if cluster.tls else "false",
+    }
+    named = {"tls.ca": cluster.tls_ca, "tls.certificate": cluster.tls_certificate, "tls.key": cluster.tls_key}
+    return options | {name: value for name, value in named.items() if value is not None}
+
+
+def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:
+    """Add the columns that become folders: UTC date and hour of the message, or of the import where it has no time."""
+    began = f.lit(datetime.fromtimestamp(began_ms / 1000, UTC))
+    time: Column = f.coalesce(f.col("timestamp"), began)
+    for name, pattern in (("date", "yyyy-MM-dd"), ("hour", "HH")):
+        if name in folders:
+            messages = messages.withColumn(name, f.date_format(time, pattern))
+    return messages
+
+
+def _readable(messages: DataFrame) -> DataFrame:
+    """Keys and values as text where they are UTF-8, else in base64 in a column of their own, as logd consume has it."""
+    for name in ("key", "value"):
+        text = f.col(name).cast("string")
+        is_text = f.expr(f"is_valid_utf8(CAST(`{name}` AS STRING))")
+        messages = messages.withColumn(f"{name}_base64", f.when(~is_text, f.base64(f.col(name))))
+        messages = messages.withColumn(name, f.when(is_text, text))
+    return messages

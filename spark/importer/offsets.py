@@ -1,0 +1,144 @@
+"""``_offsets.json``: what one run loaded, and the positions that the target has reached with it.
+
+A position is the id of the first message that is not loaded yet, as everywhere in logd. Positions belong to a topic's
+uuid, not to its name: a topic that was made again begins another lineage. ``positions`` holds all of them, of earlier
+runs too, so that planning reads one file however many runs there are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from attrs import asdict, frozen
+
+from logd.spark.importer.errors import TargetError
+
+FORMAT = 1
+
+
+class Lineage(NamedTuple):
+    """One partition of one topic, told by its uuid from another topic of the same name."""
+
+    topic: str
+    uuid: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r} ({self.uuid}), partition {self.partition}"
+
+
+@frozen
+class Loaded:
+    """A range of one partition that a run loaded: ids from ``start`` up to ``end``.
+
+    ``bytes`` is how many of the ``end - start`` bytes of log messages take; the rest are gaps in the log, whose
+    messages are no more. Of several messages in a compressed set each but the last counts as little as one byte.
+    """
+
+    lineage: Lineage
+    start: int
+    end: int
+    messages: int
+    bytes: int
+
+    @property
+    def gap_bytes(self) -> int:
+        """How many bytes of the range hold no message."""
+        return self.end - self.start - self.bytes
+
+
+@frozen
+class Lost:
+    """Ids from ``start`` up to ``end`` that were gone before they could be loaded; an ``end`` of -1: not known."""
+
+    lineage: Lineage
+    start: int
+    end: int
+    reason: str
+
+
+@frozen
+class RunOffsets:
+    """The whole file. ``uuid`` is the run's own; ``began_ms`` is the import's time, used where a message has none."""
+
+    run: int
+    uuid: str
+    previous_uuid: str
+    began_ms: int
+    #: Of what is in the folder: file format, codec, and the columns that became folders.
+    data: Mapping[str, Any]
+    loaded: tuple[Loaded, ...]
+    lost: tuple[Lost, ...]
+    positions: Mapping[Lineage, int]
+
+    @property
+    def messages(self) -> int:
+        """How many messages the run loaded."""
+        return sum(each.messages for each in self.loaded)
+
+    @property
+    def size(self) -> int:
+        """How many bytes of log they take."""
+        return sum(each.bytes for each in self.loaded)
+
+    def to_bytes(self) -> bytes:
+        """The file's content."""
+        value = {
+            "format": FORMAT,
+            "run": self.run,
+            "uuid": self.uuid,
+            "previous_uuid": self.previous_uuid,
+            "began_ms": self.began_ms,
+            "data": dict(self.data),
+            "messages": self.messages,
+            "bytes": self.size,
+            "partitions": [_flat(each) for each in self.loaded],
+            "lost": [_flat(each) for each in self.lost],
+            "positions": [
+                {**lineage._asdict(), "position": position} for lineage, position in sorted(self.positions.items())
+            ],
+        }
+        return json.dumps(value, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str) -> RunOffsets:
+        """Read a file's content; raise TargetError that names ``where`` when it is none of this format."""
+        try:
+            value = json.loads(content)
+            if value["format"] != FORMAT:
+                raise TargetError(
+                    f"{where} has format {value['format']!r}, and this release knows {FORMAT}: use the later release"
+                )
+            offsets = cls(
+                run=int(value["run"]),
+                uuid=str(value["uuid"]),
+                previous_uuid=str(value["previous_uuid"]),
+                began_ms=int(value["began_ms"]),
+                data=dict(value["data"]),
+                loaded=tuple(
+                    Loaded(_lineage(each), *(int(each[name]) for name in ("start", "end", "messages", "bytes")))
+                    for each in value["partitions"]
+                ),
+                lost=tuple(
+                    Lost(_lineage(each), int(each["start"]), int(each["end"]), str(each["reason"]))
+                    for each in value["lost"]
+                ),
+                positions={_lineage(each): int(each["position"]) for each in value["positions"]},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TargetError(f"{where} is damaged, or is not of logd import: {error!r}") from None
+        if (offsets.messages, offsets.size) != (value.get("messages"), value.get("bytes")):
+            raise TargetError(f"{where} is damaged: its counts are not the sums of its partitions")
+        return offsets
+
+
+def _flat(each: Loaded | Lost) -> dict[str, Any]:
+    fields = asdict(each, recurse=False)
+    lineage: Lineage = fields.pop("lineage")
+    return {**lineage._asdict(), **fields}
+
+
+def _lineage(value: Mapping[str, Any]) -> Lineage:
+    return Lineage(str(value["topic"]), str(value["uuid"]), int(value["partition"]))

@@ -1,0 +1,121 @@
+"""Decides what a run loads: for each partition, from where the target ended to the visible end as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+
+from logd.errors import OffsetOutOfRange
+from logd.spark.importer.offsets import Lineage, Lost
+from logd.spark.reading import DataLost
+
+
+@frozen
+class LogState:
+    """What a broker says of one partition: ids from ``log_start`` up to ``visible_end`` can be read.
+
+    ``first`` is where a target begins that knows nothing of the partition.
+    """
+
+    lineage: Lineage
+    log_start: int
+    visible_end: int
+    first: int
+
+
+@frozen
+class PlannedRange:
+    """Ids from ``start`` up to ``end`` of one partition are to be loaded."""
+
+    lineage: Lineage
+    start: int
+    end: int
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of log that is."""
+        return self.end - self.start
+
+
+@frozen
+class Plan:
+    """What to load; ``positions`` are those that the target has once it is loaded.
+
+    ``reached`` are those of the topics as they are now: topic and partition -> position.
+    """
+
+    ranges: tuple[PlannedRange, ...]
+    lost: tuple[Lost, ...]
+    positions: Mapping[Lineage, int]
+    reached: Mapping[tuple[str, int], int]
+    #: What people should know about it, a sentence each.
+    notices: tuple[str, ...] = field(default=())
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of log are to be loaded."""
+        return sum(each.bytes for each in self.ranges)
+
+
+def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_loss: bool) -> Plan:
+    """Plan a run. Raises DataLost, unless ``accept_loss``, for messages that are gone before they were loaded, and
+    OffsetOutOfRange where a new partition is to begin behind its end.
+
+    With ``accept_loss`` these are passed over and told of in ``lost`` and ``notices``. A partition whose log ends
+    before the target's position is always left out: what it gets from now on has ids that were loaded already.
+    """
+    ranges: list[PlannedRange] = []
+    lost: list[Lost] = []
+    notices: list[str] = []
+    after = dict(positions)
+    reached: dict[tuple[str, int], int] = {}
+    for state in sorted(states, key=lambda each: each.lineage):
+        lineage = state.lineage
+        begin = positions.get(lineage)
+        if begin is None:
+            lost += _forgotten_lineages(lineage, positions)
+            begin = state.first
+            if begin > state.visible_end:
+                raise OffsetOutOfRange(f"{lineage} ends at {state.visible_end}: it cannot begin at {begin}")
+        if begin < state.log_start:
+            reason = f"retention removed ids {begin} to {state.log_start}"
+            lost.append(Lost(lineage, begin, state.log_start, reason))
+            begin = state.log_start
+        elif begin > state.visible_end:
+            text = (
+                f"{lineage} ends at {state.visible_end}, before {begin}, up to where it was imported: its broker lost "
+                "what it had, and gives the same ids again"
+            )
+            if not accept_loss:
+                raise DataLost(f"{text}; --on-data-loss warn leaves the partition out")
+            notices.append(f"{text}; the partition is left out")
+            continue
+        after[lineage] = reached[lineage.topic, lineage.partition] = state.visible_end
+        if begin < state.visible_end:
+            ranges.append(PlannedRange(lineage, begin, state.visible_end))
+    told = [f"{each.lineage}: {each.reason}" for each in lost]
+    if told and not accept_loss:
+        more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        raise DataLost(f"{told[0]}{more}; --on-data-loss warn goes on without them")
+    return Plan(tuple(ranges), tuple(lost), after, reached, tuple(told + notices))
+
+
+def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> list[Lost]:
+    """The same partition of topics of the same name that are no more, if this lineage is the first news of it."""
+    others = [
+        (other, position)
+        for other, position in positions.items()
+        if other.topic == lineage.topic and other.partition == lineage.partition
+    ]
+    if not others or any(other.topic == lineage.topic and other.uuid == lineage.uuid for other in positions):
+        return []
+    return [
+        Lost(
+            other,
+            position,
+            -1,
+            f"the topic was made again, as {lineage.uuid}: what the old one had behind {position} is gone",
+        )
+        for other, position in sorted(others)
+    ]

@@ -1,0 +1,53 @@
+"""Follows a Spark job from another thread: tells how much of the work its finished tasks are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from pyspark.sql import SparkSession
+
+#: Seconds between two looks.
+_INTERVAL = 0.25
+
+#: Told of how many bytes of the ranges are done.
+Reach = Callable[[int], None]
+
+
+class JobProgress:
+    """A context manager: what is run inside is followed; ``reach`` is called on another thread, in growing steps."""
+
+    def __init__(self, session: SparkSession, total: int, reach: Reach, group: str = "logd-import") -> None:
+        self._context = session.sparkContext
+        self._group = group
+        self._total = total
+        self._reach = reach
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="logd-import-progress", daemon=True)
+
+    def __enter__(self) -> JobProgress:
+        self._context.setJobGroup(self._group, "logd import", interruptOnCancel=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(5)
+
+    def _follow(self) -> None:
+        tracker = self._context.statusTracker()
+        while not self._ended.wait(_INTERVAL):
+            try:
+                for job_id in tracker.getJobIdsForGroup(self._group):
+                    job = tracker.getJobInfo(job_id)
+                    stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job is not None else ())]
+                    tasks = sum(stage.numTasks for stage in stages if stage is not None)
+                    done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+                    if done < tasks:  # when all are done there is still something to commit
+                        self._reach(self._total * done // tasks)
+            except Exception:
+                # The session ended, or lost its JVM: the job's own failure tells of that, and a bar is not worth one.
+                return

@@ -1,0 +1,100 @@
+"""What an import did, or would do: for people as rows of a table, for scripts as JSON types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from logd.spark.importer.layout import run_name
+from logd.spark.importer.offsets import Loaded, Lost
+from logd.spark.importer.planning import Plan
+
+COLUMNS = ("topic", "partition", "from", "to", "bytes", "messages", "gap bytes")
+
+
+@frozen
+class ImportReport:
+    """``run`` is None where no run was made: there was nothing new, or it was only planned. Times in seconds."""
+
+    location: str
+    plan: Plan
+    run: int | None = None
+    uuid: str | None = None
+    loaded: Sequence[Loaded] = ()
+    dry_run: bool = False
+    #: From the plan to the moment when the run was visible, and the part of it in which Spark read and wrote.
+    seconds: float = 0.0
+    load_seconds: float = 0.0
+    notices: Sequence[str] = field(default=())
+
+    @property
+    def messages(self) -> int:
+        """How many messages were loaded."""
+        return sum(each.messages for each in self.loaded)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of log that were loaded, or would be."""
+        return sum(each.bytes for each in self.loaded) if self.run is not None else self.plan.bytes
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """A row for each range, under COLUMNS; of a plan the last two are not known."""
+        if self.run is None:
+            return [(*each.lineage[::2], each.start, each.end, each.bytes, None, None) for each in self.plan.ranges]
+        return [
+            (
+                each.lineage.topic,
+                each.lineage.partition,
+                each.start,
+                each.end,
+                each.bytes,
+                each.messages,
+                each.gap_bytes,
+            )
+            for each in self.loaded
+        ]
+
+    def sentence(self) -> str:
+        """What happened, in one sentence."""
+        count = len(self.plan.ranges)
+        where = f"{count} partition{'' if count == 1 else 's'}"
+        if not count:
+            return f"nothing new for {self.location}"
+        if self.run is None:
+            return f"would load {self.plan.bytes:,} bytes of log from {where} into {self.location}"
+        rate = f", {self.messages / self.load_seconds:,.0f}/s" if self.load_seconds > 0 else ""
+        return (
+            f"loaded {self.messages:,} messages ({self.bytes:,} bytes of log) from {where} into "
+            f"{self.location}/{run_name(self.run)} in {self.seconds:.1f} s{rate}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "to": self.location,
+            "run": self.run,
+            "uuid": self.uuid,
+            "dry_run": self.dry_run,
+            "messages": self.messages if self.run is not None else None,
+            "bytes": self.bytes,
+            "gap_bytes": sum(each.gap_bytes for each in self.loaded) if self.run is not None else None,
+            "seconds": round(self.seconds, 3),
+            "messages_per_second": round(self.messages / self.load_seconds) if self.load_seconds > 0 else None,
+            "partitions": [
+                {
+                    **each.lineage._asdict(),
+                    "start": each.start,
+                    "end": each.end,
+                    **({"messages": each.messages, "gap_bytes": each.gap_bytes} if isinstance(each, Loaded) else {}),
+                }
+                for each in (self.loaded if self.run is not None else self.plan.ranges)
+            ],
+            "lost": [_lost(each) for each in self.plan.lost],
+            "notices": list(self.notices),
+        }
+
+
+def _lost(each: Lost) -> dict[str, Any]:
+    return {**each.lineage._asdict(), "start": each.start, "end": each.end, "reason": each.reason}

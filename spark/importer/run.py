@@ -1,0 +1,117 @@
+"""One import from beginning to end: survey, plan, load, count, publish; whatever fails leaves nothing visible."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from attrs import define
+
+from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.importer.localtarget import LocalTarget
+from logd.spark.importer.offsets import Loaded, RunOffsets
+from logd.spark.importer.planning import Plan, PlannedRange, plan
+from logd.spark.importer.report import ImportReport
+from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.survey import check_still_there, survey
+from logd.spark.importer.target import Target, last_run, publish
+
+
+class Loader(Protocol):
+    """What moves messages: Spark, or a double of it."""
+
+    def start(self) -> None:
+        """Get ready, which may take seconds; they do not count as loading."""
+        ...
+
+    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
+        """Write the messages of ``ranges`` into ``folder``, which does not exist yet, and count what is in its files.
+
+        Raises ImportFailed, or another LogdError that a task died of; the folder may then hold anything.
+        """
+        ...
+
+    def target(self, location: str) -> Target:
+        """A target on a file system that is not the local one. Raises TargetError."""
+        ...
+
+
+@define(eq=False)
+class Importer:
+    """Runs one import. ``loader`` is not touched before there is something to load into a local target."""
+
+    settings: ImportSettings
+    loader: Loader
+    connect: Callable[[ClusterSettings], Cluster] = Cluster
+    clock: Callable[[], float] = time.time
+
+    def run(self) -> ImportReport:
+        """Import what is new, or say what would be.
+
+        Raises RunLost where another import was faster or is at work; DataLost where messages are gone that were not
+        loaded; TargetError for a target that is not what imports leave behind; BrokerUnavailable, UnknownTopic and
+        other WireErrors; ImportFailed for what went wrong while loading. Nothing of the run is visible then.
+        """
+        settings = self.settings
+        began = self.clock()
+        with self.connect(settings.cluster) as cluster:
+            states = survey(cluster, settings.subscription, settings.starting)
+            target = self.target()
+            try:
+                if not settings.dry_run:
+                    target.acquire()
+                    target.clean()
+                last = last_run(target)
+                planned = plan(states, last.positions if last is not None else {}, settings.accept_loss)
+                if settings.dry_run or not planned.ranges:
+                    return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
+                return self._load(cluster, target, last, planned, began)
+            finally:
+                target.close()
+
+    def target(self) -> Target:
+        """The target that the settings name."""
+        path = self.settings.local_path
+        return self.loader.target(self.settings.to) if path is None else LocalTarget(path)
+
+    def _load(
+        self, cluster: Cluster, target: Target, last: RunOffsets | None, planned: Plan, began: float
+    ) -> ImportReport:
+        run_uuid = str(uuid.uuid4())
+        began_ms = round(began * 1000)
+        try:
+            self.loader.start()
+            loading = self.clock()
+            loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms)
+            load_seconds = self.clock() - loading
+            check_still_there(cluster, planned.ranges)
+            offsets = RunOffsets(
+                run=last.run + 1 if last is not None else 1,
+                uuid=run_uuid,
+                previous_uuid=last.uuid if last is not None else "",
+                began_ms=began_ms,
+                data={
+                    "format": self.settings.format,
+                    "codec": self.settings.compression,
+                    "partition_by": list(self.settings.partition_by),
+                },
+                loaded=tuple(loaded),
+                lost=planned.lost,
+                positions=planned.positions,
+            )
+            publish(target, offsets)
+        except BaseException:
+            target.discard(run_uuid)
+            raise
+        return ImportReport(
+            target.location,
+            planned,
+            offsets.run,
+            run_uuid,
+            loaded,
+            seconds=self.clock() - began,
+            load_seconds=load_seconds,
+            notices=planned.notices,
+        )

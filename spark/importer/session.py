@@ -1,0 +1,69 @@
+"""The Spark session of a command: one of this machine, or the cluster's that spark-submit or ``--master`` names."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from logd.spark.importer.settings import is_local
+from logd.spark.registration import register
+from logd.spark.session import local_session
+
+#: All cores, and four attempts at a task: without the second number a local master never tries again.
+LOCAL_MASTER = "local[*,4]"
+
+#: What an import relies on, whoever starts the session.
+NEEDED = {
+    "spark.sql.session.timeZone": "UTC",
+    # Files of several hours are written side by side; else Spark sorts all rows of a task by their folder first.
+    "spark.sql.maxConcurrentOutputFileWriters": "16",
+}
+
+
+def open_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    """Return a session with the data source registered. ``settings`` are further ones of Spark's, and win.
+
+    Raises NoJava where there is no Java on this machine, and what Spark raises.
+    """
+    # What is wrong with a query comes as an exception, and need not be logged beside it.
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
+    if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        with _quiet_child():
+            return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings})
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in {**NEEDED, **settings}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    register(session)
+    return session
+
+
+@contextmanager
+def _quiet_child() -> Iterator[None]:
+    """Have a JVM that is started inside write its remarks on a file that nobody sees; show them if it fails to start.
+
+    What it says of itself at a start (of its modules, its logging, native libraries) is no news for the command's user,
+    and what goes wrong later comes as an exception.
+    """
+    with tempfile.TemporaryFile() as remarks:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(remarks.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            remarks.seek(0)
+            sys.stderr.write(remarks.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

@@ -1,0 +1,97 @@
+"""What one import is asked to do, as one frozen, validated object."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from attrs import field, frozen
+
+from logd.errors import ConfigurationError
+from logd.spark.cluster import ClusterSettings
+from logd.spark.offsets import Offsets
+from logd.spark.subscription import Subscription
+
+FORMATS = ("parquet", "json")
+#: Columns that can become folders, in this order of nesting by default.
+FOLDERS = ("topic", "date", "hour")
+#: What compresses each format; the first is the default.
+CODECS = {
+    "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
+    "json": ("gzip", "bzip2", "deflate", "none"),
+}
+#: Bytes of log in one task. A task writes at least one file, and a failed one begins anew.
+DEFAULT_TASK_BYTES = 64 << 20
+
+
+@frozen(kw_only=True)
+class ImportSettings:
+    """Raises ConfigurationError for a value that is not allowed."""
+
+    subscription: Subscription
+    #: The target: a path of the local file system, or a URI.
+    to: str
+    cluster: ClusterSettings = field(factory=ClusterSettings)
+    #: Where partitions begin that the target knows nothing of.
+    starting: Offsets = field(factory=lambda: Offsets.of("earliest"))
+    format: str = "parquet"
+    #: None for the format's default.
+    codec: str | None = None
+    partition_by: tuple[str, ...] = FOLDERS
+    #: Go on, with a warning, where messages are gone that were not loaded yet.
+    accept_loss: bool = False
+    dry_run: bool = False
+    task_bytes: int = DEFAULT_TASK_BYTES
+    #: Spark's master; None for what spark-submit says, or this machine.
+    master: str | None = None
+    #: Further settings of Spark's.
+    spark: Mapping[str, str] = field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ConfigurationError(f"format = {self.format!r} is not allowed; allowed is {', '.join(FORMATS)}")
+        allowed = CODECS[self.format]
+        if self.codec is not None and self.codec not in allowed:
+            raise ConfigurationError(
+                f"codec = {self.codec!r} is not allowed for {self.format}; allowed is {', '.join(allowed)}"
+            )
+        if len(set(self.partition_by)) != len(self.partition_by) or set(self.partition_by) - set(FOLDERS):
+            raise ConfigurationError(
+                f"partition-by = {','.join(self.partition_by)!r} is not allowed; allowed are {', '.join(FOLDERS)}, "
+                "each at most once, or none"
+            )
+        if not self.to:
+            raise ConfigurationError("the target is empty: name a directory")
+        if self.local_path is None and not urlsplit(self.to).path.strip("/"):
+            raise ConfigurationError(f"the target {self.to!r} names no directory on that file system")
+
+    @property
+    def compression(self) -> str:
+        """The codec that is used."""
+        return self.codec or CODECS[self.format][0]
+
+    @property
+    def local_path(self) -> str | None:
+        """The target's path where it is on the local file system, else None."""
+        return local_path(self.to)
+
+
+def local_path(to: str) -> str | None:
+    """The path that a target means on the local file system, None where it is on another one."""
+    parts = urlsplit(to)
+    if not parts.scheme:
+        return to
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise ConfigurationError(f"the target {to!r} names a host: write file:///path")
+        return parts.path
+    return None
+
+
+def is_local(master: str | None) -> bool:
+    """Whether the executors of a session run on this machine and see its file system.
+
+    Without a master this is so but under spark-submit, which has started the JVM and names the master itself.
+    """
+    return master.startswith("local") if master is not None else "PYSPARK_GATEWAY_PORT" not in os.environ

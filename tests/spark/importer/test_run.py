@@ -1,0 +1,201 @@
+"""Tests of a whole import over a made-up broker and a loader that is no Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.spark.importer.errors import ImportFailed, RunLost
+from logd.spark.importer.layout import OFFSETS
+from logd.spark.importer.localtarget import LocalTarget
+from logd.spark.importer.offsets import Loaded
+from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.report import ImportReport
+from logd.spark.importer.run import Importer
+from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.target import Target
+from logd.spark.importer.verifying import verify
+from logd.spark.offsets import parse_offsets
+from logd.spark.reading import DataLost
+from logd.spark.subscription import Subscription
+from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
+
+#: Ten messages of ten bytes each, with what is around them.
+TEN = encode_set([Message(b"x")] * 10)
+
+
+@define
+class FakeLoader:
+    """Writes a file for each range; ``meanwhile`` happens once the files are there."""
+
+    meanwhile: Callable[[], object] = lambda: None
+    loads: int = 0
+
+    def start(self) -> None:
+        """See Loader."""
+
+    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
+        """See Loader."""
+        self.loads += 1
+        path = Path(folder.removeprefix("file://"))
+        path.mkdir()
+        for number, each in enumerate(ranges):
+            (path / f"part-{number}").write_text(str(each))
+        self.meanwhile()
+        return [Loaded(each.lineage, each.start, each.end, each.bytes // 10, each.bytes) for each in ranges]
+
+    def target(self, location: str) -> Target:
+        """See Loader."""
+        raise NotImplementedError
+
+
+class ImportTestCase(SynchronousTestCase):
+    """Topic a with two partitions, topic b with one."""
+
+    def setUp(self) -> None:
+        """The broker, and settings for topic a."""
+        self.a = FakeTopic("uuid-a", [FakeLog(TEN), FakeLog(TEN + TEN)])
+        self.broker = FakeBroker({"a": self.a, "b": FakeTopic("uuid-b")})
+        self.loader = FakeLoader()
+        self.to = Path(os.path.abspath(self.mktemp()))
+        self.settings = ImportSettings(subscription=Subscription(topics=("a",)), to=str(self.to), format="json")
+
+    def run_import(self, **changes: Any) -> ImportReport:
+        """Import what is new."""
+        settings = evolve(self.settings, **changes)
+        connect = lambda cluster: self.broker.cluster(retry_timeout=5.0)  # noqa: E731
+        return Importer(settings, self.loader, connect, clock=lambda: 1_320_969_600.0).run()
+
+    def fails(self, kind: type[LogdError], words: str, **changes: Any) -> None:
+        """The import fails so; nothing is visible and nothing staged."""
+        visible = self.visible()
+        with self.assertRaisesRegex(kind, words):
+            self.run_import(**changes)
+        self.assertEqual(self.visible(), visible)
+        if self.to.exists():
+            self.assertEqual(list((self.to / "_staging").glob("*")), [])
+
+    def visible(self) -> list[str]:
+        """The runs."""
+        return sorted(each.name for each in self.to.glob("run=*"))
+
+
+class RunTests(ImportTestCase):
+    """All goes well."""
+
+    def test_incremental(self) -> None:
+        """Each run loads what is new; nothing new makes no run, and touches no Spark."""
+        report = self.run_import()
+        self.assertEqual((report.run, report.messages, report.bytes), (1, 30, 300))
+        self.assertIn("loaded 30 messages (300 bytes of log) from 2 partitions", report.sentence())
+        again = self.run_import()
+        self.assertEqual((again.run, again.sentence()), (None, f"nothing new for {self.to}"))
+        self.a.logs[1].data += TEN
+        self.a.logs.append(FakeLog(TEN))
+        report = self.run_import()
+        self.assertEqual([each.start for each in report.loaded], [200, 0])
+        self.assertEqual((self.visible(), self.loader.loads), (["run=1", "run=2"], 2))
+        self.assertEqual(verify(str(self.to)).messages, 50)
+
+    def test_other_topics(self) -> None:
+        """One target may hold several imports' topics; a pattern takes what it matches, also without messages."""
+        self.run_import()
+        self.broker.topics["b"].logs[0].data = TEN
+        report = self.run_import(subscription=Subscription(pattern="[ab]"))
+        self.assertEqual([each.lineage.topic for each in report.loaded], ["b"])
+        self.assertEqual(report.plan.reached, {("a", 0): 100, ("a", 1): 200, ("b", 0): 100})
+        self.assertEqual(self.run_import(subscription=Subscription(pattern="c.*")).plan.ranges, ())
+
+    def test_dry_run(self) -> None:
+        """A plan and nothing else; from another place than the start."""
+        starting = parse_offsets(json.dumps({"a": {"0": 50, "1": -1}}), "earliest")
+        report = self.run_import(dry_run=True, starting=starting)
+        self.assertEqual((report.rows(), report.run), ([("a", 0, 50, 100, 50, None, None)], None))
+        self.assertEqual((self.to.exists(), self.loader.loads), (False, 0))
+        self.assertIsNone(report.to_json()["messages"])
+
+    def test_report(self) -> None:
+        """What scripts get."""
+        value = self.run_import().to_json()
+        self.assertEqual((value["run"], value["messages"], value["gap_bytes"]), (1, 30, 0))
+        self.assertEqual(
+            value["partitions"][0],
+            {"topic": "a", "uuid": "uuid-a", "partition": 0, "start": 0, "end": 100, "messages": 10, "gap_bytes": 0},
+        )
+        json.dumps(value)
+
+
+class TroubleTests(ImportTestCase):
+    """What goes wrong shows nothing."""
+
+    def test_no_topic_no_broker(self) -> None:
+        """Nothing is made for a topic that does not exist, or when no broker answers for as long as was allowed."""
+        self.fails(UnknownTopic, "'nine'", subscription=Subscription(topics=("nine",)))
+
+        def gone(request: object) -> None:
+            raise OSError("gone")
+
+        self.broker.before = gone
+        self.fails(BrokerUnavailable, "gone")
+        self.assertFalse(self.to.exists())
+
+    def test_load_fails(self) -> None:
+        """A load that fails, or is interrupted, leaves nothing; the next one loads the same."""
+        for error in (ImportFailed("no"), KeyboardInterrupt()):
+
+            def fail(error: BaseException = error) -> None:
+                raise error
+
+            self.loader.meanwhile = fail
+            with self.assertRaises(type(error)):
+                self.run_import()
+            self.assertEqual((self.visible(), os.listdir(self.to / "_staging")), ([], []))
+        self.loader.meanwhile = lambda: None
+        self.assertEqual(self.run_import().messages, 30)
+
+    def test_made_again_meanwhile(self) -> None:
+        """A topic that is another one after the load makes the run fail: its ids are not those that were planned."""
+        self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
+        self.fails(ImportFailed, "made again while it was loaded")
+
+    def test_data_lost(self) -> None:
+        """Retention, and a topic that was made again, between two runs."""
+        self.run_import()
+        self.a.logs[0] = FakeLog(TEN, start=150)
+        self.fails(DataLost, "retention removed ids 100 to 150")
+        report = self.run_import(accept_loss=True)
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(150, 250)])
+        self.a.uuid = "uuid-of-another"
+        self.fails(DataLost, "made again")
+        self.assertEqual(self.run_import(accept_loss=True).run, 3)
+        lost = json.loads((self.to / "run=3" / OFFSETS).read_bytes())["lost"]
+        found = [(each["uuid"], each["start"], each["end"]) for each in lost]
+        self.assertEqual(found, [("uuid-a", 250, -1), ("uuid-a", 200, -1)])
+        self.assertEqual(verify(str(self.to)).runs, 3)
+
+    def test_two_at_once(self) -> None:
+        """A second import into the target is told at once; the first goes on."""
+
+        def second() -> None:
+            with self.assertRaisesRegex(RunLost, "at work"):
+                self.run_import()
+
+        self.loader.meanwhile = second
+        self.assertEqual((self.run_import().run, self.loader.loads), (1, 1))
+
+    def test_dead_import(self) -> None:
+        """What a dead import staged is removed by the next one, also when there is nothing new."""
+        self.run_import()
+        dead = LocalTarget(str(self.to)).staging("dead").removeprefix("file://")
+        Path(dead, "topic=a").mkdir(parents=True)
+        self.run_import()
+        self.assertEqual(os.listdir(self.to / "_staging"), [])
