@@ -93,6 +93,10 @@ class DigestTests(ClusterTestCase):
         self.assertEqual(len(positions), 2)
         await self.assertFailure(stranger.set(f"{paths.group('g')}/offsets/t/0", b"0"), NoAuth)
 
+        described = await self.logd("groups", "list", "--json")
+        self.assertEqual((described.returncode, "g" in described.stdout), (0, True), described.stderr)
+        taken = await self.logd("consume", "t", "--group", "h", "--from", "earliest", "--max", "2")
+        self.assertEqual(sorted(taken.stdout.split()), ["0", "1"], taken.stderr)
         listed = await self.logd("brokers", "list", "--json")
         self.assertEqual([each["id"] for each in json.loads(listed.stdout)], [1, 2], listed.stderr)
         await admin.delete("t")
