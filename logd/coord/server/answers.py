@@ -3,7 +3,7 @@
 ::
 
     answer         int32 size | int xid | long zxid | int error | body, where the error is 0
-    watch event    int32 size | int -1  | long -1   | int 0     | int type | int state | ustring path
+    watch event    int32 size | int -1  | long zxid | int 0     | int type | int state | ustring path
     multi's body   (int type | bool 0 | int error | body of that type)* | int -1 | bool 1 | int -1
                    of a multi that failed each part has the type -1 and its error once more as an int: 0 for those
                    before the one that could not be done, -2 for those behind it
@@ -56,10 +56,10 @@ def encode_multi(parts: Sequence[int], answers: Sequence[Any]) -> bytes:
     return b"".join(pieces) + _END_OF_MULTI
 
 
-def encode_event(event: WatchEvent) -> bytes:
-    """Return the frame that tells a client what its watch saw."""
+def encode_event(zxid: int, event: WatchEvent) -> bytes:
+    """Return the frame that tells a client what its watch saw; ``zxid`` is the change's, -1 where none is told of."""
     body = _EVENT.pack(event.type, SYNC_CONNECTED) + encode_ustring(event.path)
-    return _HEADER.pack(_HEADER_BYTES + len(body), EVENT_XID, -1, 0) + body
+    return _HEADER.pack(_HEADER_BYTES + len(body), EVENT_XID, zxid, 0) + body
 
 
 def _body(opcode: int, answer: Any) -> bytes:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: The length of a four-letter word; as a frame's size it would be above a gigabyte.
 _WORD_BYTES = 4
+#: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
+_NO_ZXID = 0
 
 
 @implementer(IAttached, IPushProducer)
@@ -133,7 +135,7 @@ class ServerConnection(Protocol):
     def notified(self, zxid: int, event: WatchEvent) -> None:
         """See IAttached."""
         self._server.counters.watch_events += 1
-        self._send(lambda: encode_event(event))
+        self._send(lambda: encode_event(zxid, event))
 
     def cut(self, reason: CutReason) -> None:
         """See IAttached."""
@@ -250,10 +252,10 @@ class ServerConnection(Protocol):
             except UnicodeDecodeError:
                 pass
             else:
-                self._answer(call, Outcome(self._server.flushed, None))
+                self._answer(call, Outcome(_NO_ZXID, None))
                 return
         self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
-        self._answer(call, Outcome(self._server.flushed, AuthFailed()))
+        self._answer(call, Outcome(_NO_ZXID, AuthFailed()))
         self._close()
 
     # The session

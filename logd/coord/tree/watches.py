@@ -2,16 +2,19 @@
 
 A data watch (left by reading a node's data, or by asking whether it exists) fires when the node is made, changed or
 removed; a child watch when a child of the node comes or goes, or when the node is removed. Each fires once, and one
-change tells a session of one node once, even if both of its watches fire.
+change tells a session of one node once, even if both of its watches fire. Whoever may not read the node is not told
+(as in ZooKeeper since 3.9.2): a notification carries the access list that decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from logd.coord.records import EventType, WatchEvent
+from logd.coord.records import OPEN_ACL, Acl, EventType, WatchEvent
 from logd.coord.tree.outcome import Notification
 from logd.coord.tree.pathnames import parent_of
+
+AccessList = tuple[Acl, ...]
 
 
 class WatchTable:
@@ -65,35 +68,37 @@ class Watches:
         self.data = WatchTable()
         self.children = WatchTable()
 
-    def made(self, path: str) -> Iterator[Notification]:
-        """A node was made."""
-        yield from _fire(self.data.take(path), EventType.CREATED, path)
-        yield from self._listed(path)
+    def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
+        """A node was made; the lists are its own and that of its parent."""
+        yield from _fire(self.data.take(path), EventType.CREATED, path, acl)
+        yield from self._listed(path, parent_acl)
 
-    def changed(self, path: str) -> Iterator[Notification]:
+    def changed(self, path: str, acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
         """A node's data were replaced."""
-        yield from _fire(self.data.take(path), EventType.CHANGED, path)
+        yield from _fire(self.data.take(path), EventType.CHANGED, path, acl)
 
-    def removed(self, path: str) -> Iterator[Notification]:
-        """A node was removed."""
+    def removed(
+        self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL
+    ) -> Iterator[Notification]:
+        """A node was removed; the lists are what it had, and that of its parent."""
         told = self.data.take(path)
-        yield from _fire(told, EventType.DELETED, path)
-        yield from _fire((id_ for id_ in self.children.take(path) if id_ not in told), EventType.DELETED, path)
-        yield from self._listed(path)
+        yield from _fire(told, EventType.DELETED, path, acl)
+        yield from _fire((id_ for id_ in self.children.take(path) if id_ not in told), EventType.DELETED, path, acl)
+        yield from self._listed(path, parent_acl)
 
     def forget(self, session_id: int) -> None:
         """Take away every watch of a session."""
         self.data.forget(session_id)
         self.children.forget(session_id)
 
-    def _listed(self, path: str) -> Iterator[Notification]:
+    def _listed(self, path: str, parent_acl: AccessList) -> Iterator[Notification]:
         parent = parent_of(path)
-        yield from _fire(self.children.take(parent), EventType.CHILDREN, parent)
+        yield from _fire(self.children.take(parent), EventType.CHILDREN, parent, parent_acl)
 
 
-def _fire(sessions: Iterable[int], type_: EventType, path: str) -> Iterator[Notification]:
+def _fire(sessions: Iterable[int], type_: EventType, path: str, acl: AccessList) -> Iterator[Notification]:
     event = None
     for session_id in sessions:
         if event is None:
             event = WatchEvent(type_, path)
-        yield Notification(session_id, event)
+        yield Notification(session_id, event, acl)

@@ -83,7 +83,7 @@ class SessionTests(SynchronousTestCase):
             self.rig.clock.advance(0.5)
             self.rig.ask(watcher, Opcode.PING, xid=-2)
         self.assertEqual((silent.closed, watcher.closed), (True, False))
-        self.assertIn((-1, -1, 0), [answer[:3] for answer in watcher.answers])
+        self.assertIn((-1, 4, 0), [answer[:3] for answer in watcher.answers])
         self.assertEqual(self.rig.ask(watcher, Opcode.EXISTS, read("/e"))[2], -101)
 
     def test_standing_still_does_not_count(self) -> None:
@@ -106,7 +106,7 @@ class SessionTests(SynchronousTestCase):
         """A digest is taken; a scheme that is not known is refused, and the connection closed."""
         client = self.rig.client()
         digest = pack(">ii6si3s", 0, 6, b"digest", 3, b"u:p")
-        self.assertEqual(self.rig.ask(client, Opcode.AUTH, digest, -4)[2], 0)
+        self.assertEqual(self.rig.ask(client, Opcode.AUTH, digest, -4)[:3], (-4, 0, 0))
         unknown = pack(">ii6si3s", 0, 6, b"sorcer", 3, b"u:p")
         self.assertEqual((self.rig.ask(client, Opcode.AUTH, unknown, -4)[2], client.closed), (-115, True))
 
@@ -136,7 +136,7 @@ class OrderTests(SynchronousTestCase):
         self.second.send(request(2, Opcode.GET_DATA, read("/a")))
         self.rig.settle()
         event, answer = self.second.receive()
-        self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, -1, 0), 2, pack(">i3s", 3, b"new")))
+        self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, 4, 0), 2, pack(">i3s", 3, b"new")))
 
     def test_requests_in_order(self) -> None:
         """Answers come in the order of the requests, those that are refused too."""
