@@ -6,7 +6,8 @@ What must differ between two servers is named here, each with its reason, and no
   does not. Each is replaced by its rank among those that stand for a change that was made.
 * Times are not compared, but one change must have one time. Session ids are replaced by the order of their sessions.
 * A character beyond U+FFFF in a path comes back from ZooKeeper as two surrogates, as Java writes them.
-* Names of children come sorted: ZooKeeper gives them in the order of a hash table.
+* Names of children and rows of access lists come sorted: ZooKeeper gives the names, and whom "auth" stands for, in the
+  order of a hash table.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def _body(opcode: int, reader: JuteReader, numbers: Numbers | None) -> Any:
     if opcode == Opcode.GET_DATA:
         return reader.buffer(), stat()
     if opcode == Opcode.GET_ACL:
-        return reader.acl(), stat()
+        return tuple(sorted(reader.acl())), stat()
     if opcode == Opcode.GET_CHILDREN:
         return tuple(sorted(reader.ustrings()))
     if opcode == Opcode.GET_CHILDREN2:

@@ -254,6 +254,7 @@ class ServerConnection(Protocol):
             else:
                 self._answer(call, Outcome(_NO_ZXID, None))
                 return
+        self._server.counters.authentications_failed += 1
         self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
         self._answer(call, Outcome(_NO_ZXID, AuthFailed()))
         self._close()

@@ -61,6 +61,7 @@ class CoordinationServer:
         """
         self.clock = clock
         self.settings = settings
+        self.folder = folder
         self.counters = ServerCounters()
         self.storage = Storage(Disk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report)
         self.factory: Factory = _ServerFactory(self)

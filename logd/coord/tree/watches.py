@@ -32,6 +32,10 @@ class WatchTable:
         """How many paths are watched."""
         return len(self._sessions)
 
+    def watchers(self) -> set[int]:
+        """The sessions that watch anything."""
+        return set(self._paths)
+
     def add(self, path: str, session_id: int) -> None:
         """Leave a watch; a second one is the same."""
         self._sessions.setdefault(path, {})[session_id] = None
@@ -90,6 +94,14 @@ class Watches:
         """Take away every watch of a session."""
         self.data.forget(session_id)
         self.children.forget(session_id)
+
+    def sessions(self) -> int:
+        """How many sessions watch anything."""
+        return len(self.data.watchers() | self.children.watchers())
+
+    def paths(self) -> int:
+        """How many paths are watched, those that are watched in both ways twice."""
+        return self.data.paths() + self.children.paths()
 
     def _listed(self, path: str, parent_acl: AccessList) -> Iterator[Notification]:
         parent = parent_of(path)

@@ -308,4 +308,8 @@ class WordTests(SynchronousTestCase):
         self.assertIn(b"zookeeper.version=3.9", word(b"envi"))
         figures = dict(line.split("\t") for line in word(b"mntr").decode().splitlines())
         self.assertEqual((figures["zk_ephemerals_count"], figures["zk_global_sessions"]), ("1", "1"))
+        self.assertGreater(int(figures["zk_max_file_descriptor_count"]), int(figures["zk_open_file_descriptor_count"]))
+        rig.ask(client, Opcode.GET_DATA, read("/e", True))
+        self.assertEqual(word(b"wchs"), b"1 connections watching 1 paths\nTotal watches:1\n")
+        self.assertIn(b"maxSessionTimeout=40000\n", word(b"conf"))
         self.assertIn(b"not in the whitelist", word(b"kill"))
