@@ -165,7 +165,9 @@ class Tree:
 
     def _commit(self, session_id: int, now_ms: int, effects: tuple[Effect, ...]) -> Outcome:
         change = Change(self.zxid + 1, now_ms, session_id, effects)
-        guarded = [each for effect in effects for each in self._guarded(effect, session_id)]
+        guarded: Iterable[_Guarded] = ()
+        if self.watches:
+            guarded = [each for effect in effects for each in self._guarded(effect, session_id)]
         self.replay(change)
         return Outcome(self.zxid, None, change, self._fired(guarded))
 
@@ -173,8 +175,8 @@ class Tree:
         effect = resolve(self._store, request, identities)
         if effect is None:
             return Outcome(self.zxid, None)
-        outcome = self._commit(session_id, now_ms, (effect,))
-        return outcome._replace(answer=result_of(self._store, effect))
+        zxid, _, change, notifications = self._commit(session_id, now_ms, (effect,))
+        return Outcome(zxid, result_of(self._store, effect), change, notifications)
 
     def _multi(self, session_id: int, identities: tuple[Identity, ...], request: Multi, now_ms: int) -> Outcome:
         zxid = self.zxid + 1
@@ -240,7 +242,7 @@ class Tree:
         node = self._store.get(path)
         demand(node.acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.data.add(path, session_id)
+            self.watches.leave(self.watches.data, path, session_id)
         return NodeData(node.data, self._store.stat(path))
 
     def _exists(self, session_id: int, identities: tuple[Identity, ...], request: Exists) -> Stat:
@@ -251,7 +253,9 @@ class Tree:
         if node is not None:
             demand(node.acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.data.add(path, session_id)  # also where there is no node: it tells of its beginning
+            self.watches.leave(
+                self.watches.data, path, session_id
+            )  # also where there is no node: it tells of its beginning
         self._store.get(path)
         return self._store.stat(path)
 
@@ -259,7 +263,7 @@ class Tree:
         path = request.path
         demand(self._store.get(path).acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.children.add(path, session_id)
+            self.watches.leave(self.watches.children, path, session_id)
         return Children(tuple(self._store.children(path)), self._store.stat(path))
 
     def _get_acl(self, session_id: int, identities: tuple[Identity, ...], request: GetAcl) -> NodeAcl:
@@ -285,16 +289,16 @@ class Tree:
             elif nodes[path].modified_zxid > zxid:
                 yield event(EventType.CHANGED, path)
             else:
-                self.watches.data.add(path, session_id)
+                self.watches.leave(self.watches.data, path, session_id)
         for path in request.exists:
             if path in nodes:
                 yield event(EventType.CREATED, path)
             else:
-                self.watches.data.add(path, session_id)
+                self.watches.leave(self.watches.data, path, session_id)
         for path in request.children:
             if path not in nodes:
                 yield event(EventType.DELETED, path)
             elif nodes[path].children_zxid > zxid:
                 yield event(EventType.CHILDREN, path)
             else:
-                self.watches.children.add(path, session_id)
+                self.watches.leave(self.watches.children, path, session_id)

@@ -10,11 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from logd.coord.errors import SystemFailure
 from logd.coord.records import OPEN_ACL, Acl, EventType, WatchEvent
 from logd.coord.tree.outcome import Notification
 from logd.coord.tree.pathnames import parent_of
 
 AccessList = tuple[Acl, ...]
+
+
+#: What a watch takes beside its path: two entries in dicts, one of which is perhaps alone in its dict.
+_WATCH_BYTES = 500
+#: What all watches of a tree may take unless it is set otherwise: some half a million with short paths.
+WATCHES_BYTES = 256 << 20
 
 
 class WatchTable:
@@ -24,6 +31,11 @@ class WatchTable:
         # Dicts for sets, since theirs is an order that does not change from run to run.
         self._sessions: dict[str, dict[int, None]] = {}
         self._paths: dict[int, dict[str, None]] = {}
+        #: About how much memory they take.
+        self.cost_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
 
     def __len__(self) -> int:
         return sum(map(len, self._paths.values()))
@@ -38,8 +50,11 @@ class WatchTable:
 
     def add(self, path: str, session_id: int) -> None:
         """Leave a watch; a second one is the same."""
-        self._sessions.setdefault(path, {})[session_id] = None
-        self._paths.setdefault(session_id, {})[path] = None
+        paths = self._paths.setdefault(session_id, {})
+        if path not in paths:
+            paths[path] = None
+            self._sessions.setdefault(path, {})[session_id] = None
+            self.cost_bytes += _WATCH_BYTES + len(path)
 
     def take(self, path: str) -> Iterable[int]:
         """Take away every watch on a path, and say whose they were."""
@@ -55,22 +70,36 @@ class WatchTable:
         for path in self._paths.pop(session_id, ()):
             sessions = self._sessions[path]
             del sessions[session_id]
+            self.cost_bytes -= _WATCH_BYTES + len(path)
             if not sessions:
                 del self._sessions[path]
 
     def _drop(self, session_id: int, path: str) -> None:
         paths = self._paths[session_id]
         del paths[path]
+        self.cost_bytes -= _WATCH_BYTES + len(path)
         if not paths:
             del self._paths[session_id]
 
 
 class Watches:
-    """Both kinds of watches of one tree."""
+    """Both kinds of watches of one tree; ``limit_bytes`` is about what they may take together."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = WATCHES_BYTES) -> None:
         self.data = WatchTable()
         self.children = WatchTable()
+        self.limit_bytes = limit_bytes
+
+    def __bool__(self) -> bool:
+        return bool(self.data or self.children)
+
+    def leave(self, table: WatchTable, path: str, session_id: int) -> None:
+        """Leave a watch in one of the tables. Raises SystemFailure when there are too many (ZooKeeper has no bound)."""
+        if self.data.cost_bytes + self.children.cost_bytes >= self.limit_bytes:
+            raise SystemFailure(
+                f"{path[:200]}: no watch can be left, since all of them take {self.limit_bytes} bytes already", path
+            )
+        table.add(path, session_id)
 
     def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
         """A node was made; the lists are its own and that of its parent."""

@@ -265,6 +265,33 @@ class HostileTests(SynchronousTestCase):
             self.rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
 
+    def test_waiting_bytes(self) -> None:
+        """Who has large requests waiting is not read while there are many of them; others are, and all are answered."""
+        rig = Rig(pending_bytes=5_000)
+        greedy, modest = rig.client(), rig.client()
+        greedy.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}", bytes(2_000))) for xid in range(9)))
+        self.assertEqual((greedy.connection.pending, greedy.transport.producerState), (3, "paused"))
+        modest.send(request(1, Opcode.CREATE, create("/m", bytes(2_000))))
+        self.assertEqual(modest.connection.pending, 1)
+        gone = rig.client()
+        gone.send(request(1, Opcode.CREATE, create("/g", bytes(2_000))))
+        gone.lose()
+        for _ in range(4):
+            rig.settle()
+        self.assertEqual([answer[0] for answer in greedy.receive()], list(range(9)))
+        self.assertEqual((len(modest.receive()), rig.server.pending_bytes), (1, 0))
+
+    def test_watches(self) -> None:
+        """When watches take what is allowed, no more can be left until some are gone; reading goes on."""
+        rig = Rig(watches_bytes=2_000)
+        client = rig.client()
+        errors = [rig.ask(client, Opcode.EXISTS, read(f"/{number}", True))[2] for number in range(6)]
+        self.assertEqual(errors, [-101, -101, -101, -101, -1, -1])
+        self.assertEqual(rig.ask(client, Opcode.GET_DATA, read("/"))[2], 0)
+        client.lose()
+        again = rig.client()
+        self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/a", True))[2], -101)
+
 
 class SlowDiskTests(SynchronousTestCase):
     """A disk that takes longer than a session's timeout."""
