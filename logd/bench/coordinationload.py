@@ -102,23 +102,28 @@ class Client:
         return count
 
 
-def measure(clients: list[Client], seconds: float) -> int:
-    """Keep PIPELINE requests of each client under way; return how many were answered in ``seconds``."""
+def measure(clients: list[Client], seconds: float, warm: float = WARM_SECONDS) -> int:
+    """Keep PIPELINE requests of each client under way; return how many were answered in ``seconds`` behind ``warm``.
+
+    Raises LogdError when none was.
+    """
     with selectors.DefaultSelector() as selector:
         for client in clients:
             selector.register(client.socket, selectors.EVENT_READ, client)
             client.send(PIPELINE)
         done = 0
-        begin = time.perf_counter() + WARM_SECONDS
+        begin = time.perf_counter() + warm
         end = begin + seconds
         while (now := time.perf_counter()) < end:
-            for key, _ in selector.select(PATIENCE):
+            for key, _ in selector.select(end - now):
                 count = key.data.take()
                 if now >= begin:
                     done += count
                 if count:
                     key.data.send(count)
-        return done
+    if not done:
+        raise LogdError(f"no request was answered in {seconds} seconds")
+    return done
 
 
 def _receive(connection: socket.socket) -> bytes:

@@ -39,7 +39,7 @@ class CoordinationServerSettings:
     pending: int = field(default=1_000, validator=_at_least(1))
     #: Bytes of requests of all connections that may wait for their answer; above it, whoever is owed one is not read.
     pending_bytes: int = field(default=64 << 20, validator=_at_least(1))
-    #: About the bytes that watches may take, of which each takes 500 and its path; then no more can be left.
+    #: About the bytes that watches may take, of which each takes 300 and its path; then no more can be left.
     watches_bytes: int = field(default=WATCHES_BYTES, validator=_at_least(1))
     #: A snapshot is written after this many bytes of changes, or as many as the last snapshot had if that is more.
     snapshot_bytes: int = field(default=8 << 20, validator=_at_least(1))

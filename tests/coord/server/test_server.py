@@ -283,7 +283,7 @@ class HostileTests(SynchronousTestCase):
 
     def test_watches(self) -> None:
         """When watches take what is allowed, no more can be left until some are gone; reading goes on."""
-        rig = Rig(watches_bytes=2_000)
+        rig = Rig(watches_bytes=1_200)
         client = rig.client()
         errors = [rig.ask(client, Opcode.EXISTS, read(f"/{number}", True))[2] for number in range(6)]
         self.assertEqual(errors, [-101, -101, -101, -101, -1, -1])
