@@ -58,7 +58,10 @@ class Side:
             self.peers[session].socket.close()
             self.peers[session] = self._peer()
         else:
-            seen = [(session, each) for each in self._reconnect(step)]
+            self.peers[session].socket.close()
+            meanwhile = (session + 1) % SESSIONS
+            seen = [(meanwhile, each) for each in self._ask(meanwhile, step.missed)]
+            seen += [(session, each) for each in self._reconnect(step)]
         if seen and seen[-1][1] == CLOSED:
             self.peers[session] = self._peer()
         for other in range(SESSIONS):
@@ -68,9 +71,7 @@ class Side:
         return seen
 
     def _reconnect(self, step: Reconnect) -> list[Seen]:
-        before = self.peers[step.session]
-        before.socket.close()
-        self.peers[step.session] = self._peer(before)
+        self.peers[step.session] = self._peer(self.peers[step.session])
         seen = []
         if step.user is not None:
             body = INT32.pack(0) + encode_ustring("digest") + encode_buffer(step.user)

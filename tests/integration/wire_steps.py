@@ -63,9 +63,13 @@ class Ask:
 
 @frozen
 class Reconnect:
-    """A session's connection is lost, and it comes back by another, with watches to be left again."""
+    """A session's connection is lost, and it comes back by another, with watches to be left again.
+
+    Meanwhile the next session sends ``missed``.
+    """
 
     session: int
+    missed: tuple[Asked, ...]
     data: tuple[str, ...]
     exists: tuple[str, ...]
     children: tuple[str, ...]
@@ -91,7 +95,8 @@ def steps(seed: int, count: int, folder: str) -> Iterator[Step]:
         session, chance = random.randrange(SESSIONS), random.random()
         if chance < 0.03:
             data, exists, children = (maker.paths(random.randrange(4)) for _ in range(3))
-            yield Reconnect(session, data, exists, children, random.choice((None, *USERS)))
+            missed = tuple(maker.requests(random.randrange(8)))
+            yield Reconnect(session, missed, data, exists, children, random.choice((None, *USERS)))
         elif chance < 0.06:
             yield Renew(session)
         elif chance < 0.09:
