@@ -93,13 +93,13 @@ def steps(seed: int, count: int, folder: str) -> Iterator[Step]:
     maker = RequestMaker(random, folder)
     for _ in range(count):
         session, chance = random.randrange(SESSIONS), random.random()
-        if chance < 0.03:
-            data, exists, children = (maker.paths(random.randrange(4)) for _ in range(3))
+        if chance < 0.06:
+            data, exists, children = (maker.paths(random.randrange(6)) for _ in range(3))
             missed = tuple(maker.requests(random.randrange(8)))
             yield Reconnect(session, missed, data, exists, children, random.choice((None, *USERS)))
-        elif chance < 0.06:
-            yield Renew(session)
         elif chance < 0.09:
+            yield Renew(session)
+        elif chance < 0.12:
             # Alone: ZooKeeper answers it on another thread than what stands before it.
             yield Ask(session, (maker.authentication(),))
         else:
