@@ -95,7 +95,7 @@ def steps(seed: int, count: int, folder: str) -> Iterator[Step]:
         session, chance = random.randrange(SESSIONS), random.random()
         if chance < 0.06:
             data, exists, children = (maker.paths(random.randrange(6)) for _ in range(3))
-            missed = tuple(maker.requests(random.randrange(8)))
+            missed = (*maker.requests(random.randrange(4)), *map(maker.write, data + exists))
             yield Reconnect(session, missed, data, exists, children, random.choice((None, *USERS)))
         elif chance < 0.09:
             yield Renew(session)
@@ -162,6 +162,13 @@ class RequestMaker:
             body, text = encode_ustring(path) + BOOL.pack(watch), f"{path!r} watch={watch}"
         return Asked(self._xid, opcode, body, f"{opcode.name} {text}", parts)
 
+    def write(self, path: str) -> Asked:
+        """Something that most often changes a node that is there."""
+        self._xid += 1
+        kinds = (Opcode.CREATE, Opcode.DELETE, Opcode.SET_DATA, Opcode.SET_DATA, Opcode.SET_DATA)
+        opcode, body, text = self._operation(kinds, path)
+        return Asked(self._xid, opcode, body, f"{opcode.name} {text}")
+
     def authentication(self) -> Asked:
         """Credentials of one of the users."""
         self._xid += 1
@@ -176,8 +183,9 @@ class RequestMaker:
         body = b"".join(pieces) + _MULTI_HEADER.pack(-1, True, -1)
         return body, "; ".join(f"{opcode.name} {text}" for opcode, _, text in made), tuple(each[0] for each in made)
 
-    def _operation(self, kinds: Sequence[Opcode]) -> tuple[Opcode, bytes, str]:
-        opcode, path, version = self._random.choice(kinds), self.path(), self._version()
+    def _operation(self, kinds: Sequence[Opcode], path: str | None = None) -> tuple[Opcode, bytes, str]:
+        opcode, version = self._random.choice(kinds), self._version()
+        path = self.path() if path is None else path
         data = self._random.choice((None, b"", b"x", b"yy"))
         if opcode in (Opcode.CREATE, Opcode.CREATE2):
             acl, flags = self._acl(0.25), self._random.choice((0, 0, 0, 1, 2, 3))
