@@ -2,9 +2,9 @@
 
     python -m logd.bench.coordinationload PORT reads|writes CLIENTS SECONDS
 
-Prints the requests that were answered in the time, as a number. A client costs a tenth of what a server does: requests
-are bytes that were made before, and answers, which are all of one size, are counted in whole pieces, so that the rate
-speaks of the server. Works with any server of ZooKeeper's protocol.
+Prints the requests that were answered in the time, as a number. Requests are bytes that were made before, and answers,
+which are all of one size, are counted in whole pieces: so little is done here that the rate speaks of the server. Works
+with any server of ZooKeeper's protocol.
 """
 
 from __future__ import annotations
