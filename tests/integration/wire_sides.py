@@ -60,7 +60,8 @@ class Side:
         else:
             self.peers[session].socket.close()
             meanwhile = (session + 1) % SESSIONS
-            seen = [(meanwhile, each) for each in self._ask(meanwhile, step.missed)]
+            # One after the other: a setACL may be among them (see RequestMaker.requests).
+            seen = [(meanwhile, each) for missed in step.missed for each in self._ask(meanwhile, (missed,))]
             seen += [(session, each) for each in self._reconnect(step)]
         if seen and seen[-1][1] == CLOSED:
             self.peers[session] = self._peer()
