@@ -22,8 +22,8 @@ from logd.bench.coordinationload import DATA_BYTES, PATIENCE, PIPELINE, WARM_SEC
 from logd.bench.rounds import middle
 from logd.bench.scratch import scratch
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import LogdError
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.zookeeper import ZooKeeperProcess, missing

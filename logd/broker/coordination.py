@@ -15,8 +15,8 @@ from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.words import metrics
-from logd.coord.settings import FOR_EVER, CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
 from logd.interfaces import IFileOperations
 from logd.log.names import COORDINATION, join

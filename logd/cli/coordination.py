@@ -13,8 +13,8 @@ from logd.cli.running import run
 from logd.config.zookeeper import security_of_environment
 from logd.coord.errors import ConnectionLoss, OperationTimeout
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import BrokerUnavailable
 
 #: Seconds in which the tree has to answer.

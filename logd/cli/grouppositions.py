@@ -14,7 +14,7 @@ from logd.client.reactorthread import running_reactor, wait_there
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.errors import LogdError
 
 #: Seconds to reach the tree, and for each call on it.

@@ -23,7 +23,7 @@ from logd.client.split import read_settings
 from logd.client.starts import Starts, start_for
 from logd.client.stream import MessageStream
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import CoordinationSettings
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, WireError
 from logd.topic import check_topic_name
 

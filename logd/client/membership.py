@@ -15,8 +15,8 @@ from twisted.python.failure import Failure
 
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import FOR_EVER, CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
 
 _log = Logger()

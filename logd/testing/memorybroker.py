@@ -17,7 +17,7 @@ from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.net.limits import ConnectionLimits

@@ -14,7 +14,7 @@ from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.producer import Producer
 from logd.config import BrokerSettings
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memoryfiles import MemoryFiles

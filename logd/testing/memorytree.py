@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.server.server import CoordinationServer
 from logd.testing.clocks import ProcessClock
 from logd.testing.clockthreads import ClockThreads

@@ -22,7 +22,7 @@ from logd.broker.storedtopics import StoredTopics
 from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import ClientClosing
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree

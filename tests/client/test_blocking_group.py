@@ -15,7 +15,7 @@ from twisted.internet.task import deferLater
 from logd.client.blocking import Consumer
 from logd.client.blocking_group import BlockingGroupStream
 from logd.coord import paths
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal

@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import BrokerSettings, Source, ZooKeeperSecurity, broker_settings
 from logd.config.zookeeper import security_of_environment
-from logd.coord.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
+from logd.coord.zookeeper.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
 from logd.errors import ConfigurationError
 from logd.tap import Options
 

@@ -17,8 +17,8 @@ from twisted.internet.threads import deferToThread
 from logd.client.consumer import Consumer
 from logd.coord import paths
 from logd.coord.errors import NoAuth
-from logd.coord.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 from logd.testing.coordination import CoordinationProcess

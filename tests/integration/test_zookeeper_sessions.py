@@ -18,8 +18,8 @@ from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import NoAuth, NoNode, OperationTimeout, SessionExpired
 from logd.coord.presence import Presence
 from logd.coord.records import Acl, EventType, Permission, SessionState
-from logd.coord.settings import FOR_EVER, CoordinationSettings, CoordinationTls
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.processes import free_port
 from tests.broker.doubles import Events

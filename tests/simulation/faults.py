@@ -7,7 +7,7 @@ from random import Random
 
 from attrs import define, field
 
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
 from tests.simulation.cluster import Process, SimulatedCluster

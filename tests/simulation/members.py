@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from logd.client.consumer import Consumer
 from logd.client.group_stream import GroupStream
 from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.errors import ClientClosed, PartitionLost
 from logd.protocol.message import Message
 from logd.testing.clocks import ProcessClock

@@ -9,7 +9,6 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.coord.contact import Contact
 from logd.coord.errors import (
     AuthFailed,
     ClientClosing,
@@ -20,13 +19,14 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
-from logd.coord.kazooclient import KazooSession
-from logd.coord.outstanding import Call, OutstandingCalls
-from logd.coord.reactorqueue import ThreadReactor
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
-from logd.coord.sessionevents import Events, Told
-from logd.coord.settings import FOR_EVER, CoordinationSettings
-from logd.coord.watches import Watches, WatchKind
+from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.kazooclient import KazooSession
+from logd.coord.zookeeper.outstanding import Call, OutstandingCalls
+from logd.coord.zookeeper.reactorqueue import ThreadReactor
+from logd.coord.zookeeper.sessionevents import Events, Told
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
+from logd.coord.zookeeper.watches import Watches, WatchKind
 from logd.interfaces import Timer
 
 #: Seconds before kazoo's thread is begun again when it came to an end by itself.

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 
 from logd.config.zookeeper import ZooKeeperSecurity
-from logd.coord.connectionstring import ConnectionString, parse_connection_string
 from logd.coord.records import OPEN_ACL, Acl, Permission
+from logd.coord.zookeeper.connectionstring import ConnectionString, parse_connection_string
 from logd.errors import ConfigurationError
 
 DAY = 24 * 60 * 60.0

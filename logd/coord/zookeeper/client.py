@@ -18,7 +18,7 @@ What ZooKeeper's sessions mean here:
   timeout. Nobody but a server can say that a session is over: servers that come back after an hour give it a full
   timeout again, and its ephemeral nodes are still there. Who must act earlier looks at ``last_contact``.
 - **last_contact** is when the latest answered change or ``sync`` was *sent*: never later than what the server counts
-  from. A timer of our own sends a ``sync`` each sixth of the session timeout (``logd.coord.contact``), so that while
+  from. A timer of our own sends a ``sync`` each sixth of the session timeout (``contact``), so that while
   all is well it is at most that and one round trip old. Reads do not count: a follower that is cut off from its leader
   still answers them. What remains is how late a follower passes on to its leader whom it heard of: up to half of
   ZooKeeper's tickTime.
@@ -36,8 +36,6 @@ from zope.interface import implementer
 
 from logd.coord.errors import BadArguments, ClientClosing, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.keptsession import KeptSession
-from logd.coord.reactorqueue import ThreadReactor
 from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
@@ -56,9 +54,11 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
-from logd.coord.settings import CoordinationSettings
 from logd.coord.tree.pathnames import check_path, parent_of
-from logd.coord.watches import WatchKind
+from logd.coord.zookeeper.keptsession import KeptSession
+from logd.coord.zookeeper.reactorqueue import ThreadReactor
+from logd.coord.zookeeper.settings import CoordinationSettings
+from logd.coord.zookeeper.watches import WatchKind
 
 
 @implementer(ICoordination)

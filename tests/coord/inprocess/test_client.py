@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NodeExists, OperationTimeout, SessionExpired
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.records import EventType, SessionState
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import IJournal

@@ -8,8 +8,8 @@ from typing import cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.reactorqueue import ReactorQueue, ThreadReactor
-from logd.coord.wakeup import Wakeup
+from logd.coord.zookeeper.reactorqueue import ReactorQueue, ThreadReactor
+from logd.coord.zookeeper.wakeup import Wakeup
 from tests.coord.turns import Turns
 
 

@@ -6,8 +6,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.contact import Contact
 from logd.coord.errors import ConnectionLoss
+from logd.coord.zookeeper.contact import Contact
 
 
 class ContactTests(SynchronousTestCase):

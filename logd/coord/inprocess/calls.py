@@ -11,8 +11,8 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from logd.coord.errors import CoordinationError, OperationTimeout
-from logd.coord.left import LeftWatches
-from logd.coord.link import LinkConnection
+from logd.coord.inprocess.left import LeftWatches
+from logd.coord.inprocess.link import LinkConnection
 from logd.coord.records import Exists, GetChildren, GetData, Request, WatchEvent
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.interfaces import Clock

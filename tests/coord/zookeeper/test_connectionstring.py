@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.connectionstring import ConnectionString, Server, parse_connection_string
-from logd.coord.settings import CoordinationSettings, CoordinationTls
+from logd.coord.zookeeper.connectionstring import ConnectionString, Server, parse_connection_string
+from logd.coord.zookeeper.settings import CoordinationSettings, CoordinationTls
 from logd.errors import ConfigurationError
 
 _NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-.", min_size=1, max_size=12).filter(lambda name: name.strip("."))

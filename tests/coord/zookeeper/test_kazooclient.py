@@ -10,12 +10,12 @@ from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import CoordinationError, NoNode
-from logd.coord.kazooclient import KazooSession
-from logd.coord.reactorqueue import ThreadReactor
 from logd.coord.records import Create, Exists, SessionState
-from logd.coord.sessionevents import Events, Told
-from logd.coord.settings import CoordinationSettings
-from logd.coord.watches import WatchKind
+from logd.coord.zookeeper.kazooclient import KazooSession
+from logd.coord.zookeeper.reactorqueue import ThreadReactor
+from logd.coord.zookeeper.sessionevents import Events, Told
+from logd.coord.zookeeper.settings import CoordinationSettings
+from logd.coord.zookeeper.watches import WatchKind
 from tests.coord.turns import Turns
 
 

@@ -9,7 +9,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from logd.coord.errors import ClientClosing, OperationTimeout
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.coord.tree.host import TreeHost

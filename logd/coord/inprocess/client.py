@@ -10,8 +10,6 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from logd.coord.attaching import SessionKeeper
-from logd.coord.calls import Calls
 from logd.coord.errors import (
     ClientClosing,
     ConnectionLoss,
@@ -21,9 +19,11 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
+from logd.coord.inprocess.attaching import SessionKeeper
+from logd.coord.inprocess.calls import Calls
+from logd.coord.inprocess.left import LeftWatches
+from logd.coord.inprocess.link import Link
 from logd.coord.interfaces import ICoordination
-from logd.coord.left import LeftWatches
-from logd.coord.link import Link
 from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
