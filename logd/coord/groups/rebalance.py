@@ -13,7 +13,7 @@ times P.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from attrs import evolve
@@ -64,6 +64,8 @@ class Membership:
         self._timing = timing or Timing()
         self._subscription = Subscription()
         self._registered: tuple[str, Subscription] | None = None
+        #: What the latest name was given to, whether that registration is there, lost or in doubt.
+        self._named: tuple[str, Subscription] | None = None
         self._registrations = 0
         self._registry = ConsumerRegistry(coordination, group)
         self._owners = OwnerRegistry(coordination, group)
@@ -74,6 +76,8 @@ class Membership:
         self._moved = 0
         self._wanted = False
         self._started = False
+        #: Whether the reader's positions are of what is held: not between a release and the next start.
+        self._handed = False
         self._failures = 0
         self._pause: Deferred[None] | None = None
         self._loop: Deferred[None] | None = None
@@ -187,8 +191,7 @@ class Membership:
         session = coordination.session_id
         if session != self._session:
             self._stop()
-            self._holdings.forget()
-            self._registered = None
+            self._registered, self._handed = None, False  # holdings know by themselves in which session they are
             self._session = session
         if self._started and self._registered is not None and self._registered[1] == self._subscription:
             registries = await self._view.read(self._subscription)
@@ -197,7 +200,8 @@ class Membership:
         self.phase = Phase.REBALANCING
         self._count(rebalances=1)
         await self._stop()
-        self._report(await self._holdings.commit(self._reader.handled))
+        self._report(await self._holdings.commit(self._handled))
+        self._handed = False
         await self._holdings.release()
         name, subscription = await self._register()
         registries = await self._view.read(subscription)
@@ -205,24 +209,27 @@ class Membership:
         self._moved = registries.moved  # as it was before the positions were read
         if coordination.session_id != session or not self._silence.held:
             raise SessionExpired(f"group {self.group!r}: the session changed on the way")
-        self._started = True
+        self._started = self._handed = True
         self._silence.begin()
         self._reader.start(self._holdings.streams, positions)
 
     async def _register(self) -> tuple[str, Subscription]:
-        """Be in the registry, with the subscription as it is now: another one takes another name."""
-        former = self._registered
-        if former is not None and former[1] == self._subscription:
-            return former
-        if former is not None:
+        """Be in the registry, with the subscription as it is now: another one takes another name.
+
+        So it is after a lost session, too, and after an answer that never came: others read a name once.
+        """
+        if self._named is not None and self._named[1] != self._subscription:
             with suppress(NoNode):
-                await self._registry.deregister(former[0])
-            self._registered = None
+                await self._registry.deregister(self._named[0])
+            self._registered = self._named = None
             self._registrations += 1
-        name = f"{self._name}.{self._registrations}" if self._registrations else self._name
-        subscription = self._subscription
-        await self._registry.register(name, subscription)
-        self._registered = name, subscription
+        if self._registered is None:
+            if self._named is None:
+                name = f"{self._name}.{self._registrations}" if self._registrations else self._name
+                self._named = name, self._subscription
+            name, subscription = self._named
+            await self._registry.register(name, subscription)
+            self._registered = name, subscription
         return self._registered
 
     def _stop(self) -> Deferred[None]:
@@ -235,11 +242,18 @@ class Membership:
     async def _commit(self) -> None:
         if self.phase is Phase.LEFT:
             raise ClientClosed(f"the consumer has left group {self.group!r}")
-        lost = self._report(await self._holdings.commit(self._reader.handled))
+        lost = self._report(await self._holdings.commit(self._handled))
         if lost:
             names = "; ".join(map(str, lost))
             raise PartitionLost(f"group {self.group!r}: not committed, since others own them by now: {names}")
         self._count(commits=1)
+
+    def _handled(self) -> Mapping[TopicPartition, int]:
+        """How far the reader is in what is held; what it tells of an earlier tenure is not for the claims of a later one.
+
+        Who waits for his turn to commit may get it when partitions were claimed and the reader has not begun with them.
+        """
+        return self._reader.handled() if self._handed else {}
 
     def _report(self, lost: list[TopicPartition]) -> list[TopicPartition]:
         """Give up what a commit has shown to be another's."""
@@ -278,6 +292,7 @@ class Membership:
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
             self._stop()
+            self._handed = False
             self._holdings.forget()  # at once: in the next session nothing is to be committed for them
         elif state is SessionState.CONNECTED:
             self._failures = 0
@@ -304,9 +319,11 @@ class Membership:
             exists, watch = self._coordination.exists_and_watch(blocker)
             watch.addCallbacks(lambda _: self._wake(), lambda _: None)
             exists.addCallbacks(lambda stat: self._wake() if stat is None else None, lambda _: None)
-        await self._sleep(delay * (0.5 + 0.5 * self._random()))
-        if watch is not None:
-            watch.cancel()
+        try:
+            await self._sleep(delay * (0.5 + 0.5 * self._random()))
+        finally:
+            if watch is not None:
+                watch.cancel()
 
     async def _sleep(self, seconds: float | None, wakeful: bool = True) -> None:
         """Sleep until it is time (None: for ever), or until somebody wakes us."""
@@ -346,7 +363,7 @@ class Membership:
         try:
             await self._stop()
             if in_touch:
-                self._report(await self._holdings.commit(self._reader.handled))
+                self._report(await self._holdings.commit(self._handled))
                 await self._holdings.release()
                 if self._registered is not None:
                     await self._registry.deregister(self._registered[0])

@@ -1,9 +1,12 @@
-"""Tests of commits that are under way, or wait for their turn, when the session is lost."""
+"""Tests of what is under way, or waits for its turn, when the session is lost or another tenure begins."""
 
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
+from logd.coord import paths
+from logd.coord.records import Create, Delete
+from logd.coord.registries.consumers import Subscription
 from tests.coord.groups.members import GroupCase, tp
 
 
@@ -35,3 +38,49 @@ class LostSessionTests(GroupCase):
         self.host.expire(member.coordination.session_id)
         self.settle(6.0)
         self.assertNotIsInstance(getattr(outcome[0], "value", None), KeyError)
+
+    def test_a_session_lost_while_finishing(self) -> None:
+        """Claims that were made in the next session, by a rebalance that began in this one, are in nobody's way."""
+        (member,) = self.joined("a")
+        member.reader.finishing = finishing = Deferred()
+        member.membership.subscribe(Subscription({"t": 2}))
+        self.run_for(0.2)
+        self.host.expire(member.coordination.session_id)
+        self.run_for(0.5)
+        member.reader.finishing = None
+        finishing.callback(None)
+        self.settle()
+        self.assertEqual(member.numbers, list(range(8)))
+
+    def test_another_subscription_in_the_next_session(self) -> None:
+        """Who comes back with another subscription is not taken for what it was, by others who never saw it gone."""
+        a = self.join("a")
+        b = self.join("b", settle=1.0)
+        self.settle(5.0)
+        self.assertEqual(len(b.numbers), 4)
+        a.membership.subscribe(Subscription({"u": 1}))
+        self.host.expire(a.coordination.session_id)
+        self.settle(5.0)
+        self.assertEqual(b.numbers, list(range(8)))
+
+    def test_a_commit_that_waits_for_a_claim(self) -> None:
+        """What was handled in an earlier tenure is not committed over what others have committed since."""
+        a, b = self.joined("a", "b", commit_interval=0.0)
+        a.reader.positions = {tp(1): 11}
+        multi = a.coordination.multi
+        commits: list[Deferred[None]] = []
+
+        def passing(operations, timeout=None):  # type: ignore[no-untyped-def]
+            answer = multi(operations, timeout)
+            if any(isinstance(each, Delete) for each in operations):
+                self.eye.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
+            if any(isinstance(each, Create) for each in operations):
+                commits.append(a.membership.commit())
+            return answer
+
+        self.patch(a.coordination, "multi", passing)
+        self.get(b.membership.leave())
+        self.settle()
+        self.assertEqual(len(commits), 1)
+        self.assertEqual(a.reader.began[tp(1)], 500)
+        self.assertEqual(self.committed(1), b"500")
