@@ -102,13 +102,13 @@ class Holdings:
     async def release(self) -> None:
         """Give everything back."""
         async with self._turn():
-            await self._settle_doubts()
+            await self._settle(self._doubtful)
             await self._give_back(self._held, self._doubtful)
 
     async def claim(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
         """Take partitions, each for a stream: all or none. Returns the committed positions. Raises Conflict."""
         async with self._turn():
-            await self._settle_doubts()
+            await self._settle(self._doubtful)
             await self._make_parents({where.topic for where in wanted})
             held, doubtful = self._held, self._doubtful
             try:
@@ -145,18 +145,23 @@ class Holdings:
             held[where] = Holding(stream, None if offset is None else offset.position, version)
 
     async def _give_back(self, held: dict[TopicPartition, Holding], doubtful: dict[TopicPartition, str]) -> None:
+        """Release each, if nobody has claimed it since: a deletion alone would not tell whose claim it removes."""
         for chunk in _chunks(list(held)):
+            operations: list[Operation] = []
+            for where in chunk:
+                operations += self._offsets.unchanged(where, held[where].version), self._owners.release(where)
             try:
-                await self._coordination.multi([self._owners.release(where) for where in chunk])
-            except NoNode:  # somebody removed one: the others by themselves
+                await self._coordination.multi(operations)
+            except (NoNode, BadVersion):  # moved or removed from outside, or a commit is in doubt: each by itself
                 for where in chunk:
-                    await self._owners.release_if_ours(where, held[where].stream)
+                    doubtful[where] = held.pop(where).stream
+                await self._settle(doubtful)
             except BaseException:
                 doubtful.update((where, holding.stream) for where, holding in held.items())
                 held.clear()
                 raise
             for where in chunk:
-                del held[where]
+                held.pop(where, None)
 
     async def _store(self, held: Mapping[TopicPartition, Holding], positions: Mapping[TopicPartition, int]) -> None:
         operations = [self._offsets.commit(w, position, held[w].version) for w, position in positions.items()]
@@ -185,10 +190,11 @@ class Holdings:
         holding.unsure = None
         return True
 
-    async def _settle_doubts(self) -> None:
-        for where, stream in list(self._doubtful.items()):
+    async def _settle(self, doubtful: dict[TopicPartition, str]) -> None:
+        """Look whose these are, and release ours."""
+        for where, stream in list(doubtful.items()):
             await self._owners.release_if_ours(where, stream)
-            self._doubtful.pop(where, None)
+            doubtful.pop(where, None)
 
     async def _make_parents(self, topics: set[str]) -> None:
         for path in [*self._owners.parents(sorted(topics)), *self._offsets.parents(sorted(topics))]:

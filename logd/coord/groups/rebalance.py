@@ -249,9 +249,10 @@ class Membership:
         self._count(commits=1)
 
     def _handled(self) -> Mapping[TopicPartition, int]:
-        """How far the reader is in what is held; what it tells of an earlier tenure is not for the claims of a later one.
+        """How far the reader is in what is held.
 
-        Who waits for his turn to commit may get it when partitions were claimed and the reader has not begun with them.
+        What it tells of an earlier tenure is not for the claims of a later one: a commit that waits for its turn may
+        get it when partitions are claimed and the reader has not begun with them.
         """
         return self._reader.handled() if self._handed else {}
 

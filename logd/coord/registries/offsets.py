@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.records import Create, SetData
+from logd.coord.records import Check, Create, SetData
 from logd.topic import TopicPartition
 
 
@@ -87,6 +87,10 @@ class OffsetRegistry:
         if found is None:
             return Create(self.path(where), encode_position(None))
         return SetData(self.path(where), encode_position(found.position), found.version)
+
+    def unchanged(self, where: TopicPartition, version: int) -> Check:
+        """The operation that a release goes together with; BadVersion or NoNode: perhaps somebody else's by now."""
+        return Check(self.path(where), version)
 
     def commit(self, where: TopicPartition, position: int, version: int) -> SetData:
         """The operation that stores a position; BadVersion or NoNode: the partition is somebody else's by now."""

@@ -49,7 +49,8 @@ class OwnerRegistry:
     def release(self, where: TopicPartition) -> Delete:
         """The operation by which an owner gives a partition back.
 
-        A node does not tell its first maker from a later one: release what this session claimed, and nothing else.
+        A node does not tell its first maker from a later one: ask for it together with ``OffsetRegistry.unchanged``,
+        since whoever claims a partition rewrites its offset.
         """
         return Delete(self.path(where))
 

@@ -184,7 +184,17 @@ class ConflictTests(GroupCase):
 
 
 class FenceTests(GroupCase):
-    """No commit by a former owner succeeds."""
+    """No commit by a former owner succeeds, and no release of what is another's."""
+
+    def test_releases_nothing_of_others(self) -> None:
+        """A claim that somebody removed, and another made and fenced, is not removed again by its former owner."""
+        (a,) = self.joined("a", commit_interval=0.0)
+        owner, offset = paths.group_owner("g", "t", 3), paths.group_offset("g", "t", 3)
+        self.get(self.eye.delete(owner))
+        self.store(offset, b"")
+        self.get(self.eye.create(owner, b"z-0", ephemeral=True))
+        self.get(a.membership.leave())
+        self.assertEqual(self.owners(), {tp(3): "z-0"})
 
     def test_a_former_owner(self) -> None:
         """Who wakes up after its partitions went to another cannot commit, even if nobody told it."""

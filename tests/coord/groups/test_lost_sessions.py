@@ -42,7 +42,8 @@ class LostSessionTests(GroupCase):
     def test_a_session_lost_while_finishing(self) -> None:
         """Claims that were made in the next session, by a rebalance that began in this one, are in nobody's way."""
         (member,) = self.joined("a")
-        member.reader.finishing = finishing = Deferred()
+        finishing: Deferred[None] = Deferred()
+        member.reader.finishing = finishing
         member.membership.subscribe(Subscription({"t": 2}))
         self.run_for(0.2)
         self.host.expire(member.coordination.session_id)

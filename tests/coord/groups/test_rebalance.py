@@ -99,7 +99,8 @@ class JoiningTests(GroupCase):
         reading = coordination.get_children_and_watch
 
         def noted(operations, timeout=None):  # type: ignore[no-untyped-def]
-            seen.append(f"{type(operations[0]).__name__} while {'reading' if a.reader.streams else 'stopped'}")
+            kinds = " and ".join(sorted({type(each).__name__ for each in operations}))
+            seen.append(f"{kinds} while {'reading' if a.reader.streams else 'stopped'}")
             return multi(operations, timeout)
 
         def noted_reading(path, timeout=None):  # type: ignore[no-untyped-def]
@@ -112,7 +113,12 @@ class JoiningTests(GroupCase):
         self.settle()
         self.assertEqual(
             seen,
-            ["read while reading", "SetData while stopped", "Delete while stopped", "Create while stopped"],
+            [
+                "read while reading",
+                "SetData while stopped",
+                "Check and Delete while stopped",
+                "Create and SetData while stopped",
+            ],
         )
 
     def test_finishing(self) -> None:
