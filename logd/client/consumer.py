@@ -174,10 +174,9 @@ class Consumer:
         In a group what is handled is committed before, and the partitions are given back, so that others take over at
         once.
         """
-        if self.group is not None and not self._closed:
-            self._closed = True
-            return self.group.close().addCallback(lambda _: self._disconnect())
         self._closed = True
+        if self.group is not None:  # who closes it again waits, too: to disconnect now would cut the leaving short
+            return self.group.close().addCallback(lambda _: self._disconnect())
         for stream in self._streams:
             stream.close()
         return self._disconnect()
