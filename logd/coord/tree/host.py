@@ -105,7 +105,8 @@ class TreeHost:
             self._look.cancel()
         self._line.clear()
         attachments, self._attachments = self._attachments, {}
-        for attachment in attachments.values():
+        for session_id, attachment in attachments.items():
+            self.tree.forget_watches(session_id)
             attachment.cut(CutReason.STOPPED)
 
     @property

@@ -278,6 +278,18 @@ class SessionTests(HostCase):
         self.wait(3)
         self.assertEqual(again.take(), [CutReason.EXPIRED])
 
+    def test_stopped_and_started(self) -> None:
+        """Watches end with the connection also where the host stops, and serves the same tree again."""
+        one = self.connect()
+        one.ask(Exists("/a", watch=True))
+        self.host.stop()
+        self.host.start()
+        again = self.reattach(one)
+        again.take()
+        again.ask(Create("/a"))
+        self.journal.flush()
+        self.assertEqual(again.take(), ["Created"])
+
     def test_nobody_comes_back(self) -> None:
         """A session whose client does not come back after a restart ends with its timeout."""
         self.connect(2_000)
