@@ -11,9 +11,8 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from logd.coord.errors import CoordinationError, OperationTimeout
-from logd.coord.inprocess.left import LeftWatches
 from logd.coord.inprocess.link import LinkConnection
-from logd.coord.records import Exists, GetChildren, GetData, Request, WatchEvent
+from logd.coord.records import Request
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.interfaces import Clock
 
@@ -28,7 +27,8 @@ class _Call:
     answered: Deferred[Any]
     #: Makes of the tree's answer what the caller gets; may raise a CoordinationError.
     read: Callable[[Any], Any]
-    watch: Deferred[WatchEvent] | None
+    #: Called just before the answer is handed on; where a watch is left.
+    before: Callable[[], None] | None
     sent: float = 0.0
 
 
@@ -38,9 +38,8 @@ class Calls:
     ``heard(when)`` is called for each answer with the time at which its request had been sent.
     """
 
-    def __init__(self, clock: Clock, watches: LeftWatches, heard: Callable[[float], None]) -> None:
+    def __init__(self, clock: Clock, heard: Callable[[float], None]) -> None:
         self._clock = clock
-        self._watches = watches
         self._heard = heard
         self._connection: LinkConnection | None = None
         self._sent: deque[_Call] = deque()
@@ -51,11 +50,11 @@ class Calls:
         request: Request,
         read: Callable[[Any], T],
         timeout: float,
-        watch: Deferred[WatchEvent] | None = None,
+        before: Callable[[], None] | None = None,
     ) -> Deferred[T]:
-        """Ask the tree; ``watch`` is left once the answer has come."""
+        """Ask the tree; ``before()`` is called just before the result fires, if it is no error."""
         answered: Deferred[T] = Deferred()
-        call = _Call(request, answered, read, watch)
+        call = _Call(request, answered, read, before)
         timer = self._clock.callLater(timeout, _too_late, answered, timeout)
 
         def over(result: T) -> T:
@@ -109,10 +108,8 @@ class Calls:
         except CoordinationError as error:
             call.answered.errback(error)
             return
-        if call.watch is not None:
-            assert isinstance(call.request, GetData | Exists | GetChildren)
-            children = isinstance(call.request, GetChildren)
-            self._watches.add(call.request.path, call.watch, children=children)
+        if call.before is not None:
+            call.before()
         call.answered.callback(result)
 
 

@@ -21,7 +21,6 @@ from logd.coord.errors import (
 )
 from logd.coord.inprocess.attaching import SessionKeeper
 from logd.coord.inprocess.calls import Calls
-from logd.coord.inprocess.left import LeftWatches
 from logd.coord.inprocess.link import Link
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import (
@@ -32,6 +31,7 @@ from logd.coord.records import (
     Create,
     Created,
     Delete,
+    EventType,
     Exists,
     GetChildren,
     GetData,
@@ -50,6 +50,7 @@ from logd.coord.records import (
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.outcome import OperationResult
 from logd.coord.tree.pathnames import check_path, parent_of
+from logd.coord.watches import Watches, WatchKind
 from logd.interfaces import Clock
 
 T = TypeVar("T")
@@ -83,11 +84,11 @@ class InProcessCoordination:
         self._connecting: list[Deferred[Any]] = []
         self._closing: list[Deferred[None]] = []
         self._started = self._ended = False
-        self._watches = LeftWatches()
+        self._watches = Watches()
         self._session = SessionKeeper(
-            self.link, clock, session_timeout, reconnect, tuple(identities), self._changed, self._watches.fire
+            self.link, clock, session_timeout, reconnect, tuple(identities), self._changed, self._fired
         )
-        self._calls = Calls(clock, self._watches, self._session.heard)
+        self._calls = Calls(clock, self._session.heard)
 
     @property
     def state(self) -> SessionState:
@@ -189,10 +190,17 @@ class InProcessCoordination:
             for each in self._connecting[:]:
                 each.callback(self)
         elif state in (SessionState.SUSPENDED, SessionState.CLOSED):
-            self._watches.forget(state)
+            self._watches.fire_all(state)
         if state is SessionState.CLOSED:
             for each in self._connecting[:]:
                 each.errback(ClientClosing())
+
+    def _fired(self, event: WatchEvent) -> None:
+        """The host tells of a node's end once, to both kinds of watches."""
+        if event.type is not EventType.CHILDREN:
+            self._watches.fire(WatchKind.DATA, event.path, event.type)
+        if event.type in (EventType.CHILDREN, EventType.DELETED):
+            self._watches.fire(WatchKind.CHILDREN, event.path, event.type)
 
     # Calls
 
@@ -290,11 +298,16 @@ class InProcessCoordination:
     def _ask_and_watch(
         self, request: GetData | Exists | GetChildren, read: Callable[[Any], T], timeout: float | None
     ) -> tuple[Deferred[T], Deferred[WatchEvent]]:
-        watch: Deferred[WatchEvent] = Deferred()
+        kind = WatchKind.CHILDREN if isinstance(request, GetChildren) else WatchKind.DATA
+        watch = self._watches.make(kind, request.path)
         problem = self._problem(request)
         if problem is not None:
             return fail(problem), watch
-        return self._calls.ask(request, read, self._seconds(timeout), watch), watch
+
+        def leave() -> None:
+            self._watches.leave(kind, request.path, watch)
+
+        return self._calls.ask(request, read, self._seconds(timeout), leave), watch
 
     def _problem(self, request: Request) -> CoordinationError | None:
         """Why nothing is sent."""

@@ -55,10 +55,10 @@ from logd.coord.records import (
     WatchEvent,
 )
 from logd.coord.tree.pathnames import check_path, parent_of
+from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.keptsession import KeptSession
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
 from logd.coord.zookeeper.settings import CoordinationSettings
-from logd.coord.zookeeper.watches import WatchKind
 
 
 @implementer(ICoordination)

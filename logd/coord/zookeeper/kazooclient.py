@@ -41,12 +41,12 @@ from logd.coord.records import (
     Stat,
     Sync,
 )
+from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.overheard import OverheardSocket
 from logd.coord.zookeeper.reactorqueue import ReactorQueue, ThreadReactor
 from logd.coord.zookeeper.sessionevents import Events, Told
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.coord.zookeeper.wakeup import Wakeup, WakeupReader, WakeupWriter
-from logd.coord.zookeeper.watches import WatchKind
 
 #: kazoo's own words; whoever wants them sets up this logger. What matters is logged by the client in front of it.
 _log = logging.getLogger("logd.coord.kazoo")

@@ -20,13 +20,13 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
+from logd.coord.watches import Watches, WatchKind
 from logd.coord.zookeeper.contact import Contact
 from logd.coord.zookeeper.kazooclient import KazooSession
 from logd.coord.zookeeper.outstanding import Call, OutstandingCalls
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
 from logd.coord.zookeeper.sessionevents import Events, Told
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
-from logd.coord.zookeeper.watches import Watches, WatchKind
 from logd.interfaces import Timer
 
 #: Seconds before kazoo's thread is begun again when it came to an end by itself.

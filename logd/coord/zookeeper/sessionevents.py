@@ -7,7 +7,7 @@ from collections.abc import Callable
 from attrs import define, frozen
 
 from logd.coord.records import EventType, SessionState
-from logd.coord.zookeeper.watches import WatchKind
+from logd.coord.watches import WatchKind
 
 
 @frozen
