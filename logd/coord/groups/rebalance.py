@@ -21,7 +21,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.coord.errors import CoordinationError, NoNode, SessionExpired
+from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.holdings import Conflict, Holdings
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.records import Counts, Phase, Timing
@@ -136,9 +136,9 @@ class Membership:
         return Deferred.fromCoroutine(self._commit())
 
     def leave(self) -> Deferred[None]:
-        """Stop, commit, release and deregister, so that others take over at once. Never fails; takes at most a while.
+        """Stop, commit, release and deregister, so that others take over at once. Never fails.
 
-        What could not be released ends with the session.
+        Takes at most ``leave`` seconds of the timing; what could not be released by then ends with the session.
         """
         if self._leaving is None:
             left = self._leaving = Deferred()
@@ -360,16 +360,27 @@ class Membership:
         return ending.addErrback(self._not_left)
 
     async def _hand_over(self) -> None:
-        in_touch = self._coordination.state is SessionState.CONNECTED and self._coordination.session_id == self._session
         try:
             await self._stop()
-            if in_touch:
-                self._report(await self._holdings.commit(self._handled))
-                await self._holdings.release()
-                if self._registered is not None:
-                    await self._registry.deregister(self._registered[0])
+            while self._in_session():
+                try:
+                    self._report(await self._holdings.commit(self._handled))
+                    await self._holdings.release()
+                    if self._registered is not None:
+                        with suppress(NoNode):
+                            await self._registry.deregister(self._registered[0])
+                    return
+                except ConnectionLoss:
+                    if self._coordination.state is not SessionState.SUSPENDED:
+                        raise
         finally:
             self._view.close()
+
+    def _in_session(self) -> bool:
+        """Whether what it has may be there still; while suspended calls wait, since the session may outlast this."""
+        coordination = self._coordination
+        in_touch = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
+        return in_touch and coordination.session_id == self._session
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value

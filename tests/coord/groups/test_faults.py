@@ -95,6 +95,22 @@ class SessionTests(GroupCase):
         self.run_for(3.0)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
+    def test_leaving_in_a_short_cut(self) -> None:
+        """Who leaves while the connection is away hands over once it is back: the session may outlast the consumer."""
+        for under_way in (False, True):
+            (a,) = self.joined("a" if under_way else "b", commit_interval=0.0)
+            a.reader.positions = {tp(1): 11 + under_way}
+            leaving = a.membership.leave() if under_way else None
+            a.cut()
+            leaving = leaving or a.membership.leave()
+            self.run_for(0.5)
+            self.assertNoResult(leaving)
+            a.mend()
+            self.get(leaving)
+            self.assertEqual(self.committed(1), b"%d" % (11 + under_way))
+            self.assertEqual(self.owners(), {})
+            self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), [])
+
     def test_leaving_while_cut_off(self) -> None:
         """Leaving ends in any case, and leaves no timer."""
         (a,) = self.joined("a")
