@@ -14,17 +14,17 @@ times P.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
+from logd.coord.errors import ConnectionLoss, CoordinationError, SessionExpired
 from logd.coord.groups.holdings import Conflict, Holdings
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.records import Counts, Phase, Timing
+from logd.coord.groups.registration import Registration
 from logd.coord.groups.silence import SilenceTimer
 from logd.coord.groups.view import GroupView
 from logd.coord.interfaces import ICoordination
@@ -58,19 +58,15 @@ class Membership:
         self.counts = Counts()
         self._coordination = coordination
         self._clock = clock
-        self._name = consumer
         self._reader = reader
         self._random = random
         self._timing = timing or Timing()
         self._subscription = Subscription()
-        self._registered: tuple[str, Subscription] | None = None
-        #: What the latest name was given to, whether that registration is there, lost or in doubt.
-        self._named: tuple[str, Subscription] | None = None
-        self._registrations = 0
-        self._registry = ConsumerRegistry(coordination, group)
+        registry = ConsumerRegistry(coordination, group)
+        self._registration = Registration(registry, consumer)
         self._owners = OwnerRegistry(coordination, group)
         self._holdings = Holdings(coordination, self._owners, OffsetRegistry(coordination, group))
-        self._view = GroupView(coordination, self._registry, self._changed)
+        self._view = GroupView(coordination, registry, self._changed)
         self._silence = SilenceTimer(coordination, clock, self._cut_off)
         self._session = 0
         self._moved = 0
@@ -89,7 +85,7 @@ class Membership:
     @property
     def consumer(self) -> str:
         """The id under which it is registered, or will be."""
-        return self._registered[0] if self._registered is not None else self._name
+        return self._registration.name
 
     @property
     def streams(self) -> dict[TopicPartition, str]:
@@ -191,9 +187,10 @@ class Membership:
         session = coordination.session_id
         if session != self._session:
             self._stop()
-            self._registered, self._handed = None, False  # holdings know by themselves in which session they are
+            self._registration.forget()
+            self._handed = False  # holdings know by themselves in which session they are
             self._session = session
-        if self._started and self._registered is not None and self._registered[1] == self._subscription:
+        if self._started and self._registration.subscription == self._subscription:
             registries = await self._view.read(self._subscription)
             if registries.moved == self._moved and registries.share(self.consumer) == self._holdings.streams:
                 return
@@ -203,34 +200,16 @@ class Membership:
         self._report(await self._holdings.commit(self._handled))
         self._handed = False
         await self._holdings.release()
-        name, subscription = await self._register()
+        subscription = self._subscription
+        await self._registration.renew(subscription)
         registries = await self._view.read(subscription)
-        positions = await self._holdings.claim(registries.share(name))
+        positions = await self._holdings.claim(registries.share(self.consumer))
         self._moved = registries.moved  # as it was before the positions were read
         if coordination.session_id != session or not self._silence.held:
             raise SessionExpired(f"group {self.group!r}: the session changed on the way")
         self._started = self._handed = True
         self._silence.begin()
         self._reader.start(self._holdings.streams, positions)
-
-    async def _register(self) -> tuple[str, Subscription]:
-        """Be in the registry, with the subscription as it is now: another one takes another name.
-
-        So it is after a lost session, too, and after an answer that never came: others read a name once.
-        """
-        if self._named is not None and self._named[1] != self._subscription:
-            with suppress(NoNode):
-                await self._registry.deregister(self._named[0])
-            self._registered = self._named = None
-            self._registrations += 1
-        if self._registered is None:
-            if self._named is None:
-                name = f"{self._name}.{self._registrations}" if self._registrations else self._name
-                self._named = name, self._subscription
-            name, subscription = self._named
-            await self._registry.register(name, subscription)
-            self._registered = name, subscription
-        return self._registered
 
     def _stop(self) -> Deferred[None]:
         """Let nothing more be delivered."""
@@ -280,7 +259,8 @@ class Membership:
             self._tick()
 
     def _not_committed(self, failure: Failure) -> None:
-        failure.trap(CoordinationError, PartitionLost, ClientClosed, CancelledError)
+        if not failure.check(CoordinationError, PartitionLost, ClientClosed):
+            return self._bug(failure)
         self._log.debug("group {group}: no commit: {error!r}", group=self.group, error=failure.value)
 
     # What it is told.
@@ -366,9 +346,7 @@ class Membership:
                 try:
                     self._report(await self._holdings.commit(self._handled))
                     await self._holdings.release()
-                    if self._registered is not None:
-                        with suppress(NoNode):
-                            await self._registry.deregister(self._registered[0])
+                    await self._registration.end()
                     return
                 except ConnectionLoss:
                     if self._coordination.state is not SessionState.SUSPENDED:
@@ -379,8 +357,8 @@ class Membership:
     def _in_session(self) -> bool:
         """Whether what it has may be there still; while suspended calls wait, since the session may outlast this."""
         coordination = self._coordination
-        in_touch = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
-        return in_touch and coordination.session_id == self._session
+        alive = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
+        return alive and coordination.session_id == self._session
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value
