@@ -16,11 +16,11 @@ from logd.cli.starting import ALLOWED, StartParameter
 from logd.cli.tables import show
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
-from logd.client.lag import find_brokers
+from logd.client.lag import AT_ONCE, find_brokers
 from logd.client.reset import target
 from logd.client.starts import Position, Start
 from logd.coord.groups.administration import GroupLive, move_positions
-from logd.coord.groups.gathering import gather
+from logd.coord.groups.gathering import gather_some
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
@@ -85,8 +85,8 @@ async def _reset(
         brokers = await find_brokers(tree)
         admin = Admin(brokers, reactor=reactor)
         try:
-            found = await gather(
-                target(admin, lambda: Consumer(brokers, reactor=reactor), where, to) for where in places
+            found = await gather_some(
+                (target(admin, lambda: Consumer(brokers, reactor=reactor), where, to) for where in places), AT_ONCE
             )
         finally:
             await admin.close()

@@ -13,7 +13,7 @@ from logd.client.consumer import Consumer
 from logd.client.starts import Position
 from logd.coord import paths
 from logd.coord.errors import NoNode
-from logd.coord.groups.gathering import gather
+from logd.coord.groups.gathering import gather_some
 from logd.coord.groups.inspection import GroupEntry
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import read_brokers
@@ -107,10 +107,7 @@ class LagReader:
 
     async def read(self, entry: GroupEntry, places: list[TopicPartition]) -> list[PartitionLag]:
         """Describe these partitions, some at a time; what fails has its error in its place."""
-        found: list[PartitionLag] = []
-        for at in range(0, len(places), AT_ONCE):
-            found += await gather(self._one(entry, where) for where in places[at : at + AT_ONCE])
-        return found
+        return await gather_some((self._one(entry, where) for where in places), AT_ONCE)
 
     async def _one(self, entry: GroupEntry, where: TopicPartition) -> PartitionLag:
         owner, offset = entry.owners.get(where), entry.offsets.get(where)

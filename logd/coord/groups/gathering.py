@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
+from itertools import islice
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
@@ -20,3 +21,12 @@ async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             each.cancel()
         error.subFailure.raiseException()
         raise
+
+
+async def gather_some(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
+    """The same, ``at_once`` of them at a time; the others are not begun before those are done."""
+    found: list[T] = []
+    waiting = iter(works)
+    while some := list(islice(waiting, at_once)):
+        found += await gather(some)
+    return found

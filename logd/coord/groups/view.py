@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from logd.coord import paths
 from logd.coord.groups.assignment import share_of
-from logd.coord.groups.gathering import gather
+from logd.coord.groups.gathering import gather, gather_some
 from logd.coord.groups.watched import Watched
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Stat
@@ -131,10 +131,8 @@ class GroupView:
         """Everybody's subscription; those known by name are not read again."""
         known = self._consumers
         new = [name for name in ids if name not in known]
-        read: dict[str, Subscription] = {}
-        for at in range(0, len(new), AT_ONCE):
-            found = await gather(self._consumer(name) for name in new[at : at + AT_ONCE])
-            read |= {name: entry for name, entry in zip(new[at:], found, strict=False) if entry is not None}
+        found = await gather_some((self._consumer(name) for name in new), AT_ONCE)
+        read = {name: entry for name, entry in zip(new, found, strict=True) if entry is not None}
         everybody = {**known, **read}
         self._consumers = {name: everybody[name] for name in ids if name in everybody}
         return self._consumers
