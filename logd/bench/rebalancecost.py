@@ -13,7 +13,6 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from logd.bench.heapclock import HeapClock
 from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import Membership
@@ -28,6 +27,7 @@ from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree
 from logd.errors import LogdError
+from logd.testing.eventclock import EventClock
 from logd.topic import TopicEntry, TopicPartition
 
 #: Seconds that a message between a client and the tree is under way.
@@ -66,7 +66,7 @@ class RebalanceCost:
 class CountingHost(TreeHost):
     """A tree's host that counts what it is asked, and what it tells."""
 
-    def __init__(self, clock: HeapClock) -> None:
+    def __init__(self, clock: EventClock) -> None:
         super().__init__(Tree(), NoJournal(), clock, lambda count: b"p" * count)
         self.kinds: Counter[str] = Counter()
         self.requests = self.watches_fired = self.names = 0
@@ -122,7 +122,7 @@ class _Group:
     """A simulated group."""
 
     partitions: int
-    clock: HeapClock = field(factory=HeapClock)
+    clock: EventClock = field(factory=EventClock)
     members: list[Membership] = field(factory=list)
     clients: list[InProcessCoordination] = field(factory=list)
     #: How many members have so many partitions.

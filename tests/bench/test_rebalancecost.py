@@ -1,10 +1,9 @@
-"""Tests of logd.bench.rebalancecost and its clock: what is counted, and how it grows."""
+"""Tests of logd.bench.rebalancecost: what is counted, and how it grows."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.bench.heapclock import HeapClock
 from logd.bench.rebalancecost import rebalance_costs
 
 
@@ -25,21 +24,3 @@ class RebalanceCostTests(SynchronousTestCase):
         for small, large in zip(rebalance_costs(5, 60), rebalance_costs(20, 60), strict=True):
             self.assertLessEqual(large.watches_fired, 4.5 * small.watches_fired)
             self.assertLessEqual(large.requests, small.requests + 15 * 10)
-
-
-class HeapClockTests(SynchronousTestCase):
-    """HeapClock."""
-
-    def test_order(self) -> None:
-        """Calls come by time, then in the order in which they were asked for; a cancelled one does not."""
-        clock = HeapClock()
-        seen: list[tuple[str, float]] = []
-        for name, delay in (("c", 2.0), ("a", 1.0), ("x", 1.5), ("b", 1.0)):
-            timer = clock.callLater(delay, lambda name=name: seen.append((name, clock.seconds())))
-            if name == "x":
-                timer.cancel()
-                self.assertFalse(timer.active())
-        while clock.step():
-            pass
-        self.assertEqual(seen, [("a", 1.0), ("b", 1.0), ("c", 2.0)])
-        self.assertFalse(clock.step())

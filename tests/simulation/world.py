@@ -14,9 +14,9 @@ from attrs import define, field, frozen
 from twisted.logger import ILogObserver, LogEvent, LogLevel, LogPublisher, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
+from logd.testing.eventclock import EventClock
 from logd.testing.network import MemoryNetwork
 from logd.testing.transport import MemoryTransport
-from tests.simulation.eventclock import EventClock
 from tests.simulation.trace import Trace
 from tests.simulation.violation import Violation
 

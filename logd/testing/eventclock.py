@@ -1,4 +1,7 @@
-"""A clock like ``task.Clock`` that keeps thousands of calls in a heap and makes them one at a time."""
+"""A clock like ``task.Clock`` that keeps many thousand calls in a heap, and makes them one at a time.
+
+``task.Clock`` sorts all its calls at each new one; here that takes the logarithm of their number.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class Event:
 class EventClock:
     """IReactorTime. Calls of the same time are made in the order in which they were scheduled."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float = 0.0) -> None:
         self._now = now
         self._heap: list[tuple[float, int, Event]] = []
         #: Scheduled so far, and made so far.
@@ -80,10 +83,10 @@ class EventClock:
         """See IReactorTime."""
         return [event for _, _, event in self._heap if event.over is None]
 
-    def step(self, end: float) -> bool:
-        """Make the next call that is due by ``end``; False when there is none, and then it is ``end``."""
+    def step(self, end: float | None = None) -> bool:
+        """Make the next call, if it is due by ``end``; False when there is none, and then it is ``end``."""
         heap = self._heap
-        while heap and heap[0][0] <= end:
+        while heap and (end is None or heap[0][0] <= end):
             event = heapq.heappop(heap)[2]
             if event.over is None:
                 self._now = max(self._now, event.time)
@@ -91,5 +94,6 @@ class EventClock:
                 self.events += 1
                 event.call(*event.arguments, **event.keywords)
                 return True
-        self._now = max(self._now, end)
+        if end is not None:
+            self._now = max(self._now, end)
         return False
