@@ -172,10 +172,11 @@ class Membership:
                 self._log.failure("a bug in the membership of group {group}", group=self.group)
             else:
                 self._failures = 0
-                self.phase = Phase.STEADY
-                settled, self._settled = self._settled, []
-                for each in settled:
-                    each.callback(None)
+                if self._started:  # else the session was lost meanwhile, which a CONNECTED will follow
+                    self.phase = Phase.STEADY
+                    settled, self._settled = self._settled, []
+                    for each in settled:
+                        each.callback(None)
                 continue
             self._wanted = True
             self.phase = Phase.WAITING
@@ -274,6 +275,7 @@ class Membership:
         if state in (SessionState.LOST, SessionState.CLOSED):
             self._stop()
             self._handed = False
+            self.phase = Phase.WAITING
             self._holdings.forget()  # at once: in the next session nothing is to be committed for them
         elif state is SessionState.CONNECTED:
             self._failures = 0

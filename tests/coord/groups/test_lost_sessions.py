@@ -5,7 +5,8 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.records import Create, Delete
+from logd.coord.groups.records import Phase
+from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
 from tests.coord.groups.members import GroupCase, tp
 
@@ -38,6 +39,18 @@ class LostSessionTests(GroupCase):
         self.host.expire(member.coordination.session_id)
         self.settle(6.0)
         self.assertNotIsInstance(getattr(outcome[0], "value", None), KeyError)
+
+    def test_is_not_steady(self) -> None:
+        """Who has lost its session does not say that it has its share, not even where that was nothing."""
+        members = self.joined(*"abcdefghi")
+        for member in (members[0], members[8]):
+            membership = member.membership
+            said: list[tuple[SessionState, Phase]] = []
+            member.coordination.subscribe(lambda state, to=said, of=membership: to.append((state, of.phase)))
+            self.host.expire(member.coordination.session_id)
+            self.settle()
+            self.assertIn((SessionState.LOST, Phase.WAITING), said)
+            self.assertIs(membership.phase, Phase.STEADY)
 
     def test_a_session_lost_while_finishing(self) -> None:
         """Claims that were made in the next session, by a rebalance that began in this one, are in nobody's way."""
