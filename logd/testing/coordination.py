@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
+from typing import Self
 
 from attrs import define, field
 
 from logd.errors import LogdError
 from logd.testing.processes import free_port
+from logd.testing.serverprocess import ServerProcess
 
 #: Seconds between two looks whether a server answers yet.
 _POLL_SECONDS = 0.02
@@ -34,7 +34,7 @@ def four_letter_word(port: int, word: bytes, timeout: float = 5.0, tls: ssl.SSLC
 
 
 @define(eq=False)
-class CoordinationProcess:
+class CoordinationProcess(ServerProcess):
     """``logd zookeeper`` over the directory ``data``; a context manager that stops it at the end.
 
     ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
@@ -59,15 +59,20 @@ class CoordinationProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def log(self) -> str:
+        """Where it writes its log."""
+        return self.log_path or f"{self.data}.log"
+
+    @property
     def command(self) -> list[str]:
         """The command line."""
         listen = f"ssl:{self.port}:{self.tls}" if self.tls else f"tcp:{self.port}"
         listen += ":interface=127.0.0.1"
         return [sys.executable, "-c", _LOGD, "zookeeper", "--data", self.data, "--listen", listen, *self.options]
 
-    def start(self) -> CoordinationProcess:
+    def start(self) -> Self:
         """Start it and wait until it answers ``ruok``. Raises LogdError with the end of its log when it does not."""
-        with open(self.log_path or f"{self.data}.log", "ab") as log:
+        with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process.poll() is None:
@@ -79,47 +84,3 @@ class CoordinationProcess:
             time.sleep(_POLL_SECONDS)
         self.kill()
         raise LogdError(f"the coordination server did not start: {self.end_of_log()}")
-
-    def stop(self) -> int:
-        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired when it does not."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> int:
-        """SIGKILL it and return its exit status."""
-        return self._end(signal.SIGKILL)
-
-    def pause(self) -> None:
-        """Stop it in its tracks (SIGSTOP) until ``resume``."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
-
-    def end_of_log(self) -> str:
-        """The end of what it wrote."""
-        try:
-            with open(self.log_path or f"{self.data}.log", encoding="utf-8", errors="replace") as log:
-                return log.read()[-2000:]
-        except OSError as error:
-            return str(error)
-
-    def _end(self, number: int) -> int:
-        process, self.process = self.process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        return process.wait(self.patience)
-
-    def __enter__(self) -> CoordinationProcess:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.stop()
-        else:
-            self.kill()

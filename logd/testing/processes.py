@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
+from typing import Self
 
 from attrs import define, field
 
 from logd.errors import LogdError
+from logd.testing.serverprocess import ServerProcess
 
 #: Seconds between two looks whether a broker answers yet.
 _POLL_SECONDS = 0.02
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 @define(eq=False)
-class BrokerProcess:
+class BrokerProcess(ServerProcess):
     """``twistd -n logd`` over the data directory ``data``; a context manager that stops it at the end.
 
     ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
@@ -58,16 +58,21 @@ class BrokerProcess:
         return self.zookeeper or f"127.0.0.1:{self.coordination_port}"
 
     @property
+    def log(self) -> str:
+        """Where it writes its log."""
+        return self.log_path or f"{self.data}.log"
+
+    @property
     def command(self) -> list[str]:
         """The command line."""
         listen = f"tcp:{self.port}:interface=127.0.0.1"
         tree = f"--zookeeper-listen=tcp:{self.coordination_port}:interface=127.0.0.1"
         if self.zookeeper is not None:
             tree = f"--zookeeper={self.zookeeper}"
-        twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log_path or f"{self.data}.log"]
+        twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log]
         return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, tree, *self.options]
 
-    def start(self) -> BrokerProcess:
+    def start(self) -> Self:
         """Start it and wait until it takes connections. Raises LogdError with the end of its log when it does not."""
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + self.patience
@@ -79,37 +84,4 @@ class BrokerProcess:
             else:
                 return self
         self.kill()
-        raise LogdError(f"the broker did not start: {self._end_of_log()}")
-
-    def stop(self) -> int:
-        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired when it does not."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> int:
-        """SIGKILL it and return its exit status."""
-        return self._end(signal.SIGKILL)
-
-    def _end(self, number: int) -> int:
-        process, self.process = self.process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        return process.wait(self.patience)
-
-    def _end_of_log(self) -> str:
-        try:
-            with open(self.log_path or f"{self.data}.log", encoding="utf-8", errors="replace") as log:
-                return log.read()[-2000:]
-        except OSError as error:
-            return str(error)
-
-    def __enter__(self) -> BrokerProcess:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.stop()
-        else:
-            self.kill()
+        raise LogdError(f"the broker did not start: {self.end_of_log()}")

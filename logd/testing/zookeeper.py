@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import time
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from attrs import define, field
 
 from logd.errors import LogdError
 from logd.java import java_home
+from logd.testing.coordination import four_letter_word
 from logd.testing.processes import free_port
+from logd.testing.serverprocess import ServerProcess
 
 #: What a server needs of Spark's jars.
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "snappy-java-*.jar")
@@ -42,18 +43,8 @@ def _jars() -> list[str]:
     return [jar for jars in found for jar in jars] if all(found) else []
 
 
-def four_letters(port: int, word: str, timeout: float = 2.0) -> str:
-    """Ask the server at a port of loopback one of ZooKeeper's four-letter words. Raises OSError."""
-    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
-        connection.sendall(word.encode("ascii"))
-        answer = b""
-        while piece := connection.recv(65536):
-            answer += piece
-    return answer.decode("utf-8", "replace")
-
-
 @define(eq=False)
-class ZooKeeperProcess:
+class ZooKeeperProcess(ServerProcess):
     """One server with its data in the directory ``data``; a context manager that stops it at the end.
 
     It keeps its port and its data when it is started again. ``members`` are ``server.N=...`` lines of an ensemble, of
@@ -77,11 +68,11 @@ class ZooKeeperProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def pid(self) -> int:
-        """The process's id; 0 when it does not run."""
-        return 0 if self.process is None else self.process.pid
+    def log(self) -> str:
+        """Where it writes its log."""
+        return os.path.join(self.data, "log")
 
-    def start(self) -> ZooKeeperProcess:
+    def start(self) -> Self:
         """Start it and wait until it serves. Raises LogdError with the end of its log when it does not."""
         self.launch()
         self.wait_until_ready()
@@ -98,7 +89,7 @@ class ZooKeeperProcess:
         if self.members:
             Path(self.data, "myid").write_text(f"{self.number}\n", encoding="utf-8")
         command = [f"{home}/bin/java", *_JAVA_OPTIONS, "-cp", os.pathsep.join(_jars()), _MAIN, configuration]
-        with open(os.path.join(self.data, "log"), "ab") as log:
+        with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_until_ready(self) -> None:
@@ -109,43 +100,15 @@ class ZooKeeperProcess:
                 return
             time.sleep(_POLL_SECONDS)
         self.kill()
-        log = Path(self.data, "log").read_text(encoding="utf-8", errors="replace")
-        raise LogdError(f"ZooKeeper did not start: {log[-2000:]}")
+        raise LogdError(f"ZooKeeper did not start: {self.end_of_log()}")
 
     def mode(self) -> str:
         """``standalone``, ``leader`` or ``follower``; empty while it does not serve."""
         try:
-            answer = four_letters(self.port, "srvr")
+            answer = four_letter_word(self.port, b"srvr").decode("utf-8", "replace")
         except OSError:
             return ""
         return next((line[6:] for line in answer.splitlines() if line.startswith("Mode: ")), "")
-
-    def stop(self) -> int:
-        """Ask it to stop and return its exit status."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> int:
-        """SIGKILL it and return its exit status."""
-        return self._end(signal.SIGKILL)
-
-    def pause(self) -> None:
-        """SIGSTOP: it is there and says nothing."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """SIGCONT."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
-
-    def _end(self, number: int) -> int:
-        process, self.process = self.process, None
-        if process is None:
-            return 0
-        process.send_signal(number)
-        if number == signal.SIGTERM:
-            process.send_signal(signal.SIGCONT)
-        return process.wait(self.patience)
 
     def _configuration(self) -> list[str]:
         return [
@@ -163,14 +126,6 @@ class ZooKeeperProcess:
             *self.members,
             *self.settings,
         ]
-
-    def __enter__(self) -> ZooKeeperProcess:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
 
 
 @define(eq=False)
