@@ -16,7 +16,7 @@ from tests.simulation.violation import Violation
 SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "200"))
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 #: Seeds that one broken thing may take to be found, here.
-TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "6"))
+TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
 #: What takes more of them: run with LOGD_SIMULATION_TRIES=400.
 RARE = ("commit_without_version", "claim_without_fence", "no_own_timer")
 

@@ -8,7 +8,7 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
-from tests.coord.groups.members import GroupCase, tp
+from tests.coord.groups.members import GroupCase, Member, tp
 
 
 class LostSessionTests(GroupCase):
@@ -44,13 +44,16 @@ class LostSessionTests(GroupCase):
         """Who has lost its session does not say that it has its share, not even where that was nothing."""
         members = self.joined(*"abcdefghi")
         for member in (members[0], members[8]):
-            membership = member.membership
-            said: list[tuple[SessionState, Phase]] = []
-            member.coordination.subscribe(lambda state, to=said, of=membership: to.append((state, of.phase)))
+            said: dict[SessionState, Phase] = {}
+
+            def note(state: SessionState, of: Member = member, said: dict[SessionState, Phase] = said) -> None:
+                said[state] = of.membership.phase
+
+            member.coordination.subscribe(note)
             self.host.expire(member.coordination.session_id)
             self.settle()
-            self.assertIn((SessionState.LOST, Phase.WAITING), said)
-            self.assertIs(membership.phase, Phase.STEADY)
+            self.assertIs(said[SessionState.LOST], Phase.WAITING)
+            self.assertIs(member.membership.phase, Phase.STEADY)
 
     def test_a_session_lost_while_finishing(self) -> None:
         """Claims that were made in the next session, by a rebalance that began in this one, are in nobody's way."""
