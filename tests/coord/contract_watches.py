@@ -171,6 +171,7 @@ class WatchesContract(Contract):
         """Watches tell of ephemeral nodes that go with their session."""
         one, other, _ = await self.two()
         path = await one.create(f"{self.root}/e", ephemeral=True)
+        await other.sync()  # another server of an ensemble may be behind
         answer, watch = other.exists_and_watch(path)
         await answer
         names, listed = other.get_children_and_watch(self.root)
