@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -74,8 +74,10 @@ class Presence:
         return started
 
     def update(self, data: bytes) -> Deferred[None]:
-        """Let the node say ``data`` from now on; fires once it does. Fails with ClientClosing when stopped before."""
+        """Let the node say ``data`` from now on; fires once it does. Fails with ClientClosing when it is not kept."""
         self._data = data
+        if self._loop is None:
+            return fail(ClientClosing(f"{self.path} is not kept", self.path))
         written: Deferred[None] = Deferred(self._forget)
         self._waiting.append(written)
         self._wake()

@@ -99,6 +99,14 @@ class PresenceTests(HostedTestCase):
         self.turn(3)
         self.assertEqual(self.there(), b"me")
 
+    def test_update_of_what_is_not_kept(self) -> None:
+        """Before the start, and after the end, nobody waits for ever."""
+        self.failureResultOf(self.presence.update(b"early"), ClientClosing)
+        self.result(self.presence.start())
+        self.assertEqual(self.there(), b"early")
+        self.result(self.presence.stop())
+        self.failureResultOf(self.presence.update(b"late"), ClientClosing)
+
     def test_update(self) -> None:
         """The node says something else from then on, also in later sessions."""
         self.result(self.presence.start())
