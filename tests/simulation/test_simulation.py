@@ -17,7 +17,7 @@ SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "200"))
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 #: Seeds that one broken thing may take to be found, here.
 TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
-#: What takes more of them: run with LOGD_SIMULATION_TRIES=400.
+#: What takes more of them, if it is found at all (docs/reliability.md): run with LOGD_SIMULATION_TRIES=400.
 RARE = ("commit_without_version", "claim_without_fence", "no_own_timer")
 
 ROOT = Path(__file__).resolve().parents[2]
