@@ -116,6 +116,8 @@ def _import(
     if verify:
         _verify(to, as_json)
         return
+    if group is not None:
+        _check_group(group)
     from logd.spark.importer.report import COLUMNS
     from logd.spark.importer.run import Importer
     from logd.spark.importer.sparkloader import SparkLoader
@@ -136,6 +138,15 @@ def _import(
     if done.plan.ranges:
         show(COLUMNS, done.rows())
     print(f"logd: {done.sentence()}", file=sys.stderr)
+
+
+def _check_group(group: str) -> None:
+    from logd.coord.paths import group_offsets
+
+    try:
+        group_offsets(group, "any")
+    except ValueError as error:
+        raise ConfigurationError(f"--group: {error}") from None
 
 
 def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
