@@ -79,9 +79,10 @@ def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) ->
     """Add the columns that become folders: UTC date and hour of the message, or of the import where it has no time."""
     began = f.lit(datetime.fromtimestamp(began_ms / 1000, UTC))
     time: Column = f.coalesce(f.col("timestamp"), began)
-    for name, pattern in (("date", "yyyy-MM-dd"), ("hour", "HH")):
+    # Not by date_format, which takes a tenth of a load.
+    for name, part in (("date", time.cast("date")), ("hour", f.lpad(f.hour(time).cast("string"), 2, "0"))):
         if name in folders:
-            messages = messages.withColumn(name, f.date_format(time, pattern))
+            messages = messages.withColumn(name, part)
     return messages
 
 
