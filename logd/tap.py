@@ -15,6 +15,7 @@ from twisted.python.usage import Options as UsageOptions
 from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
 from logd.config.setting import Setting, settings_of
+from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
 
 #: Where the coordination tree is, when nothing else says it.
@@ -82,6 +83,7 @@ options; the last one counts. docs/configuration.md lists them all."""
             sources = []
             if self.environ.get(ZOOKEEPER_VARIABLE):
                 sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": self.environ[ZOOKEEPER_VARIABLE]}))
+            sources.append(Source("", values_of_environment(self.environ)))
             if self["config"] is not None:
                 sources.append(read_toml(self["config"]))
             sources.append(parse_assignments(self["set"]))

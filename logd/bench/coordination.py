@@ -1,30 +1,38 @@
-"""How fast the embedded coordination server is beside a real ZooKeeper: rates, start-up time and memory, in one run."""
+"""How fast the embedded coordination server is beside a real ZooKeeper: rates, start-up time and memory, in one run.
+
+Rates are those of bare sockets in a process of their own (coordinationload.py); those through logd's own client, over
+kazoo, stand beside them, and say more of the client than of the server.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, define, frozen
+from attrs import asdict, define, field, frozen
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 
+from logd.bench.coordinationload import DATA_BYTES, PATIENCE, PIPELINE, WARM_SECONDS
 from logd.bench.rounds import middle
 from logd.bench.scratch import scratch
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
+from logd.errors import LogdError
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.zookeeper import ZooKeeperProcess, missing
 
 Server = CoordinationProcess | ZooKeeperProcess
 
-#: Bytes of data of the node that is read and written: about an offset, or a broker's entry.
-DATA_BYTES = 100
-#: Requests that each client keeps under way.
-PIPELINE = 32
+_LOAD = "logd.bench.coordinationload"
+#: How many clients of ours, in the row that tells of them.
+OWN_CLIENTS = 10
 #: How many clients, and what they do.
 LOADS = tuple((what, clients) for what in ("reads", "writes") for clients in (1, 10))
 
@@ -36,6 +44,8 @@ class Figures:
     rates: dict[str, float]
     start_seconds: float
     resident_megabytes: float
+    #: Microseconds of the server's processor time for each request, by load: what a busy machine disturbs least.
+    processor: dict[str, float] = field(factory=dict)
 
 
 @frozen
@@ -53,8 +63,12 @@ class Compared:
         if self.real is None:
             return {}
         rates = {name: rate / self.real.rates[name] for name, rate in self.embedded.rates.items()}
+        processor = {
+            f"processor_{name}": spent / self.real.processor[name] for name, spent in self.embedded.processor.items()
+        }
         return {
             **rates,
+            **processor,
             "start_seconds": self.embedded.start_seconds / self.real.start_seconds,
             "resident_megabytes": self.embedded.resident_megabytes / self.real.resident_megabytes,
         }
@@ -88,30 +102,51 @@ class CoordinationRun:
 
     async def _measure(self, reactor: Any, server: Server) -> Figures:
         begin = time.perf_counter()
-        clients: list[ZooKeeperCoordination] = []
         try:
             await deferToThread(server.start)
             started = time.perf_counter() - begin
-            for _ in range(max(clients for _, clients in LOADS)):
+            assert server.process is not None
+            pid = server.process.pid
+            rates, processor = {}, {}
+            for what, count in LOADS:
+                name = f"{what}_{count}_client{'s' if count > 1 else ''}"
+                before = _processor_seconds(pid)
+                done = await deferToThread(_run_load, server.port, what, count, self.seconds)
+                rates[name] = round(done / self.seconds, 1)
+                # The warming up is in both: as much of it as of the time that counts.
+                share = self.seconds / (self.seconds + WARM_SECONDS)
+                processor[name] = round((_processor_seconds(pid) - before) * share / done * 1e6, 2)
+            for what in ("reads", "writes"):
+                rates[f"own_client_{what}"] = await self._through_clients(reactor, server, what == "writes")
+            return Figures(rates, round(started, 3), _resident(pid), processor)
+        finally:
+            await deferToThread(server.kill)
+
+    async def _through_clients(self, reactor: Any, server: Server, writes: bool) -> float:
+        clients: list[ZooKeeperCoordination] = []
+        try:
+            for _ in range(OWN_CLIENTS):
                 clients.append(ZooKeeperCoordination(reactor, CoordinationSettings(hosts=server.hosts)))
                 await clients[-1].connect()
-            for number, client in enumerate(clients):
-                await client.create(f"/bench-{number}", bytes(DATA_BYTES))
-            rates = {}
-            for what, count in LOADS:
-                done = await gatherResults(
-                    [
-                        _load(reactor, client, f"/bench-{number}", what == "writes", self.seconds)
-                        for number, client in enumerate(clients[:count])
-                    ],
-                    consumeErrors=True,
-                )
-                rates[f"{what}_{count}_client{'s' if count > 1 else ''}"] = round(sum(done) / self.seconds, 1)
-            assert server.process is not None
-            return Figures(rates, round(started, 3), _resident(server.process.pid))
+            done = await gatherResults(
+                [
+                    _load(reactor, client, f"/bench-{number}", writes, self.seconds)
+                    for number, client in enumerate(clients)
+                ],
+                consumeErrors=True,
+            )
+            return round(sum(done) / self.seconds, 1)
         finally:
             await gatherResults([client.close() for client in clients])
-            await deferToThread(server.kill)
+
+
+def _run_load(port: int, what: str, count: int, seconds: float) -> int:
+    command = [sys.executable, "-m", _LOAD, str(port), what, str(count), str(seconds)]
+    patience = seconds + WARM_SECONDS + PATIENCE
+    run = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
+    if run.returncode:
+        raise LogdError(f"the load of {what} failed: {run.stderr[-2000:]}")
+    return int(run.stdout)
 
 
 def _load(reactor: Any, client: ICoordination, path: str, writes: bool, seconds: float) -> Deferred[int]:
@@ -131,6 +166,12 @@ def _load(reactor: Any, client: ICoordination, path: str, writes: bool, seconds:
     return gatherResults(lines, consumeErrors=True).addCallback(sum)
 
 
+def _processor_seconds(pid: int) -> float:
+    """User and system time of a process so far; the 14th and 15th word of its stat, behind its name in brackets."""
+    words = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _resident(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmRSS:"):
@@ -143,4 +184,5 @@ def _middle(rounds: list[Figures]) -> Figures:
         {name: middle([each.rates[name] for each in rounds], lambda rate: rate) for name in rounds[0].rates},
         middle([each.start_seconds for each in rounds], lambda seconds: seconds),
         middle([each.resident_megabytes for each in rounds], lambda megabytes: megabytes),
+        {name: middle([each.processor[name] for each in rounds], lambda spent: spent) for name in rounds[0].processor},
     )

@@ -22,7 +22,8 @@ class Broker(BrokerCore):
 
     log = Logger()
 
-    sessions: set[BrokerSession] = field(factory=set, init=False)
+    #: In the order in which they came.
+    sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
     #: Whether it is decided what is served here; connections wait until then.
     ready: bool = field(default=False, init=False)
     #: What /health says of the other brokers.
@@ -41,7 +42,7 @@ class Broker(BrokerCore):
                 )
             return None
         session = BrokerSession(self, connection, self._forget)
-        self.sessions.add(session)
+        self.sessions[session] = None
         self.counters.connections_total += 1
         if not self.ready:
             connection.hold("start")
@@ -84,5 +85,5 @@ class Broker(BrokerCore):
         }
 
     def _forget(self, session: BrokerSession) -> None:
-        self.sessions.discard(session)
+        self.sessions.pop(session, None)
         self.gate.discard(session.connection)

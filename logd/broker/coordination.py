@@ -14,16 +14,13 @@ from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
 from logd.coord.server.server import CoordinationServer
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.server.words import metrics
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
 from logd.interfaces import IFileOperations
 from logd.log.names import COORDINATION, join
 from logd.net.threads import DiskThreads
-
-#: Seconds for which a client goes on looking for its first session: as long as the broker lives, or nearly.
-FOR_EVER = 24 * 60 * 60.0
-
 
 #: A snapshot must not hold up a sync.
 TREE_THREADS = 2
@@ -42,6 +39,19 @@ class BrokerCoordination:
         self._server: CoordinationServer | None = None
         self._port: IListeningPort | None = None
         self._client: ICoordination | None = None
+        self._given_up: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why there will be no tree before a restart; None while there may be."""
+        error = self._server.error if self._server is not None else None
+        if error is not None:
+            return f"the coordination tree of this broker is served no more until a restart: {error}"
+        return self._given_up
+
+    def figures(self) -> dict[str, str | int | float] | None:
+        """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
+        return metrics(self._server) if self._server is not None and self._server.serving else None
 
     def listen(self, data: str) -> None:
         """Serve the tree in the data directory ``data``, unless another one is told of. It is locked already.
@@ -80,8 +90,9 @@ class BrokerCoordination:
         self._log.info("the coordination tree is at {hosts}", hosts=hosts)
         self._client = ZooKeeperCoordination(
             self._reactor,
-            CoordinationSettings(
-                hosts=hosts,
+            CoordinationSettings.secured(
+                hosts,
+                settings.zookeeper_security,
                 session_timeout=settings.zookeeper_session_ms / 1000,
                 connect_timeout=FOR_EVER,
                 operation_timeout=settings.zookeeper_timeout_ms / 1000,
@@ -119,4 +130,5 @@ class BrokerCoordination:
 
     def _not_connected(self, failure: Failure) -> None:
         if not failure.check(ClientClosing):
-            self._log.critical("the coordination tree cannot be reached: {error}", error=failure.getErrorMessage())
+            self._given_up = f"the coordination tree cannot be reached: {failure.getErrorMessage()}"
+            self._log.critical("{problem}", problem=self._given_up)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -35,6 +34,9 @@ from logd.topic import TopicEntry
 
 _log = Logger()
 
+#: Topics that one request has made at a time: others' creations come in between.
+MADE_AT_ONCE = 50
+
 
 class Describing:
     """The questions and the administration of one connection."""
@@ -64,6 +66,7 @@ class Describing:
         """Who serves what; creates missing topics first when that is asked for and allowed."""
         names = self._broker.topics.names() if request.topics is None else list(dict.fromkeys(request.topics))
         missing = [name for name in names if self._broker.topics.get(name) is None] if request.create else []
+        waiting = iter(missing)
         errors: dict[str, int] = {}
         left = len(missing)
 
@@ -73,18 +76,24 @@ class Describing:
             brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
             self._respond(request, MetadataResponse(brokers, topics))
 
-        def created(result: Any, name: str) -> None:
+        async def create() -> None:
             nonlocal left
-            if isinstance(result, Failure):
-                errors[name] = result.value.code if isinstance(result.value, WireError) else UnknownError.code
-            left -= 1
-            if not left:
-                answer()
+            for name in waiting:
+                try:
+                    await self._create_missing(name)
+                except WireError as error:
+                    errors[name] = error.code
+                except Exception:
+                    _log.failure("topic {topic} could not be made", topic=name)
+                    errors[name] = UnknownError.code
+                left -= 1
+                if not left:
+                    answer()
 
         if not missing:
             answer()
-        for name in missing:
-            self._create_missing(name).addBoth(created, name)
+        for _ in range(min(MADE_AT_ONCE, len(missing))):
+            Deferred.fromCoroutine(create())
 
     def _create_missing(self, name: str) -> Deferred[None]:
         if not self._broker.settings.topics_create:

@@ -26,7 +26,7 @@ class Fetching:
     def __init__(self, broker: BrokerCore, connection: Connection) -> None:
         self._broker = broker
         self._connection = connection
-        self._waiting: set[WaitingFetch] = set()
+        self._waiting: dict[WaitingFetch, None] = {}  # in their order
         self._lost = False
 
     def fetch(self, request: Fetch) -> None:
@@ -77,7 +77,7 @@ class Fetching:
     def lost(self) -> None:
         """The connection is gone."""
         self._lost = True
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each.cancel()
 
@@ -114,14 +114,14 @@ class Fetching:
             broker.settings.fetch_max_bytes,
             self._answer_wait,
         )
-        self._waiting.add(waiting)
+        self._waiting[waiting] = None
         if broker.stopping:
             waiting.finish()
         else:
             waiting.begin()
 
     def _answer_wait(self, waiting: WaitingFetch, request: FetchWait, parts: Sequence[ReadPart]) -> None:
-        self._waiting.discard(waiting)
+        self._waiting.pop(waiting, None)
         heads = fetch_wait_heads(
             request.correlation_id,
             [

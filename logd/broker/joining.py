@@ -8,6 +8,7 @@ from collections.abc import Callable
 from logd.broker.broker import Broker
 from logd.broker.membership import Membership
 from logd.broker.pressure import ProducerGate
+from logd.broker.spread import Spread
 from logd.broker.storedtopics import StoredTopics
 from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings
@@ -36,7 +37,7 @@ def join_others(
     def live() -> list[int]:
         return [info.id for info in registry.values.values()]
 
-    topics = TreeTopics(tree, stored, settings, clock, store.broker_id, live, pick)
+    topics = TreeTopics(tree, stored, settings, clock, store.broker_id, Spread(store.broker_id, live, at=pick(1 << 16)))
     broker = Broker(settings, store, topics, threads, clock, gate)
 
     def info() -> BrokerInfo:

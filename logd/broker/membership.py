@@ -65,21 +65,44 @@ class Membership:
     @property
     def problem(self) -> str | None:
         """Why the others do not know of this broker; None when they do."""
-        info = self._info()
-        seen = self._brokers.values.get(str(info.id))
-        registered = seen is not None and seen.instance == info.instance
         if self._tree.state is SessionState.CONNECTED:
-            return None if registered else self._trouble
+            return None if self.registered else self._trouble
         return f"the session with the coordination tree is {self._tree.state.value}"
 
+    @property
+    def registered(self) -> bool:
+        """Whether this broker, and no other of its id, is registered, as last seen."""
+        info = self._info()
+        seen = self._brokers.values.get(str(info.id))
+        return seen is not None and seen.instance == info.instance
+
+    @property
+    def state(self) -> SessionState:
+        """How the session with the tree is."""
+        state: SessionState = self._tree.state
+        return state
+
+    @property
+    def contact_age(self) -> float:
+        """Seconds since the tree was last known to have heard of this broker."""
+        last: float = self._tree.last_contact
+        return max(self._clock.seconds() - last, 0.0)
+
+    @property
+    def conflicts(self) -> Mapping[str, str]:
+        """Why what is stored of a topic is not served, by topic."""
+        return self._topics.conflicts
+
     def live(self) -> Mapping[int, tuple[str, int]]:
-        """The address of each broker that is registered, as last seen."""
-        return {info.id: (info.host, info.port) for info in self._brokers.values.values()}
+        """The address of each broker that is registered, as last seen. May be called on any thread."""
+        return {info.id: (info.host, info.port) for info in list(self._brokers.values.values())}
 
     def health(self) -> dict[str, Any]:
         """What /health shows of it."""
         return {
             "coordination": self._tree.state.value,
+            "contact_age": round(self.contact_age, 3),
+            "registered": self.registered,
             "problem": self.problem,
             "brokers": sorted(info.id for info in self._brokers.values.values()),
             "conflicts": dict(self._topics.conflicts),

@@ -19,19 +19,19 @@ class Gated(Protocol):
 class ProducerGate:
     """Open or shut for every connection that has produced; told by the flusher."""
 
-    _connections: set[Gated] = field(factory=set, init=False)
+    _connections: dict[Gated, None] = field(factory=dict, init=False)
     shut: bool = field(default=False, init=False)
     times_shut: int = field(default=0, init=False)
 
     def add(self, connection: Gated) -> None:
         """From now on this connection is paused with the others."""
-        self._connections.add(connection)
+        self._connections[connection] = None
         if self.shut:
             connection.hold("flush")
 
     def discard(self, connection: Gated) -> None:
         """The connection is gone."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
 
     def set(self, shut: bool) -> None:
         """Pause, or let go on."""

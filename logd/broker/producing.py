@@ -55,7 +55,7 @@ class Producing:
     checks: SetChecks = field(init=False)
     #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
     _broken: set[tuple[str, int]] = field(factory=set, init=False)
-    _pending: set[_PendingAnswer] = field(factory=set, init=False)
+    _pending: dict[_PendingAnswer, None] = field(factory=dict, init=False)
     _not_created: dict[str, WireError] = field(factory=dict, init=False)
     _refused: int = field(default=0, init=False)
     stopping: bool = False
@@ -101,7 +101,7 @@ class Producing:
         if not request.parts:
             self._answered(answer)
         elif answer.left:
-            self._pending.add(answer)
+            self._pending[answer] = None
             if request.acks == -1 and sum([len(part.message_set) for part in request.parts]) > LIGHT_BYTES:
                 # It may wait for a slow disk: its sets are kept until they are appended, and no longer.
                 parts = tuple([part._replace(message_set=b"") for part in request.parts])
@@ -144,7 +144,7 @@ class Producing:
     def lost(self) -> None:
         """The connection is gone: what was appended stays, nobody is told."""
         self.checks.stop()
-        pending, self._pending = self._pending, set()
+        pending, self._pending = self._pending, {}
         for answer in pending:
             answer.forget()
 
@@ -201,7 +201,7 @@ class Producing:
         answer.settle(index, ProducedPart(part.topic, part.partition, code, -1, -1, -1))
 
     def _answered(self, answer: _PendingAnswer) -> None:
-        self._pending.discard(answer)
+        self._pending.pop(answer, None)
         if answer.request.acks != 0:
             self._reply(answer.request, tuple(part for part in answer.results if part is not None))
 

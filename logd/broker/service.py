@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
+from logd.broker.coordinationmetrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.joining import join_others
 from logd.broker.membership import Membership
@@ -53,14 +54,16 @@ class BrokerService(Service):
         settings: BrokerSettings,
         foreground: bool = False,
         files: IFileOperations | None = None,
+        signals: bool = True,
     ) -> None:
         """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback.
 
-        ``files`` stands in for the disk.
+        ``files`` stands in for the disk. ``signals``: whether the process is the broker's, which SIGTERM then stops.
         """
         self._reactor = reactor
         self._settings = settings
         self._foreground = foreground
+        self._signals = signals
         self._files: IFileOperations = LocalFiles() if files is None else files
         self._port: IListeningPort | None = None
         self._loops: list[LoopingCall] = []
@@ -95,7 +98,8 @@ class BrokerService(Service):
             raise
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         # Twisted ends a process that was told to terminate with the signal's status; a clean stop deserves a 0.
-        self._reactor.callWhenRunning(self._catch_terminate)
+        if self._signals:
+            self._reactor.callWhenRunning(self._catch_terminate)
 
     def _start(self) -> None:
         settings = self._settings
@@ -127,6 +131,7 @@ class BrokerService(Service):
             self._coordination.listen(path)
             tree = self._coordination.client()
             broker, membership = join_others(tree, stored, store, settings, self._read_threads, self._reactor, gate)
+            broker.membership = lambda: self._with_tree(membership.health())
             self._listen(broker)
         except BaseException:
             self._coordination.abandon()
@@ -140,6 +145,7 @@ class BrokerService(Service):
         self._coordination.connect()
         self._waiting = self._reactor.callLater(settings.zookeeper_timeout_ms / 1000, self._serve_what_is_known)
         self.registry.register(BrokerMetrics(broker))
+        self.registry.register(CoordinationMetrics(membership, self._coordination.figures))
         for work, milliseconds in (
             (store.expire, settings.retention_check_ms),
             (store.write_checkpoints, settings.checkpoint_ms),
@@ -230,6 +236,11 @@ class BrokerService(Service):
         self._stop_threads()
         store.close()
         self.log.info("stopped; every partition is flushed")
+
+    def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
+        """What /health shows of the others, and of the tree when that is the trouble."""
+        problem = self._coordination.problem
+        return {**health, "problem": problem} if problem is not None else health
 
     def _serve_what_is_known(self) -> None:
         if self.broker is not None and not self.broker.ready:

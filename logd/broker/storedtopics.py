@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from attrs import define, field
@@ -21,7 +22,10 @@ from logd.topic import TopicEntry
 
 @define(eq=False)
 class StoredTopics:
-    """The topics of which something is stored here. Changes are made one at a time, by who asks the tree.
+    """The topics of which something is stored here. Changes of one topic are made one at a time, by who asks the tree.
+
+    Changes of several topics that come while topics.json is being written share the next write, so that a thousand
+    topics cost some writes and not a thousand.
 
     The record comes first and only then the logs that take messages; when a topic goes, the logs go first. So what a
     kill leaves is a record without logs, which get made empty, and a log without a record only where topics.json was
@@ -38,7 +42,13 @@ class StoredTopics:
     entries: dict[str, TopicEntry] = field(factory=dict, init=False)
     #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
     orphans: set[str] = field(factory=set, init=False)
+    #: Partitions whose logs are refused.
+    _refused: set[tuple[str, int]] = field(factory=set, init=False)
     _loaded: bool = field(default=False, init=False)
+    #: What the next write changes (None: the topic goes), and who waits for it.
+    _changes: dict[str, TopicEntry | None] = field(factory=dict, init=False)
+    _waiting: list[Deferred[None]] = field(factory=list, init=False)
+    _writing: bool = field(default=False, init=False)
 
     def load(self) -> None:
         """Read topics.json. Blocks; the data directory has to be locked. Raises DataDirectoryError, OSError."""
@@ -81,7 +91,7 @@ class StoredTopics:
 
     def has_data(self, topic: str) -> bool:
         """Whether anything was ever stored in a log of the topic that is here; also when that cannot be told."""
-        return any(log.end > 0 or log.offline is not None for log in self._store.logs() if log.topic == topic)
+        return any(log.end > 0 or log.offline is not None for log in self._store.logs_of(topic))
 
     def is_whole(self, topic: str, entry: TopicEntry) -> bool:
         """Whether the entry is written down here, or need not be, and every log is there that it lists here."""
@@ -97,8 +107,7 @@ class StoredTopics:
         """
         try:
             if self.entries.get(topic) != entry or topic in self.orphans:
-                await self._write({**self.entries, topic: entry})
-                self.entries[topic] = entry
+                await self._write(topic, entry)
                 self.orphans.discard(topic)
                 self._store.configure(topic, self._log_settings(topic, entry))
             self._make_logs(topic, entry)
@@ -116,8 +125,7 @@ class StoredTopics:
                 self._make_logs(topic, entry)  # of an attempt that failed the folders are left, and perhaps full
             await self._remove_logs(topic)
             if entry is not None:
-                await self._write({name: each for name, each in self.entries.items() if name != topic})
-                self.entries.pop(topic, None)
+                await self._write(topic, None)
                 self.orphans.discard(topic)
         except (LogdError, OSError) as error:
             raise _answerable(f"what is stored of topic {topic!r} cannot be removed", error) from error
@@ -127,11 +135,29 @@ class StoredTopics:
         for number in partitions:
             log = self._store.log(topic, number)
             if log is not None:
+                self._refused.add((topic, number))
                 log.go_offline(UnknownError(reason))
+
+    async def readmit(self, topic: str, strangers: Collection[int]) -> None:
+        """Serve what was refused of a topic again, but for ``strangers``; it is recovered as at a start.
+
+        Raises StorageFull or UnknownError when the disk does not let it; the call can be made again.
+        """
+        for number in [number for name, number in self._refused if name == topic and number not in strangers]:
+            log = self._store.log(topic, number)
+            if log is not None:
+                reopened: Deferred[None] = Deferred()
+                self._store.reopen(log, lambda: True, partial(_settle, reopened))
+                try:
+                    await reopened
+                except (LogdError, OSError) as error:
+                    raise _answerable(f"{topic}-{number} cannot be served again", error) from error
+                self._log.info("{topic}-{number} is served again", topic=topic, number=number)
+            self._refused.discard((topic, number))
 
     def partitions_here(self, topic: str) -> list[int]:
         """The partitions of which a log is here."""
-        return sorted(log.partition for log in self._store.logs() if log.topic == topic)
+        return sorted(log.partition for log in self._store.logs_of(topic))
 
     def _make_logs(self, topic: str, entry: TopicEntry) -> None:
         for number in self.mine(entry):
@@ -154,28 +180,45 @@ class StoredTopics:
 
     async def _remove_logs(self, topic: str) -> None:
         removed: Deferred[None] = Deferred()
-
-        def done(error: BaseException | None) -> None:
-            if error is not None:
-                removed.errback(error)
-            else:
-                removed.callback(None)
-
-        self._store.delete(topic, done)
+        self._store.delete(topic, partial(_settle, removed))
         await removed
+        self._refused = {(name, number) for name, number in self._refused if name != topic}
 
-    async def _write(self, entries: Mapping[str, TopicEntry]) -> None:
-        """Replace topics.json on a thread."""
-        written: Deferred[None] = Deferred()
+    async def _write(self, topic: str, entry: TopicEntry | None) -> None:
+        """Have a topic's record lasting, or gone; ``entries`` has it then. Raises what the write raised."""
+        waiter: Deferred[None] = Deferred()
+        self._changes[topic] = entry
+        self._waiting.append(waiter)
+        if not self._writing:
+            self._write_on()
+        await waiter
+
+    def _write_on(self) -> None:
+        """Replace topics.json on a thread, by what it has after all changes that wait."""
+        changes, self._changes = self._changes, {}
+        waiting, self._waiting = self._waiting, []
+        merged = {**self.entries, **changes}
+        entries = {topic: entry for topic, entry in merged.items() if entry is not None}
+        self._writing = True
 
         def done(_: Any, error: BaseException | None) -> None:
             if error is None:
-                written.callback(None)
-            else:
-                written.errback(error)
+                self.entries = entries
+            for waiter in waiting:
+                _settle(waiter, error)
+            # Not before: what those ask for who were answered just now goes with it.
+            self._writing = False
+            if self._waiting:
+                self._write_on()
 
         self._threads.run(lambda: self._file.write(entries), done)
-        await written
+
+
+def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
+    if error is not None:
+        waiter.errback(error)
+    else:
+        waiter.callback(None)
 
 
 def _answerable(what: str, error: LogdError | OSError) -> WireError:

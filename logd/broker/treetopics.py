@@ -11,20 +11,26 @@ tree is compared with what is stored here (``_settle``), at the start and at eac
   deleted, or when nothing was ever in it. Else it is unclear whose data that is: those logs are refused, with an error
   that names both sides, and nothing is touched;
 - a log is here for whose partition the tree lists other brokers only: refused likewise.
+
+A conflict ends when the tree is changed so that there is none any more: what was refused is recovered and served.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred, DeferredList
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from logd.broker.conflicts import other_brokers, other_uuid
+from logd.broker.spread import Spread
 from logd.broker.storedtopics import StoredTopics
+from logd.broker.turns import Turns
 from logd.config import BrokerSettings
 from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
@@ -54,6 +60,9 @@ from logd.topic import TopicEntry, check_topic_name
 RETRY_SECONDS = 5.0
 #: How often one topic is compared again because the tree changed meanwhile.
 ATTEMPTS = 5
+#: How many topics are compared at a time: their questions to the tree and their records here share round trips and
+#: syncs. More would keep a creation waiting that comes behind them.
+COMPARED_AT_ONCE = 50
 
 
 @implementer(ITopics)
@@ -69,10 +78,7 @@ class TreeTopics:
     _clock: Clock
     #: This broker's id.
     _me: int
-    #: Ids of the brokers that are live.
-    _live: Callable[[], Iterable[int]]
-    #: ``random(n)``: a number from 0 to n - 1.
-    _random: Callable[[int], int]
+    _spread: Spread
     #: Why what is stored of a topic is not served, by topic.
     conflicts: dict[str, str] = field(factory=dict, init=False)
     #: Called when what is stored here has changed.
@@ -85,17 +91,18 @@ class TreeTopics:
     _dirty: set[str] = field(factory=set, init=False)
     #: uuids of topics that were deleted here and that the mirror may still show.
     _deleted: dict[str, str] = field(factory=dict, init=False)
-    _changing: DeferredLock = field(factory=DeferredLock, init=False)
+    #: What is done to a topic is done one after the other; different topics do not wait for one another.
+    _turns: Turns = field(factory=Turns, init=False)
+    #: Partitions of topics that are being made.
+    _claimed: dict[str, int] = field(factory=dict, init=False)
     _working: bool = field(default=False, init=False)
     _retry: Timer | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     _following: bool = field(default=False, init=False)
-    _start_at: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._entries = dict(self._stored.entries)
         self._mirror = watch_topics(self._tree, self._clock, self._changed)
-        self._start_at = self._random(1 << 16)
 
     async def begin(self) -> None:
         """Compare everything once this broker is registered, and follow the tree from then on.
@@ -108,8 +115,7 @@ class TreeTopics:
             self._mirror.start()
         await self._mirror.when_complete()
         self._dirty |= {*self._stored.entries, *self._mirror.values}
-        async with self._changing:
-            await self._settle_dirty()
+        await self._settle_dirty()
         self.settled = True
         self._work()
 
@@ -134,8 +140,7 @@ class TreeTopics:
 
     async def when_idle(self) -> None:
         """Done when nothing is under way."""
-        async with self._changing:
-            pass
+        await self._turns.when_idle()
 
     def names(self) -> list[str]:
         """See ITopics."""
@@ -162,23 +167,32 @@ class TreeTopics:
     async def _create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
         check_topic_name(topic)
         since = self._clock.seconds()
-        async with self._changing:
+        async with self._turns.on(topic):
             if topic in self._entries:
                 raise TopicExists(f"topic {topic!r} exists already")
             self._check_new(topic, partitions, settings)
             self._check_ready(f"topic {topic!r} cannot be made", since)
-            entry = self._new_entry(partitions, settings)
+            self._claimed[topic] = partitions
             try:
-                if topic in self._stored.entries:
-                    await self._settle(topic, self._shown(topic))  # of a former one something is left
-                await create_topic(self._tree, topic, entry)
-            except TopicExists:
-                await self._look_up(topic)
-                raise
-            except CoordinationError as error:
-                raise CoordinationUnavailable(f"topic {topic!r} cannot be made: {error}") from error
-            await self._make_ours(topic, entry)
-            return entry
+                return await self._make(topic, self._spread.over(partitions), settings)
+            finally:
+                del self._claimed[topic]
+
+    async def _make(
+        self, topic: str, brokers: Mapping[int, tuple[int, ...]], settings: Mapping[str, int]
+    ) -> TopicEntry:
+        entry = TopicEntry(str(uuid.uuid4()), brokers, dict(settings))
+        try:
+            if topic in self._stored.entries:
+                await self._settle(topic, self._shown(topic))  # of a former one something is left
+            await create_topic(self._tree, topic, entry)
+        except TopicExists:
+            await self._look_up(topic)
+            raise
+        except CoordinationError as error:
+            raise CoordinationUnavailable(f"topic {topic!r} cannot be made: {error}") from error
+        await self._make_ours(topic, entry)
+        return entry
 
     async def _make_ours(self, topic: str, entry: TopicEntry) -> None:
         try:
@@ -214,7 +228,7 @@ class TreeTopics:
 
     async def _delete(self, topic: str) -> None:
         since = self._clock.seconds()
-        async with self._changing:
+        async with self._turns.on(topic):
             self._check_ready(f"topic {topic!r} cannot be deleted", since)
             try:
                 await delete_topic(self._tree, topic)
@@ -236,7 +250,7 @@ class TreeTopics:
         await self._settle(topic, None)
 
     def _check_new(self, topic: str, partitions: int, settings: Mapping[str, int]) -> None:
-        used = sum(len(entry.partitions) for entry in self._entries.values())
+        used = sum(len(entry.partitions) for entry in self._entries.values()) + sum(self._claimed.values())
         room = self._settings.topics_max - used
         if not 1 <= partitions <= room:
             raise InvalidTopic(
@@ -258,13 +272,6 @@ class TreeTopics:
         if not self.settled:
             raise CoordinationUnavailable(f"{what} before the coordination tree was reached: try again soon")
 
-    def _new_entry(self, partitions: int, settings: Mapping[str, int]) -> TopicEntry:
-        """Spread the partitions: one broker after the other, from another one for each topic."""
-        brokers = sorted({*self._live(), self._me})
-        self._start_at += 1
-        spread = {number: (brokers[(self._start_at + number) % len(brokers)],) for number in range(partitions)}
-        return TopicEntry(str(uuid.uuid4()), spread, dict(settings))
-
     # What the tree tells.
 
     def _changed(self, topic: str) -> None:
@@ -283,22 +290,35 @@ class TreeTopics:
     async def _work_off(self) -> None:
         try:
             while self._dirty and not self._stopping:
-                async with self._changing:
-                    if not await self._settle_dirty():
-                        return
+                if not await self._settle_dirty():
+                    return
         finally:
             self._working = False
 
     async def _settle_dirty(self) -> bool:
         """Compare what is to be compared; whether all of it could be settled."""
-        topics, self._dirty = self._dirty, set()
+        topics, self._dirty = sorted(self._dirty), set()
+        waiting = iter(topics)
         whole = True
-        for topic in sorted(topics):
-            try:
-                await self._settle(topic, self._shown(topic))
-            except (CoordinationError, WireError, ValueError) as error:
-                self._try_again(topic, error)
-                whole = False
+
+        async def compare() -> None:
+            nonlocal whole
+            for topic in waiting:
+                async with self._turns.on(topic):
+                    if self._stopping:
+                        return
+                    try:
+                        await self._settle(topic, self._shown(topic))
+                    except (CoordinationError, WireError, ValueError) as error:
+                        self._try_again(topic, error)
+                        whole = False
+
+        count = min(COMPARED_AT_ONCE, len(topics))
+        comparing = DeferredList([Deferred.fromCoroutine(compare()) for _ in range(count)], consumeErrors=True)
+        outcomes: Sequence[tuple[bool, Any]] = await comparing
+        for well, failure in outcomes:
+            if not well:
+                failure.raiseException()
         return whole
 
     def _shown(self, topic: str) -> TopicEntry | None:
@@ -328,7 +348,7 @@ class TreeTopics:
             elif not stored.has_data(topic):
                 await stored.remove(topic)
             else:
-                self._refuse(topic, stored.partitions_here(topic), _other_uuid(topic, record, entry, self._me))
+                self._refuse(topic, stored.partitions_here(topic), other_uuid(topic, record, entry, self._me))
                 self._show(topic, entry)
                 return
         else:
@@ -339,8 +359,11 @@ class TreeTopics:
             self.on_change()
             return
         strangers = sorted(set(stored.partitions_here(topic)).difference(stored.mine(entry)))
-        if strangers:
-            self._refuse(topic, strangers, _other_brokers(topic, strangers, entry, self._me))
+        await stored.readmit(topic, strangers)
+        if not strangers:
+            self.conflicts.pop(topic, None)
+        else:
+            self._refuse(topic, strangers, other_brokers(topic, strangers, entry, self._me))
         if not stored.is_whole(topic, entry):
             await stored.keep(topic, entry)
             self.on_change()
@@ -372,20 +395,3 @@ class TreeTopics:
     def _failed(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
             self._log.failure("a bug in following the coordination tree", failure)
-
-
-def _other_uuid(topic: str, record: TopicEntry, entry: TopicEntry, broker: int) -> str:
-    return (
-        f"topic {topic!r} is stored on broker {broker} under uuid {record.uuid}, and the coordination tree has it "
-        f"under uuid {entry.uuid}: two different topics. What is stored here is not served and not touched. If it is "
-        "not wanted, stop the broker and move its folders away; if it is, delete the other topic and restart the broker"
-    )
-
-
-def _other_brokers(topic: str, partitions: list[int], entry: TopicEntry, broker: int) -> str:
-    listed = "; ".join(f"{number}: {list(entry.partitions.get(number, ()))}" for number in partitions)
-    return (
-        f"partitions {partitions} of topic {topic!r} are stored on broker {broker}, and the coordination tree lists "
-        f"others for them ({listed}). What is stored here is not served and not touched: if it is not wanted, stop the "
-        "broker and move those folders away; if it is, write this broker into the topic's entry in the tree"
-    )

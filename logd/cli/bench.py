@@ -13,6 +13,7 @@ from rich.console import Console
 from logd.bench.rounds import Bench, Where, middle
 from logd.bench.workload import Workload
 from logd.cli.benchcoordination import coordination
+from logd.cli.benchgroups import groups
 from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
 from logd.cli.running import run
@@ -49,7 +50,7 @@ def _shared(command: Command) -> Command:
 
 @click.group()
 def bench() -> None:
-    """Measure produce, consume and latency.
+    """Measure produce, consume, latency and groups.
 
     Rates are shown beside the limit of the machine, measured in the same run: for produce, taking bytes from a socket
     and writing them to a file without a flush; for consume, sendfile of a cached file to a process that reads. On a
@@ -90,6 +91,7 @@ def latency(messages: int, acks: str, **options: Any) -> None:
 
 
 bench.add_command(beside)
+bench.add_command(groups)
 bench.add_command(coordination)
 bench.add_command(spark)
 

@@ -32,9 +32,10 @@ from logd.cli.running import run
 def coordination(rounds: int, seconds: float, folder: str, as_json: bool) -> None:
     """Measure reads and durable writes of ``logd zookeeper`` and of a real ZooKeeper, in turn.
 
-    One client and ten, each with 32 requests under way, on nodes of 100 bytes; start-up time and resident memory. The
-    clients are logd's own, in one process, and bound both sides alike. The real one is run from the jars of pyspark
-    (pip install logd[spark]) and needs Java; without it the figures of logd stand alone.
+    One client and ten, each with 32 requests under way, on nodes of 100 bytes, from bare sockets in a process of its
+    own; the server's processor time for each request in microseconds, its start-up time and resident memory. The rows
+    of "own client" are ten of logd's clients in one process, which bound both sides alike. The real one is run from
+    the jars of pyspark (pip install logd[spark]) and needs Java; without it the figures of logd stand alone.
     """
     console = Console(stderr=True)
 
@@ -69,6 +70,7 @@ def _rows(figures: Figures) -> dict[str, float]:
     rates = {name: float(round(rate)) for name, rate in figures.rates.items()}
     return {
         **rates,
+        **{f"processor_{name}": spent for name, spent in figures.processor.items()},
         "start_seconds": figures.start_seconds,
         "resident_megabytes": figures.resident_megabytes,
     }

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from logd.cli.background import BackgroundThread
-from logd.cli.options import broker_option, topic_argument
+from logd.cli.member import consume_as_member
+from logd.cli.options import broker_option, topic_argument, zookeeper_option
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
 from logd.cli.rendering import FORMATS
 from logd.cli.running import complain, run
-from logd.cli.starting import ALLOWED, parse_start
+from logd.cli.starting import ALLOWED, StartParameter
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.starts import Position, Start, Time
@@ -26,36 +28,30 @@ Examples:
   logd consume clicks --from latest
   logd consume clicks --from 2011-11-11T06:00:00Z --max 10 --format json
   logd consume clicks --partition 3 --from 1048576
+  logd consume clicks --group billing --from latest
 """
-
-
-class StartParameter(click.ParamType[Start]):
-    """An end of the log, a position or a time."""
-
-    name = "earliest|latest|POSITION|TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        """Refuse what is none of these."""
-        try:
-            return parse_start(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command(epilog=_EPILOG)
 @topic_argument
 @broker_option
 @click.option("--partition", type=click.IntRange(0), help="This partition alone; by default all of them.")
+@click.option("--group", help="Share the topic with the other consumers of this group, and go on where it is.")
+@zookeeper_option
 @click.option(
     "--from",
     "start",
     type=StartParameter(),
     default="earliest",
     show_default=True,
-    help=f"Where to begin: {ALLOWED}. A position needs --partition.",
+    help=f"Where to begin: {ALLOWED}. A position needs --partition. With --group: where a new group begins.",
 )
 @click.option("--max", "most", type=click.IntRange(0), metavar="N", help="End after N messages.")
-@click.option("--exit-at-end", is_flag=True, help="End where the log ended when the command began.")
+@click.option(
+    "--exit-at-end",
+    is_flag=True,
+    help="End where the log ended when the command began; with --group, once the group has handled all up to there.",
+)
 @click.option(
     "--format",
     "shape",
@@ -73,13 +69,27 @@ class StartParameter(click.ParamType[Start]):
 )
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
-def consume(ctx: click.Context, /, **options: Any) -> None:
+def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options: Any) -> None:
     """Write the messages of TOPIC to standard output, and wait for more.
 
     Messages of one partition come in order. With --format json an object has the fields topic, partition, id,
     next_position (give it to --from to go on behind the message), timestamp, key, headers and value; bytes that are no
     UTF-8 are in base64 in key_base64 and value_base64 instead.
+
+    With --group a message counts as handled once it is written to standard output. The group's place is stored every
+    five seconds and at the end, also when the command is interrupted or terminated: then others take over at once, and
+    nothing is delivered twice. Brokers are found in the coordination tree unless --broker says where they are.
     """
+    given = ctx.get_parameter_source
+    if group is not None:
+        if options["partition"] is not None or isinstance(options["start"], Position):
+            raise click.UsageError("--partition and positions are not for groups, which share partitions by themselves")
+        if given("broker") is ParameterSource.DEFAULT:
+            options["broker"] = None
+        del options["partition"]
+        ctx.exit(run(lambda reactor: consume_as_member(reactor, group=group, zookeeper=zookeeper, **options)))
+    if given("zookeeper") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--zookeeper is for --group: without a group the brokers alone are asked")
     if isinstance(options["start"], Position) and options["partition"] is None:
         raise click.UsageError("--from with a position needs --partition: each partition counts its own bytes")
     ctx.exit(run(lambda reactor: _consume(reactor, **options)))

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import click
 
 from logd.cli.running import run
+from logd.config.zookeeper import security_of_environment
 from logd.coord.errors import ConnectionLoss, OperationTimeout
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import BrokerUnavailable
 
 #: Seconds in which the tree has to answer.
 CONNECT_SECONDS = 10.0
+
+
+def tree_settings(hosts: str) -> CoordinationSettings:
+    """How a command reaches the tree at ``hosts``: over TLS and with credentials where the environment says so.
+
+    Raises ConfigurationError for what the environment may not say.
+    """
+    return CoordinationSettings.secured(
+        hosts,
+        security_of_environment(os.environ),
+        connect_timeout=CONNECT_SECONDS,
+        operation_timeout=CONNECT_SECONDS,
+    )
+
+
+@asynccontextmanager
+async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
+    """A client of the tree at ``hosts`` that is closed at the end. Raises BrokerUnavailable when none answers there."""
+    tree = ZooKeeperCoordination(reactor, tree_settings(hosts))
+    try:
+        await tree.connect()
+        yield tree
+    except (OperationTimeout, ConnectionLoss) as error:
+        raise BrokerUnavailable(
+            f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
+        ) from error
+    finally:
+        await tree.close()
 
 
 def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Awaitable[None]]) -> None:
@@ -25,16 +56,7 @@ def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Aw
     """
 
     async def running(reactor: Any) -> None:
-        settings = CoordinationSettings(hosts=hosts, connect_timeout=CONNECT_SECONDS, operation_timeout=CONNECT_SECONDS)
-        tree = ZooKeeperCoordination(reactor, settings)
-        try:
-            await tree.connect()
+        async with tree_at(reactor, hosts) as tree:
             await work(tree)
-        except (OperationTimeout, ConnectionLoss) as error:
-            raise BrokerUnavailable(
-                f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
-            ) from error
-        finally:
-            await tree.close()
 
     ctx.exit(run(running))

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
 
+from logd.cli.coordination import tree_settings
 from logd.client.reactorthread import running_reactor, wait_there
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.errors import LogdError
 
 #: Seconds to reach the tree, and for each call on it.
@@ -58,7 +59,7 @@ def store(zookeeper: str, group: str, positions: Positions) -> None:
     reactor = running_reactor()
 
     async def work() -> None:
-        coordination = ZooKeeperCoordination(reactor, zookeeper)
+        coordination = ZooKeeperCoordination(reactor, tree_settings(zookeeper))
         try:
             await coordination.connect(timeout=_PATIENCE)
             await store_positions(coordination, group, positions)

@@ -46,6 +46,12 @@ def _dump() -> click.Command:
     return dump
 
 
+def _groups() -> click.Command:
+    from logd.cli.groups import groups
+
+    return groups
+
+
 def _import() -> click.Command:
     from logd.cli.importing import import_
 
@@ -97,6 +103,7 @@ class Commands(LazyGroup):
         "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
         "consume": Lazy("Write the messages of a topic to standard output.", _consume),
         "dump": Lazy("Show the entries of a segment file.", _dump),
+        "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
         "import": Lazy("Load what topics have got into files, by Spark.", _import),
         "produce": Lazy("Send lines to a topic.", _produce),
         "repair": Lazy("Make gaps in the place of damaged entries.", _repair),

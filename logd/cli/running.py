@@ -86,7 +86,8 @@ def run(work: Work) -> int:
         if signalled:
             os._exit(SIGNALLED + number)  # asked twice: whatever the first one waits for, do not wait for it
         signalled.append(number)
-        reactor.callFromThread(running.cancel)
+        # Looked up when the reactor comes to it: a signal in the first turn of the work may be here before ``running``.
+        reactor.callFromThread(lambda: running.cancel())
 
     def finish(result: object) -> None:
         ended.append(result)

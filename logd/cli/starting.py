@@ -7,6 +7,9 @@ so a time never is: it is written as ISO 8601, or as seconds since 1970 behind a
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+import click
 
 from logd.client.starts import Position, Start, Time
 
@@ -15,6 +18,19 @@ ALLOWED = (
     "earliest, latest, a position (digits), a time such as 2011-11-11T06:00:00Z (local time without a zone), or "
     "seconds since 1970 such as @1320991200"
 )
+
+
+class StartParameter(click.ParamType[Start]):
+    """An end of the log, a position or a time."""
+
+    name = "earliest|latest|POSITION|TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
+        """Refuse what is none of these."""
+        try:
+            return parse_start(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def parse_start(text: str) -> Start:

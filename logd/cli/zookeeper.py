@@ -33,6 +33,7 @@ Examples:
   logd zookeeper --data /var/lib/logd/zookeeper
   logd zookeeper --data zk --listen tcp:2181 &
   twistd -n logd --data a --listen tcp:9092 --zookeeper 127.0.0.1:2181
+  logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
 \b
 Is it well?
   echo ruok | nc 127.0.0.1 2181       imok
@@ -53,7 +54,8 @@ Is it well?
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="ENDPOINT",
-    help="Where clients connect, as Twisted writes it. Without interface= every host can: there is no password.",
+    help="Where clients connect, as Twisted writes it (ssl:... for TLS). Without interface= every host can, and change "
+    "whatever was not made with credentials.",
 )
 @click.option(
     "--session-min",

@@ -20,14 +20,14 @@ class Background:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._running: set[Deferred[None]] = set()
+        self._running: dict[Deferred[None], None] = {}
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine."""
         running = Deferred.fromCoroutine(work)
         if running.called and not isinstance(running.result, Failure):
             return
-        self._running.add(running)
+        self._running[running] = None
         running.addBoth(self._ended, running)
 
     async def sleep(self, seconds: float) -> None:
@@ -40,6 +40,6 @@ class Background:
             running.cancel()
 
     def _ended(self, result: object, running: Deferred[None]) -> None:
-        self._running.discard(running)
+        self._running.pop(running, None)
         if isinstance(result, Failure) and not result.check(CancelledError):
             self._log.failure("a bug in the background", result)

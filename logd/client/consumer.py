@@ -23,6 +23,7 @@ from logd.client.split import read_settings
 from logd.client.starts import Starts, start_for
 from logd.client.stream import MessageStream
 from logd.coord.interfaces import ICoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, WireError
 from logd.topic import check_topic_name
 
@@ -42,7 +43,7 @@ class Consumer:
         *,
         start: Starts = "earliest",
         group: str | None = None,
-        zookeeper: str | None = None,
+        zookeeper: CoordinationSettings | str | None = None,
         coordination: ICoordination | None = None,
         consumer_name: str | None = None,
         on_assigned: Listener | None = None,
@@ -60,7 +61,8 @@ class Consumer:
         ``Time``; or a mapping from partitions to these. With a group: where it begins that has no position yet.
 
         ``group``: share topics with the other consumers of that group, coordinated in the tree at ``zookeeper``
-        (``HOST:PORT,HOST:PORT/CHROOT``, by default 127.0.0.1:2181) or by ``coordination``, which stays open.
+        (``HOST:PORT,HOST:PORT/CHROOT``, by default 127.0.0.1:2181; or CoordinationSettings, for TLS and credentials)
+        or by ``coordination``, which stays open.
         ``consumer_name`` begins this one's id in the group (by default the host's name and the process id).
         ``on_assigned(partitions)`` and ``on_revoked(partitions)`` are told what came and went; the latter before
         positions are committed, and if it returns a Deferred, that is waited for.

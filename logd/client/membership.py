@@ -8,26 +8,30 @@ import socket
 from typing import Any
 from uuid import uuid4
 
+from attrs import evolve
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.client.settings import DAY
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
 
 _log = Logger()
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
 
-def connect_tree(reactor: Any, zookeeper: str | None, session_timeout: float) -> ICoordination:
-    """Begin to connect to the tree; it goes on trying. Raises ConfigurationError for an address that is none."""
-    hosts = "127.0.0.1:2181" if zookeeper is None else zookeeper
-    tree = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, session_timeout=session_timeout))
-    tree.connect(7 * DAY).addErrback(_not_connected, hosts)
+def connect_tree(reactor: Any, zookeeper: CoordinationSettings | str | None, session_timeout: float) -> ICoordination:
+    """Begin to connect to the tree; it goes on trying. Raises ConfigurationError for an address that is none.
+
+    ``zookeeper`` says how it is reached, or only where; how long a session lasts is the group's to say.
+    """
+    if not isinstance(zookeeper, CoordinationSettings):
+        zookeeper = CoordinationSettings(hosts="127.0.0.1:2181" if zookeeper is None else zookeeper)
+    tree = ZooKeeperCoordination(reactor, evolve(zookeeper, session_timeout=session_timeout))
+    tree.connect(FOR_EVER).addErrback(_not_connected, zookeeper.hosts)
     return tree
 
 

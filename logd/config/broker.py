@@ -9,6 +9,7 @@ import attrs
 from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, Whole
 from logd.config.log import DAY_MS, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
+from logd.config.zookeeper import ZooKeeperSecurity
 from logd.errors import ConfigurationError
 
 #: Room in a frame for what stands around a message set: type, version, topic (202 bytes), numbers, lengths.
@@ -169,10 +170,19 @@ class BrokerSettings:
         10_000,
         "How long a stopping broker waits for answers to be taken before it closes connections.",
     )
+    zookeeper_security: ZooKeeperSecurity = attrs.field(
+        factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
+    )
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
 
     def __attrs_post_init__(self) -> None:
         self._check_message_fits(self.log)
+        embedded = self.zookeeper_hosts is None
+        if embedded and self.zookeeper_listen.startswith("ssl:") != self.zookeeper_security.zookeeper_tls_enabled:
+            raise ConfigurationError(
+                f"zookeeper.listen = {self.zookeeper_listen!r} and zookeeper.tls.enabled do not go together: the "
+                "broker is a client of its own tree; an ssl: endpoint needs zookeeper.tls.enabled = true, others false"
+            )
         if self.frames_bytes < self.frame_bytes + READ_ROOM:
             raise ConfigurationError(
                 f"frames.bytes = {self.frames_bytes} is not allowed with frame.bytes = {self.frame_bytes}; allowed is "

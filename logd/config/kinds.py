@@ -102,6 +102,37 @@ class Folder(Text):
 
 
 @frozen
+class PemFile(Text):
+    """The path of a file; whether it is there is seen when it is read."""
+
+    what: str = "a file in PEM"
+
+    @property
+    def allowed(self) -> str:
+        return f"the path of {self.what}"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and value != "" and "\0" not in value
+
+
+@frozen
+class Secret(Text):
+    """Text of the form NAME:PASSWORD, which is never shown."""
+
+    form: str
+
+    @property
+    def allowed(self) -> str:
+        return self.form
+
+    def accepts(self, value: object) -> bool:
+        if not isinstance(value, str) or "\n" in value:
+            return False
+        name, _, password = value.partition(":")
+        return bool(name and password)
+
+
+@frozen
 class Endpoint(Text):
     """The description of a listening endpoint, as Twisted reads it; only its rough form is looked at here."""
 

@@ -7,6 +7,7 @@ import attrs
 from logd.config.broker import BrokerSettings
 from logd.config.log import LogSettings
 from logd.config.setting import Setting, settings_of
+from logd.config.zookeeper import ZooKeeperSecurity
 
 _HEAD = """\
 # Configuration of a broker
@@ -20,7 +21,9 @@ A setting is looked for in three places; the later one counts:
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, which are the settings of these names, and
    `--zookeeper` and `--zookeeper-listen`, which are `zookeeper.hosts` and `zookeeper.listen`.
 
-The environment's `LOGD_ZOOKEEPER` is `zookeeper.hosts` where none of these says otherwise.
+The environment's `LOGD_ZOOKEEPER` is `zookeeper.hosts` where none of these says otherwise, and
+`LOGD_ZOOKEEPER_TLS_ENABLED`, `LOGD_ZOOKEEPER_DIGEST_FILE` and so on are the settings of *Coordination* below; the
+commands of `logd` that work on the coordination tree read the same variables.
 
 In the file a dotted name may stand as it is or as a table: these two say the same.
 
@@ -37,6 +40,12 @@ bytes = 10000000000
 
 A key that is unknown or a value that is not allowed stops the broker before it touches anything; the error names the
 key, the value and what is allowed. Relative paths are relative to the working directory.
+"""
+
+_COORDINATION = """
+## Coordination
+
+How the coordination tree is reached beyond its address; brokers, commands and groups of consumers mean the same by it.
 """
 
 _LOGS = """
@@ -72,7 +81,8 @@ def _table(cls: type[attrs.AttrsInstance]) -> str:
 
 def page() -> str:
     """The whole page, as Markdown."""
-    return f"{_HEAD}\n## Broker\n{_table(BrokerSettings)}{_LOGS}{_table(LogSettings)}{_LIMITS}"
+    own = f"{_table(BrokerSettings)}{_COORDINATION}{_table(ZooKeeperSecurity)}"
+    return f"{_HEAD}\n## Broker\n{own}{_LOGS}{_table(LogSettings)}{_LIMITS}"
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ class Setting:
     required: bool = False
     #: Its option on the command line, without the dashes; "" where there is none but ``--set``.
     option: str = ""
+    #: Whether the value is shown to nobody.
+    secret: bool = False
 
     @property
     def field_name(self) -> str:
@@ -48,22 +50,34 @@ class Setting:
 
     def refusal(self, value: object) -> ConfigurationError:
         """The error for a value that is not allowed."""
-        return ConfigurationError(f"{self.name} = {value!r} is not allowed; allowed is {self.kind.allowed}")
+        shown = "..." if self.secret else repr(value)
+        return ConfigurationError(f"{self.name} = {shown} is not allowed; allowed is {self.kind.allowed}")
 
 
 def setting(
-    name: str, kind: Kind, default: object, meaning: str, *, option: bool | str = False, required: bool = False
+    name: str,
+    kind: Kind,
+    default: object,
+    meaning: str,
+    *,
+    option: bool | str = False,
+    required: bool = False,
+    secret: bool = False,
 ) -> Any:
     """Return an attrs field that carries its Setting and checks its value by it.
 
-    ``option``: whether the command line has one of the setting's name, or one of the name given here.
+    ``option``: whether the command line has one of the setting's name, or one of the name given here. A ``secret``
+    value is in no error and no ``repr``.
     """
     called = option if isinstance(option, str) else name if option else ""
-    row = Setting(name=name, kind=kind, default=default, meaning=meaning, required=required, option=called)
+    row = Setting(
+        name=name, kind=kind, default=default, meaning=meaning, required=required, option=called, secret=secret
+    )
     return attrs.field(
         default=attrs.NOTHING if required else default,
         validator=lambda _instance, _attribute, value: row.check(value),
         metadata={_KEY: row},
+        repr=not secret,
     )
 
 

@@ -13,12 +13,13 @@ from logd.config.broker import BrokerSettings
 from logd.config.log import LogSettings
 from logd.config.names import unknown
 from logd.config.setting import Setting, settings_of
+from logd.config.zookeeper import SECURITY_ROWS, ZooKeeperSecurity
 from logd.errors import ConfigurationError
 
 _LOG_ROWS = {row.name: row for row in settings_of(LogSettings)}
 _BROKER_ROWS = {row.name: row for row in settings_of(BrokerSettings)}
 #: Every setting of a broker, by its dotted name.
-ROWS: dict[str, Setting] = {**_BROKER_ROWS, **_LOG_ROWS}
+ROWS: dict[str, Setting] = {**_BROKER_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
 
 
 @attrs.frozen
@@ -88,4 +89,5 @@ def broker_settings(*sources: Source) -> BrokerSettings:
             raise ConfigurationError(f"{row.name} is missing; allowed is {row.kind.allowed}")
     log: Any = {row.field_name: merged[row.name] for row in _LOG_ROWS.values() if row.name in merged}
     broker: Any = {row.field_name: merged[row.name] for row in _BROKER_ROWS.values() if row.name in merged}
-    return BrokerSettings(**broker, log=LogSettings(**log))
+    security: Any = {row.field_name: merged[row.name] for row in SECURITY_ROWS.values() if row.name in merged}
+    return BrokerSettings(**broker, zookeeper_security=ZooKeeperSecurity(**security), log=LogSettings(**log))

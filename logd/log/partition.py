@@ -296,7 +296,8 @@ class PartitionLog:
         if self.offline is not None:
             return None
         checkpoint = Checkpoint(self.start, self.visible_end)
-        if checkpoint == self.checkpoint and not self._expired:
+        # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
+        if checkpoint == (self.checkpoint or Checkpoint(0, 0)) and not self._expired:
             return None
         return checkpoint, list(self._expired)
 

@@ -66,7 +66,8 @@ class LogStore:
     flusher: Flusher = field(init=False)
     upkeep: Upkeep = field(init=False)
     _around: Surroundings = field(init=False)
-    _logs: dict[tuple[str, int], PartitionLog] = field(init=False, factory=dict)
+    #: By topic and partition.
+    _logs: dict[str, dict[int, PartitionLog]] = field(init=False, factory=dict)
     _lock: IFile | None = field(init=False, default=None)
     _meta: Meta | None = field(init=False, default=None)
     #: Partitions that are being repaired and recovered, with what waits for that.
@@ -132,18 +133,22 @@ class LogStore:
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
         """Return a partition's log, None when it is not here."""
-        return self._logs.get((topic, partition))
+        return self._logs.get(topic, {}).get(partition)
 
     def logs(self) -> list[PartitionLog]:
-        """Return all logs."""
-        return list(self._logs.values())
+        """Return all logs. May be called on any thread."""
+        return [log for logs in list(self._logs.values()) for log in list(logs.values())]
+
+    def logs_of(self, topic: str) -> list[PartitionLog]:
+        """Return the logs of one topic."""
+        return list(self._logs.get(topic, {}).values())
 
     def create(self, topic: str, partition: int, settings: LogSettings | None = None) -> PartitionLog:
         """Make an empty log, or return the one that is there. It lasts once something in it is visible.
 
         Raises StorageFull, UnknownError (it may pass).
         """
-        log = self._logs.get((topic, partition))
+        log = self.log(topic, partition)
         if log is not None:
             return log
         if (topic, partition) in self._leaving:
@@ -168,23 +173,22 @@ class LogStore:
             topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
         )
         log.names_are_new([folder, self.path])
-        self._logs[topic, partition] = log
+        self._logs.setdefault(topic, {})[partition] = log
         return log
 
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Use other settings for a topic's partitions from now on."""
-        for log in self._logs.values():
-            if log.topic == topic:
-                log.configure(settings)
+        for log in self.logs_of(topic):
+            log.configure(settings)
 
     def delete(self, topic: str, done: Callable[[BaseException | None], None]) -> None:
         """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
 
         They are gone at once for everybody who asks; those who wait on them fail. ``create`` refuses until ``done``.
         """
-        logs = [log for log in self._logs.values() if log.topic == topic]
+        logs = self.logs_of(topic)
+        self._logs.pop(topic, None)
         for log in logs:
-            del self._logs[log.topic, log.partition]
             self._leaving.add((log.topic, log.partition))
         for log in logs:
             log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
@@ -230,7 +234,7 @@ class LogStore:
 
         def recovered(found: Recovered | None, error: BaseException | None) -> None:
             callbacks = self._reopening.pop(log)
-            if found is not None and self._logs.get((log.topic, log.partition)) is log:
+            if found is not None and self.log(log.topic, log.partition) is log:
                 log.close()
                 self._serve(log.topic, log.partition, log.folder, log.settings, found)
             elif found is not None:
@@ -250,12 +254,12 @@ class LogStore:
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
-        expired = [log for log in self._logs.values() if log.expire()]
+        expired = [log for log in self.logs() if log.expire()]
         self.upkeep.look_after(expired)
 
     def write_checkpoints(self) -> None:
         """Write the checkpoints that have changed, on a thread, one by one."""
-        self.upkeep.look_after(self._logs.values())
+        self.upkeep.look_after(self.logs())
 
     def flush_all(self, done: Callable[[], None]) -> None:
         """Call ``done`` once when nothing waits for the disk any more; for a clean stop ``close`` comes next."""
@@ -266,7 +270,7 @@ class LogStore:
 
         After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
         """
-        for log in self._logs.values():
+        for log in self.logs():
             log.finish()
             work = log.begin_upkeep()
             if work is not None:
@@ -343,7 +347,7 @@ class LogStore:
             log = PartitionLog(
                 topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=reason
             )
-            self._logs[topic, partition] = log
+            self._logs.setdefault(topic, {})[partition] = log
             return log
         return self._serve(topic, partition, folder, settings, found)
 
@@ -365,7 +369,7 @@ class LogStore:
         # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
         # in it is seen.
         log.names_are_new([folder])
-        self._logs[topic, partition] = log
+        self._logs.setdefault(topic, {})[partition] = log
         return log
 
     def _remove_partitions(self, folders: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFileOperations
@@ -25,6 +25,8 @@ class TopicsFile:
 
     files: IFileOperations
     folder: str
+    #: The lines of the topics that were written last: of thousands of topics few change from one write to the next.
+    _lines: dict[str, tuple[TopicEntry, str]] = field(factory=dict, init=False)
 
     def read(self) -> dict[str, TopicEntry]:
         """Return all topics; none when there is no file. Raises DataDirectoryError when it is damaged or unreadable."""
@@ -42,5 +44,13 @@ class TopicsFile:
 
     def write(self, topics: Mapping[str, TopicEntry]) -> None:
         """Replace them all; lasting on return. Raises OSError. One call at a time."""
-        value = {name: entry.to_json() for name, entry in sorted(topics.items())}
-        replace_file(self.files, self.folder, TOPICS, json.dumps(value, indent=1).encode() + b"\n")
+        lines = {}
+        for name, entry in topics.items():
+            known = self._lines.get(name)
+            if known is None or known[0] is not entry:
+                known = entry, f"{json.dumps(name)}: {json.dumps(entry.to_json())}"
+            lines[name] = known
+        text = ",\n".join(line for _, (_, line) in sorted(lines.items()))
+        replace_file(self.files, self.folder, TOPICS, f"{{\n{text}\n}}\n".encode())
+        self._lines.clear()
+        self._lines.update(lines)

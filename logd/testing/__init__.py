@@ -1,1 +1,8 @@
-"""What tests, benches and demonstrations of logd, here and elsewhere, start for real."""
+"""What tests, benches and demonstrations run, here and elsewhere: clusters in memory, on loopback, for real."""
+
+from __future__ import annotations
+
+from logd.testing.loopback import LoopbackCluster
+from logd.testing.memorycluster import MemoryCluster, NotYet
+
+__all__ = ["LoopbackCluster", "MemoryCluster", "NotYet"]

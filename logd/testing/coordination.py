@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -21,9 +22,10 @@ _POLL_SECONDS = 0.02
 _LOGD = "from logd.cli.main import main; main()"
 
 
-def four_letter_word(port: int, word: bytes, timeout: float = 5.0) -> bytes:
+def four_letter_word(port: int, word: bytes, timeout: float = 5.0, tls: ssl.SSLContext | None = None) -> bytes:
     """What the server at a port of loopback answers to ``ruok`` and its kin. Raises OSError. Blocks."""
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
+    plain = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+    with plain if tls is None else tls.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
         connection.sendall(word)
         pieces = []
         while piece := connection.recv(65536):
@@ -45,6 +47,10 @@ class CoordinationProcess:
     log_path: str = ""
     #: Seconds in which it has to answer, and to stop when it is asked to.
     patience: float = 30.0
+    #: What stands behind the port in an ``ssl:`` endpoint, as in ``privateKey=key.pem:certKey=cert.pem``; and what
+    #: makes sure of that certificate.
+    tls: str = ""
+    tls_context: ssl.SSLContext | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -55,7 +61,8 @@ class CoordinationProcess:
     @property
     def command(self) -> list[str]:
         """The command line."""
-        listen = f"tcp:{self.port}:interface=127.0.0.1"
+        listen = f"ssl:{self.port}:{self.tls}" if self.tls else f"tcp:{self.port}"
+        listen += ":interface=127.0.0.1"
         return [sys.executable, "-c", _LOGD, "zookeeper", "--data", self.data, "--listen", listen, *self.options]
 
     def start(self) -> CoordinationProcess:
@@ -65,7 +72,7 @@ class CoordinationProcess:
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                if four_letter_word(self.port, b"ruok") == b"imok":
+                if four_letter_word(self.port, b"ruok", tls=self.tls_context) == b"imok":
                     return self
             except OSError:
                 pass

@@ -22,7 +22,7 @@ from logd.broker.storedtopics import StoredTopics
 from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.errors import ClientClosing
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
@@ -34,7 +34,7 @@ from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
-from tests.log.doubles import MemoryFiles
+from logd.testing.memoryfiles import MemoryFiles
 from tests.log.threads import Threads
 
 R = TypeVar("R")
@@ -242,7 +242,7 @@ class BrokerTestCase(SynchronousTestCase):
                 peer.lose()
         self.settle()
         self.leave()
-        self.assertEqual(self.broker.sessions, set())
+        self.assertEqual(self.broker.sessions, {})
         self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
         for log in self.store.logs():
             self.assertEqual(len(log._waiters), 0, "somebody still waits for messages")

@@ -15,7 +15,7 @@ from logd.broker.membership import Membership
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logd.coord import paths
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.brokers import BrokerInfo
 from logd.coord.registries.topics import encode_entry
 from logd.protocol.fetch_wait import FetchPart, FetchWait

@@ -102,6 +102,34 @@ class CreationTests(MembersTestCase):
         self.assertIsInstance(error, InvalidTopic)
         self.assertIn("5 are in use", str(error))
 
+    def test_at_once(self) -> None:
+        """Many creations at once share writes of topics.json; each is answered once its own write has lasted."""
+        making = [self.one.broker.topics.create(f"t{n}", 1, {}) for n in range(40)]
+        while not self.one.threads.works:
+            self.clock.advance(0)
+        self.assertFalse(any(each.called for each in making))
+        writes = 0
+        while not all(each.called for each in making):
+            self.clock.advance(0)
+            if self.one.threads.works:
+                writes += 1
+                self.one.threads.settle()
+            on_disk = json.loads(bytes(self.one.files._inode("/data/topics.json").data))
+            made = [f"t{n}" for n, each in enumerate(making) if each.called]
+            mine = [name for name in made if self.one.broker.topics.get(name).partitions[0] == (1,)]  # type: ignore[union-attr]
+            self.assertLessEqual(set(mine), set(on_disk))
+        self.assertLess(writes, 10)
+        self.settle()
+        self.assertEqual(len(self.two.broker.topics.names()), 40)
+
+    def test_most_partitions_at_once(self) -> None:
+        """Creations under way count for topics.max; one that fails counts no more."""
+        three = self.member(3, topics_max=6)
+        making = [three.broker.topics.create(f"t{n}", 4, {}) for n in range(2)]
+        self.assertEqual(len(self.outcome(making[0]).partitions), 4)
+        self.assertIsInstance(self.error(making[1]), InvalidTopic)
+        self.create(three, "u", 2)
+
     def test_settings(self) -> None:
         """A topic's settings hold on every broker that stores it."""
         self.outcome(self.one.broker.topics.create("t", 2, {"retention.ms": 7}))

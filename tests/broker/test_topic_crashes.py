@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Callable
 from random import Random
 
 from twisted.internet.defer import Deferred
@@ -10,11 +12,13 @@ from twisted.internet.task import Clock
 
 from logd.errors import WireError
 from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.testing.memoryfiles import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.broker.doubles import BrokerTestCase
-from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.entries import plain
 
+#: How many disks test_many begins with; LOGD_TEST_ROUNDS says otherwise.
+SEEDS = int(os.environ.get("LOGD_TEST_ROUNDS", "60"))
 HELLO = plain(b"hello")
 OTHER = plain(b"the other topic's")
 
@@ -109,6 +113,50 @@ class TopicCrashTests(BrokerTestCase):
                 self.restart(power_lost=seed > 0)
                 self.check()
         self.assertGreater(steps, 50)
+
+    def test_many(self) -> None:
+        """The power goes somewhere while many are made and deleted at once: what was answered holds for each."""
+        lost = 0
+        for seed in range(SEEDS):
+            self.begin(seed)
+            random = Random(seed)
+            answered: dict[str, object] = {}
+            self.files.power = random.randrange(1, 80)
+            try:
+                self.live_with_many(random, answered)
+            except PowerLoss:
+                lost += 1
+            self.flushLoggedErrors(PowerLoss)
+            before = dict(answered)  # what is answered from here on is answered by nobody
+            self.restart(power_lost=seed % 3 > 0)
+            for topic, told in before.items():
+                entry = self.broker.topics.get(topic)
+                if isinstance(told, TopicEntry):
+                    self.assertEqual(entry, told, (seed, topic))
+                    for number in told.partitions:
+                        self.assertIsNone(self.log_of(topic, number).offline, (seed, topic))
+                elif told is None:
+                    self.assertIsNone(entry, (seed, topic))
+            self.assertEqual(self.content("old"), OTHER)
+        self.assertGreater(lost, SEEDS // 2)
+
+    def live_with_many(self, random: Random, answered: dict[str, object]) -> None:
+        """Have eight topics made and some of them deleted at once; ``answered`` is what is known of each."""
+
+        def note(topic: str) -> Callable[[object], None]:
+            return lambda result: answered.update({topic: result})
+
+        for number in range(8):
+            self.broker.topics.create(f"t{number}", 1 + number % 2, {}).addBoth(note(f"t{number}"))
+            for _ in range(random.randrange(4)):
+                self.let_tree_answer()
+                if self.reads.works:
+                    self.reads.work()
+        self.settle()
+        for number in random.sample(range(8), 4):
+            answered[f"t{number}"] = "unknown"
+            self.broker.topics.delete(f"t{number}").addBoth(note(f"t{number}"))
+        self.settle()
 
     def test_failures(self) -> None:
         """Every call to the disk fails in turn, for want of room or altogether; a restart makes all well."""

@@ -23,7 +23,7 @@ class BenchCoordinationTests(SynchronousTestCase):
         """A short run has figures of both servers and their ratios, or the reason why there is one server alone."""
         command = [sys.executable, "-c", "from logd.cli.main import main; main()", "bench", "coordination"]
         run = subprocess.run(
-            [*command, "--rounds", "1", "--seconds", "0.2", "--json", "--folder", "."],
+            [*command, "--rounds", "1", "--seconds", "0.3", "--json", "--folder", "."],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             timeout=120,
@@ -34,7 +34,9 @@ class BenchCoordinationTests(SynchronousTestCase):
         figures = [result["embedded"]] + ([] if missing() else [result["real"]])
         for each in figures:
             loads = ["reads_10_clients", "reads_1_client", "writes_10_clients", "writes_1_client"]
-            self.assertEqual(sorted(each["rates"]), loads)
+            own = ["own_client_reads", "own_client_writes"]
+            self.assertEqual(sorted(each["rates"]), own + loads)
+            self.assertEqual(sorted(each["processor"]), loads)
             self.assertTrue(all(rate > 0 for rate in each["rates"].values()))
             self.assertGreater(each["resident_megabytes"], 10)
         self.assertEqual(result["missing"], missing())

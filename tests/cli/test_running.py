@@ -107,6 +107,11 @@ class RunTests(SynchronousTestCase):
             ended = self.ended(body, partial(subprocess.Popen.send_signal, sig=number))
             self.assertEqual(ended, (status, "tidy\n"))
 
+    def test_interrupted_at_once(self) -> None:
+        """A signal in the first turn of the work is not lost."""
+        body = "import os, signal\n    os.kill(os.getpid(), signal.SIGINT)\n    await Deferred()"
+        self.assertEqual(self.ended(body), (130, ""))
+
     def test_interrupted_twice(self) -> None:
         """Who asks twice does not wait for the tidying."""
         body = (

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.consumer import Consumer
 from logd.client.group_stream import GroupStream
 from logd.coord import paths
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal

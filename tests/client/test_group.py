@@ -7,7 +7,7 @@ import re
 from twisted.internet.defer import Deferred
 
 from logd.client.consumer import Consumer
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.records import SessionState
 from logd.errors import ClientClosed, ConfigurationError, InvalidTopic, PartitionLost
 from logd.protocol.loops import encode_set

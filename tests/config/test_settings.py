@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.config import BrokerSettings, LogSettings
+from logd.config import BrokerSettings, LogSettings, ZooKeeperSecurity
 from logd.config.setting import settings_of
 from logd.errors import ConfigurationError
 
@@ -28,8 +28,8 @@ class SettingsTests(SynchronousTestCase):
     def test_names(self) -> None:
         """A field is called by its setting's name with underscores, and no name is the beginning of another's table."""
         names: list[str] = []
-        for cls in (LogSettings, BrokerSettings):
-            fields = [field.name for field in attrs.fields(cls) if field.name != "log"]
+        for cls in (LogSettings, BrokerSettings, ZooKeeperSecurity):
+            fields = [field.name for field in attrs.fields(cls) if field.name not in ("log", "zookeeper_security")]
             self.assertEqual([row.field_name for row in settings_of(cls)], fields)
             names.extend(row.name for row in settings_of(cls))
         self.assertEqual(len(set(names)), len(names))

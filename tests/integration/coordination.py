@@ -11,8 +11,8 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy

@@ -22,7 +22,7 @@ from logd.client.admin import Admin
 from logd.coord import paths
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.zookeeper import ZooKeeperProcess, missing
 from tests.integration.chaos.faults import torment

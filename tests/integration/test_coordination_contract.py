@@ -18,8 +18,8 @@ from logd.coord.ephemeral import create_ephemeral
 from logd.coord.errors import ConnectionLoss
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
-from logd.coord.settings import CoordinationSettings
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.testing.coordination import CoordinationProcess
 from logd.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
 from tests.coord.contract import PATIENCE, CallsContract, Contract

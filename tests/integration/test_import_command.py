@@ -41,7 +41,7 @@ READ_NODE = """
 import sys
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
 async def read(reactor):
     tree = ZooKeeperCoordination(reactor, sys.argv[1])
     await tree.connect()

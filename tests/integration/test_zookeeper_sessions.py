@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from typing import Any
 from unittest import skipUnless
 
+from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import NoAuth, NoNode, OperationTimeout, SessionExpired
 from logd.coord.presence import Presence
 from logd.coord.records import Acl, EventType, Permission, SessionState
-from logd.coord.settings import CoordinationSettings, CoordinationTls
-from logd.coord.zookeeper import ZooKeeperCoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
+from logd.testing.coordination import CoordinationProcess
 from logd.testing.processes import free_port
+from tests.broker.doubles import Events
 from tests.coord.watching import States
 from tests.integration.coordination import TIMEOUT, TRIALS, EmbeddedServer, RealZooKeeper, SessionCase, reactor
 from tests.integration.test_tls import make_certificate
@@ -180,3 +185,27 @@ class TlsTests(TestCase):
         stranger = ZooKeeperCoordination(reactor, CoordinationSettings(hosts=hosts, tls=CoordinationTls()))
         await self.assertFailure(stranger.connect(0.5), OperationTimeout)
         await stranger.close()
+
+
+class LateTests(TestCase):
+    """A client that was told to try for ever."""
+
+    timeout = 60
+
+    async def test_tree_that_comes_late(self) -> None:
+        """It is connected once there is a server, however long that takes, and says meanwhile that there is none."""
+        events = Events()
+        globalLogPublisher.addObserver(events)
+        self.addCleanup(globalLogPublisher.removeObserver, events)
+        server = CoordinationProcess(os.path.abspath(self.mktemp()))
+        settings = CoordinationSettings(hosts=server.hosts, session_timeout=0.5, connect_timeout=FOR_EVER)
+        client = ZooKeeperCoordination(reactor, settings)
+        self.addCleanup(client.close)
+        connecting = client.connect()
+        await deferLater(reactor, 1.0)
+        self.assertFalse(connecting.called)
+        self.assertTrue(events.warnings(f"no server of {server.hosts} has answered"))
+        await deferToThread(server.start)
+        self.addCleanup(server.kill)
+        await connecting
+        await client.create("/late")

@@ -13,7 +13,7 @@ from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.names import index_name, join, segment_name
 from logd.log.repair import Mended, mend
 from logd.protocol.checksums import crc32
-from tests.log.doubles import MemoryFiles
+from logd.testing.memoryfiles import MemoryFiles
 from tests.log.entries import gap, plain, timed, wrapped
 
 FOLDER = "/t-0"

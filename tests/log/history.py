@@ -15,8 +15,8 @@ from logd.log.names import join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
+from logd.testing.memoryfiles import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
-from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.entries import plain, timed, wrapped
 from tests.log.threads import Threads
 

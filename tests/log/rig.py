@@ -11,7 +11,7 @@ from logd.interfaces import IFlushListener
 from logd.log.names import join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
-from tests.log.doubles import MemoryFiles
+from logd.testing.memoryfiles import MemoryFiles
 from tests.log.threads import Threads
 
 ROOT = "/data"

@@ -9,7 +9,7 @@ from zope.interface.verify import verifyObject
 
 from logd.interfaces import IFile, IFileOperations, IThreads
 from logd.log.files import LocalFiles
-from tests.log.doubles import MemoryFiles
+from logd.testing.memoryfiles import MemoryFiles
 from tests.log.threads import Threads
 
 

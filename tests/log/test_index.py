@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import CHUNK, Boundary, WrongIndex, decode_chunk, encode_chunk
 from logd.log.indexsearch import last_boundary, split_index
-from tests.log.doubles import MemoryFiles
+from logd.testing.memoryfiles import MemoryFiles
 
 PATH = "/index"
 

@@ -18,8 +18,8 @@ from logd.log.topicsfile import TopicsFile
 from logd.protocol.checksums import crc32, independent_crc32
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
+from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicEntry
-from tests.log.doubles import MemoryFiles
 from tests.log.entries import gap, plain, timed
 from tests.log.rig import ROOT, Rig
 

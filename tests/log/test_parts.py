@@ -13,7 +13,7 @@ from logd.log.names import folder_partition, index_start, segment_name, segment_
 from logd.log.offsets import offsets_before
 from logd.log.openfiles import OpenFiles
 from logd.log.waiters import Wait, Waiters
-from tests.log.doubles import MemoryFiles
+from logd.testing.memoryfiles import MemoryFiles
 from tests.log.rig import Listener
 
 

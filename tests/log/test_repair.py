@@ -12,8 +12,8 @@ from logd.log.damage import Damage, DamageKind
 from logd.log.inspection import SegmentPlace
 from logd.log.repair import HOLE_BYTES
 from logd.protocol.loops import decode_set
+from logd.testing.memoryfiles import PowerLoss
 from tests.log.damaging import FOLDER, DamagedSegment, is_gap
-from tests.log.doubles import PowerLoss
 from tests.log.entries import gap, plain, timed, wrapped
 
 SEEDS = st.integers(0, 1 << 32)

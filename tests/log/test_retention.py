@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
 from logd.log.checkpoint import Checkpoint, read_checkpoint
-from tests.log.doubles import PowerLoss
+from logd.testing.memoryfiles import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 

@@ -16,8 +16,8 @@ from logd.errors import DataDirectoryError, PartitionOffline, StorageFull, Unkno
 from logd.log.files import LocalFiles
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
+from logd.testing.memoryfiles import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
-from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Listener, Rig
 from tests.log.threads import Threads

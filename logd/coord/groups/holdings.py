@@ -16,7 +16,7 @@ from twisted.internet.defer import DeferredLock
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
-from logd.coord.records import Operation, Stat
+from logd.coord.records import Operation, SessionState, Stat
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.topic import TopicPartition
@@ -52,6 +52,8 @@ class Holdings:
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
         self._turns = DeferredLock()
+        #: The session in which it is held.
+        self._session = 0
 
     @property
     def streams(self) -> dict[TopicPartition, str]:
@@ -64,10 +66,8 @@ class Holdings:
         return {where: holding.position for where, holding in self._held.items()}
 
     def forget(self) -> None:
-        """The session is over, and every claim with it."""
-        self._held.clear()
-        self._doubtful.clear()
-        self._ready.clear()
+        """The session is over, and every claim with it. What is under way ends with what it began with."""
+        self._held, self._doubtful, self._ready = {}, {}, set()
 
     async def commit(self, handled: Callable[[], Mapping[TopicPartition, int]]) -> list[TopicPartition]:
         """Store the positions that ``handled()`` tells; return the partitions that turned out to be another's.
@@ -75,49 +75,56 @@ class Holdings:
         Those are not held any more. What has not moved is not written.
         """
         async with self._turn():
+            held, doubtful = self._held, self._doubtful
             wanted = {
                 where: position
                 for where, position in handled().items()
-                if where in self._held and self._held[where].position != position
+                if where in held and held[where].position != position
             }
             lost: list[TopicPartition] = []
-            for where in [where for where in wanted if self._held[where].unsure is not None]:
-                if not await self._sure(where):
+            for where in [where for where in wanted if held[where].unsure is not None]:
+                if not await self._sure(where, held[where]):
                     lost.append(where)
                     del wanted[where]
             for chunk in _chunks(sorted(wanted)):
                 try:
-                    await self._store({where: wanted[where] for where in chunk})
+                    await self._store(held, {where: wanted[where] for where in chunk})
                 except (BadVersion, NoNode):  # which of them? each by itself
                     for where in chunk:
                         try:
-                            await self._store({where: wanted[where]})
+                            await self._store(held, {where: wanted[where]})
                         except (BadVersion, NoNode):
                             lost.append(where)
             for where in lost:
-                self._doubtful[where] = self._held.pop(where).stream
+                doubtful[where] = held.pop(where).stream
             return lost
 
     async def release(self) -> None:
         """Give everything back."""
         async with self._turn():
             await self._settle_doubts()
-            await self._give_back(list(self._held))
+            await self._give_back(self._held, self._doubtful)
 
     async def claim(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
         """Take partitions, each for a stream: all or none. Returns the committed positions. Raises Conflict."""
         async with self._turn():
             await self._settle_doubts()
             await self._make_parents({where.topic for where in wanted})
+            held, doubtful = self._held, self._doubtful
             try:
                 for chunk in _chunks(sorted(wanted)):
-                    await self._take({where: wanted[where] for where in chunk})
+                    await self._take(held, doubtful, {where: wanted[where] for where in chunk})
             except Conflict:
-                await self._give_back(list(self._held))
+                await self._give_back(held, doubtful)
                 raise
-            return self.positions
+            return {where: holding.position for where, holding in held.items()}
 
-    async def _take(self, wanted: Mapping[TopicPartition, str]) -> None:
+    async def _take(
+        self,
+        held: dict[TopicPartition, Holding],
+        doubtful: dict[TopicPartition, str],
+        wanted: Mapping[TopicPartition, str],
+    ) -> None:
         found = dict(zip(wanted, await gather(self._offsets.read(where) for where in wanted), strict=True))
         operations: list[Operation] = []
         for where, stream in wanted.items():
@@ -130,49 +137,46 @@ class Holdings:
             self._ready.clear()  # somebody removed the parents, or an offset: make them, read it again
             raise Conflict(f"{error}", error.path) from error
         except BaseException:
-            self._doubtful.update(wanted)
+            doubtful.update(wanted)
             raise
         for (where, stream), stat in zip(wanted.items(), results[1::2], strict=True):
             offset = found[where]
             version = stat.version if isinstance(stat, Stat) else 0
-            self._held[where] = Holding(stream, None if offset is None else offset.position, version)
+            held[where] = Holding(stream, None if offset is None else offset.position, version)
 
-    async def _give_back(self, places: list[TopicPartition]) -> None:
-        for chunk in _chunks(places):
+    async def _give_back(self, held: dict[TopicPartition, Holding], doubtful: dict[TopicPartition, str]) -> None:
+        for chunk in _chunks(list(held)):
             try:
                 await self._coordination.multi([self._owners.release(where) for where in chunk])
             except NoNode:  # somebody removed one: the others by themselves
                 for where in chunk:
-                    await self._owners.release_if_ours(where, self._held[where].stream)
+                    await self._owners.release_if_ours(where, held[where].stream)
             except BaseException:
-                self._doubtful.update((where, self._held.pop(where).stream) for where in places if where in self._held)
+                doubtful.update((where, holding.stream) for where, holding in held.items())
+                held.clear()
                 raise
             for where in chunk:
-                self._held.pop(where, None)
+                del held[where]
 
-    async def _store(self, positions: Mapping[TopicPartition, int]) -> None:
-        operations = [self._offsets.commit(w, position, self._held[w].version) for w, position in positions.items()]
+    async def _store(self, held: Mapping[TopicPartition, Holding], positions: Mapping[TopicPartition, int]) -> None:
+        operations = [self._offsets.commit(w, position, held[w].version) for w, position in positions.items()]
         try:
             await self._coordination.multi(operations)
         except (BadVersion, NoNode):
             raise
         except BaseException:
             for where, position in positions.items():
-                if where in self._held:
-                    self._held[where].unsure = position
+                held[where].unsure = position
             raise
         for where, position in positions.items():
-            if where in self._held:
-                holding = self._held[where]
-                holding.position = position
-                holding.version += 1
+            held[where].position = position
+            held[where].version += 1
 
-    async def _sure(self, where: TopicPartition) -> bool:
+    async def _sure(self, where: TopicPartition, holding: Holding) -> bool:
         """Find out whether the last commit was done; say whether the partition is still ours.
 
         Another's claim leaves the next version too, but with the position that was there before.
         """
-        holding = self._held[where]
         found = await self._offsets.read(where)
         if found is not None and (found.position, found.version) == (holding.unsure, holding.version + 1):
             holding.position, holding.version = found.position, found.version
@@ -197,6 +201,13 @@ class Holdings:
     async def _turn(self) -> AsyncIterator[None]:
         await self._turns.acquire()
         try:
+            # Who waited for a turn may get it by the failure of a call that ended with the session, before anybody
+            # was told: in the next session it would commit for partitions that are not ours any more.
+            coordination = self._coordination
+            session = 0 if coordination.state is SessionState.LOST else coordination.session_id
+            if session != self._session:
+                self.forget()
+                self._session = session
             yield
         finally:
             self._turns.release()

@@ -3,7 +3,7 @@
 A rebalance is the paper's Algorithm 1 (section 3.2) in this order: stop fetching and drop what is held; commit; release
 what is owned; read the registries; compute; claim all or nothing; start. On a conflict: nothing is claimed, wait, begin
 again. Firings of watches are gathered, and there is one rebalance at a time. A look that gives the same share as before
-changes nothing, and nothing is stopped.
+changes nothing, and nothing is stopped, unless positions were moved from outside (see administration).
 
 What one costs a consumer with k partitions, beside what the view reads: k reads of offsets, all sent at once, and
 three transactions for each hundred partitions (commits, releases, claims with their fences). So a group of C consumers
@@ -71,6 +71,7 @@ class Membership:
         self._view = GroupView(coordination, self._registry, self._changed)
         self._silence = SilenceTimer(coordination, clock, self._cut_off)
         self._session = 0
+        self._moved = 0
         self._wanted = False
         self._started = False
         self._failures = 0
@@ -191,7 +192,7 @@ class Membership:
             self._session = session
         if self._started and self._registered is not None and self._registered[1] == self._subscription:
             registries = await self._view.read(self._subscription)
-            if registries.share(self.consumer) == self._holdings.streams:
+            if registries.moved == self._moved and registries.share(self.consumer) == self._holdings.streams:
                 return
         self.phase = Phase.REBALANCING
         self._count(rebalances=1)
@@ -201,6 +202,7 @@ class Membership:
         name, subscription = await self._register()
         registries = await self._view.read(subscription)
         positions = await self._holdings.claim(registries.share(name))
+        self._moved = registries.moved  # as it was before the positions were read
         if coordination.session_id != session or not self._silence.held:
             raise SessionExpired(f"group {self.group!r}: the session changed on the way")
         self._started = True
@@ -276,6 +278,7 @@ class Membership:
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
             self._stop()
+            self._holdings.forget()  # at once: in the next session nothing is to be committed for them
         elif state is SessionState.CONNECTED:
             self._failures = 0
             self._changed()

@@ -141,7 +141,13 @@ class ConsumerRegistry:
             data, _ = await self._coordination.get(paths.group_consumer(self.group, consumer))
         except NoNode:
             return None
-        return Subscription.from_bytes(data)
+        return _parsed(data)
+
+
+@lru_cache(1024)
+def _parsed(data: bytes) -> Subscription:
+    """Most consumers of a group subscribe to the same: who has read a thousand entries holds one."""
+    return Subscription.from_bytes(data)
 
 
 @lru_cache(1024)

@@ -122,7 +122,7 @@ class Mirror(Generic[T]):
             fresh = names.difference(self._following)
             self._first |= fresh
             self._listed = True
-            for name in fresh:
+            for name in sorted(fresh):
                 self._begin_to_follow(name)
             self._check_complete()
             if (await watch).type is EventType.SESSION:

@@ -3,7 +3,7 @@
 ::
 
     answer         int32 size | int xid | long zxid | int error | body, where the error is 0
-    watch event    int32 size | int -1  | long -1   | int 0     | int type | int state | ustring path
+    watch event    int32 size | int -1  | long zxid | int 0     | int type | int state | ustring path
     multi's body   (int type | bool 0 | int error | body of that type)* | int -1 | bool 1 | int -1
                    of a multi that failed each part has the type -1 and its error once more as an int: 0 for those
                    before the one that could not be done, -2 for those behind it
@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any
 
-from logd.coord.errors import CoordinationError, RuntimeInconsistency
-from logd.coord.records import Children, Created, NodeAcl, NodeData, Stat, WatchEvent
+from logd.coord.errors import CoordinationError, NoNode, RuntimeInconsistency
+from logd.coord.records import Children, Created, Exists, NodeAcl, NodeData, Stat, Sync, WatchEvent
 from logd.coord.server.jute import encode_acl, encode_buffer, encode_stat, encode_ustring, encode_ustrings
 from logd.coord.server.opcodes import ERROR_TYPE, EVENT_XID, SYNC_CONNECTED, Opcode
 from logd.coord.server.requests import Call
+from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.protocol.fields import INT32
 
 _HEADER = Struct(">iiqi")
@@ -27,6 +28,19 @@ _HEADER_BYTES = _HEADER.size - INT32.size
 _EVENT = Struct(">ii")
 _MULTI_HEADER = Struct(">i?i")
 _END_OF_MULTI = _MULTI_HEADER.pack(ERROR_TYPE, True, -1)
+
+
+def encode_outcome(call: Call, outcome: Outcome) -> bytes:
+    """Return the frame that answers ``call`` with what came of it."""
+    zxid, answer, asked = outcome.zxid, outcome.answer, call.asked
+    if isinstance(answer, MultiFailed):
+        return encode_failed_multi(call, zxid, answer.index, answer.error)
+    if answer is None:
+        if isinstance(asked, Exists):
+            answer = NoNode(path=asked.path)
+        elif isinstance(asked, Sync):
+            return encode_answer(call, zxid, asked.path)
+    return encode_answer(call, zxid, answer)
 
 
 def encode_answer(call: Call, zxid: int, answer: Any) -> bytes:
@@ -56,10 +70,10 @@ def encode_multi(parts: Sequence[int], answers: Sequence[Any]) -> bytes:
     return b"".join(pieces) + _END_OF_MULTI
 
 
-def encode_event(event: WatchEvent) -> bytes:
-    """Return the frame that tells a client what its watch saw."""
+def encode_event(zxid: int, event: WatchEvent) -> bytes:
+    """Return the frame that tells a client what its watch saw; ``zxid`` is the change's, -1 where none is told of."""
     body = _EVENT.pack(event.type, SYNC_CONNECTED) + encode_ustring(event.path)
-    return _HEADER.pack(_HEADER_BYTES + len(body), EVENT_XID, -1, 0) + body
+    return _HEADER.pack(_HEADER_BYTES + len(body), EVENT_XID, zxid, 0) + body
 
 
 def _body(opcode: int, answer: Any) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IPushProducer
@@ -12,15 +13,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.coord.errors import AuthFailed, CoordinationError, NoNode
-from logd.coord.records import Exists, Identity, Sync, WatchEvent
-from logd.coord.server.answers import encode_answer, encode_event, encode_failed_multi
+from logd.coord.errors import AuthFailed, CoordinationError
+from logd.coord.records import Identity, Sync, WatchEvent
+from logd.coord.server.answers import encode_event, encode_outcome
 from logd.coord.server.handshake import ConnectRequest, ConnectResponse, decode_connect_request, encode_connect_response
 from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
 from logd.coord.tree.access import digest_identity
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.interfaces import CutReason, IAttached
-from logd.coord.tree.outcome import MultiFailed, Outcome
+from logd.coord.tree.outcome import Outcome
 from logd.errors import ProtocolViolation
 from logd.interfaces import Timer
 from logd.protocol.framing import Frame, FrameBuffer
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
 
 #: The length of a four-letter word; as a frame's size it would be above a gigabyte.
 _WORD_BYTES = 4
+#: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
+_NO_ZXID = 0
+#: Answers up to this size that belong to one piece of what arrived are written together, up to so many of them.
+_HELD_BYTES = 1 << 12
+_HELD_ANSWERS = 16
+
+
+#: What is asked of the connection, not of the tree.
+_TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
 
 
 @implementer(IAttached, IPushProducer)
@@ -49,8 +59,13 @@ class ServerConnection(Protocol):
         self._first: bytes | None = b""
         self._connecting = False
         self._attachment: Attachment | None = None
+        #: Requests were left where they are, since enough answers are owed.
+        self._stalled = False
+        #: Answers to what is being taken: they leave together.
+        self._held: list[bytes] = []
         #: Requests whose answer is not out of the tree yet.
         self._pending = 0
+        self._pending_bytes = 0
         self._out: deque[Callable[[], bytes]] = deque()
         self._congested = False
         self._taking = False
@@ -133,7 +148,7 @@ class ServerConnection(Protocol):
     def notified(self, zxid: int, event: WatchEvent) -> None:
         """See IAttached."""
         self._server.counters.watch_events += 1
-        self._send(lambda: encode_event(event))
+        self._send(lambda: encode_event(zxid, event))
 
     def cut(self, reason: CutReason) -> None:
         """See IAttached."""
@@ -168,17 +183,27 @@ class ServerConnection(Protocol):
                 elif self._more:
                     self._arrived = self._frames.feed(self._more.popleft())
                 else:
+                    self._stalled = False
                     break
+            else:
+                self._stalled = True
         except ProtocolViolation as error:
             self._server.counters.protocol_violations += 1
             self._log.warn("{peer}: closed, {error}", peer=self.peer, error=str(error))
             self._close()
         finally:
             self._taking = False
+            self._let_go()
             self._regulate()
 
     def _is_full(self) -> bool:
-        return self._congested or bool(self._out) or self._connecting or self._pending >= self._server.settings.pending
+        if self._congested or self._out or self._connecting:
+            return True
+        settings = self._server.settings
+        if self._pending >= settings.pending:
+            return True
+        # Only whoever is owed an answer is left waiting for room: when it gets the answer, it is looked at again.
+        return self._pending > 0 and self._server.pending_bytes >= settings.pending_bytes
 
     def _regulate(self) -> None:
         reading = not self._is_full()
@@ -209,38 +234,47 @@ class ServerConnection(Protocol):
             return
         call = decode_call(*frame)
         asked = call.asked
-        if isinstance(asked, Ping):
+        if not isinstance(asked, _TAKEN_HERE):
+            self._execute(attachment, call, asked, frame[2] - frame[1])
+        elif isinstance(asked, Ping):
             attachment.heard()
-            self._answer(call, Outcome(self._server.flushed, None))
+            self._send(partial(encode_outcome, call, Outcome(self._server.flushed, None)))
         elif isinstance(asked, Auth):
             self._authenticate(attachment, call, asked)
         elif isinstance(asked, CloseSession):
             attachment.close(lambda: self._session_closed(call))
-        elif isinstance(asked, CoordinationError):
+        else:
             # In its turn: behind the answers that are owed.
             error = asked
-            self._execute(attachment, call, Sync("/"), lambda outcome: outcome._replace(answer=error))
-        else:
-            self._execute(attachment, call, asked)
+            self._execute(attachment, call, Sync("/"), 0, lambda outcome: outcome._replace(answer=error))
 
     def _execute(
         self,
         attachment: Attachment,
         call: Call,
         request: Any,
+        size: int,
         change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
     ) -> None:
         self._pending += 1
+        self._wait_with(size)
         clock = self._server.clock
         asked_at = clock.seconds()
 
         def answered(outcome: Outcome) -> None:
             self._pending -= 1
+            self._wait_with(-size)
             self._server.counters.answered(clock.seconds() - asked_at)
-            self._answer(call, change(outcome))
-            self._take()
+            self._send(partial(encode_outcome, call, change(outcome)))
+            if self._stalled or not self._reading:
+                self._take()
 
         attachment.execute(request, answered)
+
+    def _wait_with(self, size: int) -> None:
+        """So many bytes more wait for an answer."""
+        self._pending_bytes += size
+        self._server.pending_bytes += size
 
     def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
         attachment.heard()
@@ -250,10 +284,11 @@ class ServerConnection(Protocol):
             except UnicodeDecodeError:
                 pass
             else:
-                self._answer(call, Outcome(self._server.flushed, None))
+                self._send(partial(encode_outcome, call, Outcome(_NO_ZXID, None)))
                 return
+        self._server.counters.authentications_failed += 1
         self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
-        self._answer(call, Outcome(self._server.flushed, AuthFailed()))
+        self._send(partial(encode_outcome, call, Outcome(_NO_ZXID, AuthFailed())))
         self._close()
 
     # The session
@@ -303,7 +338,7 @@ class ServerConnection(Protocol):
     def _session_closed(self, call: Call) -> None:
         self._attachment = None
         if not self._over:
-            self._answer(call, Outcome(self._server.flushed, None))
+            self._send(partial(encode_outcome, call, Outcome(self._server.flushed, None)))
             self._close()
 
     def _drop(self) -> None:
@@ -313,17 +348,12 @@ class ServerConnection(Protocol):
         if self._vouching is not None:
             self._vouching.cancel()
             self._vouching = None
+        self._wait_with(-self._pending_bytes)
         self._out.clear()
         self._more.clear()
         self._arrived = iter(())
 
     # Answers
-
-    def _answer(self, call: Call, outcome: Outcome) -> None:
-        if self._congested or self._out or self._over:
-            self._send(lambda: _frame_of(call, outcome))
-        else:
-            self._write(_frame_of(call, outcome))
 
     def _send(self, make: Callable[[], bytes]) -> None:
         if self._over:
@@ -337,13 +367,24 @@ class ServerConnection(Protocol):
         counters = self._server.counters
         counters.packets_sent += 1
         counters.bytes_sent += len(data)
+        if self._taking and len(data) <= _HELD_BYTES:
+            self._held.append(data)
+            if len(self._held) >= _HELD_ANSWERS:
+                self._let_go()
+            return
+        self._let_go()
         assert self.transport is not None
         self.transport.write(data)
 
+    def _let_go(self) -> None:
+        """Write what was held back while requests were taken."""
+        if self._held:
+            held, self._held = self._held, []
+            assert self.transport is not None
+            self.transport.write(b"".join(held))
+
     def _answer_word(self, word: bytes) -> None:
-        answer = self._server.answer_word(word)
-        assert self.transport is not None
-        self.transport.write(answer)
+        self._write(self._server.answer_word(word))
         self._close()
 
     def _close(self) -> None:
@@ -351,19 +392,9 @@ class ServerConnection(Protocol):
         self._over = True
         for make in self._out:
             self._write(make())
+        self._let_go()
         self._drop()
         transport: Any = self.transport
         transport.unregisterProducer()
         transport.loseConnection()
         self._server.closing(self)
-
-
-def _frame_of(call: Call, outcome: Outcome) -> bytes:
-    answer = outcome.answer
-    if isinstance(answer, MultiFailed):
-        return encode_failed_multi(call, outcome.zxid, answer.index, answer.error)
-    if answer is None and isinstance(call.asked, Exists):
-        answer = NoNode(path=call.asked.path)
-    if isinstance(call.asked, Sync):
-        return encode_answer(call, outcome.zxid, answer if answer is not None else call.asked.path)
-    return encode_answer(call, outcome.zxid, answer)

@@ -17,6 +17,7 @@ class ServerCounters:
     connections_accepted: int = 0
     connections_refused: int = 0
     protocol_violations: int = 0
+    authentications_failed: int = 0
     sessions_opened: int = 0
     sessions_expired: int = 0
     watch_events: int = 0

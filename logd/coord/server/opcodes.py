@@ -28,7 +28,7 @@ class Opcode(enum.IntEnum):
     CLOSE_SESSION = -11
 
 
-#: The xid of a watch's event; its zxid is -1 too.
+#: The xid of a watch's event.
 EVENT_XID = -1
 #: The type that stands for a failed part of a multi, and for the end of one.
 ERROR_TYPE = -1

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
+from typing import NamedTuple
 
 from attrs import field, frozen
 
@@ -68,8 +69,7 @@ class Auth:
 Asked = Request | Ping | CloseSession | Auth | CoordinationError
 
 
-@frozen
-class Call:
+class Call(NamedTuple):
     """One request: ``xid`` tells its answer, ``opcode`` the answer's form."""
 
     xid: int

@@ -61,12 +61,15 @@ class CoordinationServer:
         """
         self.clock = clock
         self.settings = settings
+        self.folder = folder
         self.counters = ServerCounters()
         self.storage = Storage(Disk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report)
         self.factory: Factory = _ServerFactory(self)
         #: Why nothing is served any more.
         self.error: Exception | None = None
         self.connections: dict[ServerConnection, None] = {}
+        #: Bytes of requests that wait for their answer.
+        self.pending_bytes = 0
         self._random_bytes = random_bytes
         self._failed = failed
         self._host: TreeHost | None = None
@@ -103,6 +106,7 @@ class CoordinationServer:
     def start(self) -> None:
         """Open the folder and recover what is in it. Blocks. Raises DataDirectoryError, naming file and remedy."""
         tree = self.storage.open()
+        tree.watches.limit_bytes = self.settings.watches_bytes
         limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
         self._host = TreeHost(tree, self.storage, self.clock, self._random_bytes, limits, self._journal_failed)
         self._host.start()

@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from logd.coord.tree.watches import WATCHES_BYTES
 from logd.errors import ConfigurationError
 
 
@@ -36,6 +37,10 @@ class CoordinationServerSettings:
     handshake: float = field(default=10.0, validator=_at_least(0))
     #: Requests of a connection that may wait for their answer; then it is not read until some are answered.
     pending: int = field(default=1_000, validator=_at_least(1))
+    #: Bytes of requests of all connections that may wait for their answer; above it, whoever is owed one is not read.
+    pending_bytes: int = field(default=64 << 20, validator=_at_least(1))
+    #: About the bytes that watches may take, of which each takes 300 and its path; then no more can be left.
+    watches_bytes: int = field(default=WATCHES_BYTES, validator=_at_least(1))
     #: A snapshot is written after this many bytes of changes, or as many as the last snapshot had if that is more.
     snapshot_bytes: int = field(default=8 << 20, validator=_at_least(1))
 

@@ -1,13 +1,15 @@
 """The four-letter words: what a person, or a monitor, can ask a server without a session.
 
 ``ruok`` is answered ``imok`` while the tree is served, and not at all otherwise; ``isro`` says ``rw``; ``srvr``,
-``stat`` and ``cons`` are for people, ``envi`` and ``mntr`` for programs, in the formats of ZooKeeper 3.9.
+``stat``, ``cons``, ``wchs`` and ``conf`` are for people, ``envi`` and ``mntr`` for programs, in the formats of
+ZooKeeper 3.9. What ``mntr`` says has ZooKeeper's name where ZooKeeper has it.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -86,12 +88,13 @@ def metrics(server: CoordinationServer) -> dict[str, str | int | float]:
         "min_latency": 0,
         "packets_received": counters.packets_received,
         "packets_sent": counters.packets_sent,
-        "bytes_received": counters.bytes_received,
-        "bytes_sent": counters.bytes_sent,
+        "bytes_received_count": counters.bytes_received,
+        "response_bytes": counters.bytes_sent,
         "num_alive_connections": len(server.connections),
-        "connections_accepted": counters.connections_accepted,
-        "connections_refused": counters.connections_refused,
+        "connection_request_count": counters.connections_accepted,
+        "connection_rejected": counters.connections_refused,
         "protocol_violations": counters.protocol_violations,
+        "auth_failed_count": counters.authentications_failed,
         "outstanding_requests": _outstanding(server),
         "znode_count": len(tree.nodes),
         "watch_count": len(tree.watches.data) + len(tree.watches.children),
@@ -100,12 +103,44 @@ def metrics(server: CoordinationServer) -> dict[str, str | int | float]:
         "approximate_data_size": tree.data_bytes,
         "global_sessions": len(tree.sessions),
         "sessions_opened": counters.sessions_opened,
-        "sessions_expired": counters.sessions_expired,
+        "stale_sessions_expired": counters.sessions_expired,
+        "open_file_descriptor_count": _open_files(),
+        "max_file_descriptor_count": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "uptime": round((server.clock.seconds() - counters.started_at) * 1000),
         "last_zxid": server.flushed,
-        "fsyncs": journal.syncs,
-        "snapshots": server.storage.snapshots,
+        "cnt_fsynctime": journal.syncs,
+        "snap_count": server.storage.snapshots,
+        "snapshot_error_count": int(server.storage.snapshot_error is not None),
     }
+
+
+def _open_files() -> int:
+    """How many files and sockets this process has open; -1 where the system does not tell."""
+    try:
+        return len(os.listdir("/proc/self/fd")) - 1  # without the one that looks
+    except OSError:
+        return -1
+
+
+def _wchs(server: CoordinationServer) -> str:
+    watches = server.tree.watches
+    return (
+        f"{watches.sessions()} connections watching {watches.paths()} paths\n"
+        f"Total watches:{len(watches.data) + len(watches.children)}\n"
+    )
+
+
+def _conf(server: CoordinationServer) -> str:
+    settings = server.settings
+    rows = {
+        "dataDir": server.folder,
+        "maxClientCnxns": settings.connections,
+        "minSessionTimeout": settings.shortest_session_ms,
+        "maxSessionTimeout": settings.longest_session_ms,
+        "jute.maxbuffer": settings.frame_bytes,
+        "serverId": 0,
+    }
+    return "".join(f"{name}={value}\n" for name, value in rows.items())
 
 
 def _outstanding(server: CoordinationServer) -> int:
@@ -118,6 +153,8 @@ _WORDS: dict[bytes, Callable[[CoordinationServer], str]] = {
     b"srvr": _srvr,
     b"stat": _stat,
     b"cons": _cons,
+    b"wchs": _wchs,
+    b"conf": _conf,
     b"envi": _envi,
     b"mntr": _mntr,
 }

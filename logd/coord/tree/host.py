@@ -17,9 +17,10 @@ from hmac import compare_digest
 from attrs import field, frozen
 from attrs.validators import gt
 
-from logd.coord.records import Identity, Request
+from logd.coord.records import Identity, Permission, Request
+from logd.coord.tree.access import is_allowed
 from logd.coord.tree.attachment import Attachment
-from logd.coord.tree.interfaces import CutReason, IAttached, IJournal
+from logd.coord.tree.interfaces import NO_CHANGE, CutReason, IAttached, IJournal
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.sessions import Session, SessionTracker
 from logd.coord.tree.tree import Tree
@@ -184,10 +185,11 @@ class TreeHost:
 
     def execute(self, attachment: Attachment, request: Request, answered: Callable[[Outcome], None]) -> None:
         """See Attachment."""
-        session_id = attachment.session.id
-        self.heard(session_id)
-        outcome = self.tree.execute(session_id, attachment.identities, request, self._now_ms())
-        self._committed(outcome)
+        session_id, now = attachment.session.id, self._clock.seconds()
+        self._tracker.heard(session_id, now)
+        outcome = self.tree.execute(session_id, attachment.identities, request, int(now * 1000))
+        if outcome.change is not None or outcome.notifications:
+            self._committed(outcome)
         self._tell(attachment, partial(answered, outcome))
 
     def heard(self, session_id: int) -> None:
@@ -218,10 +220,11 @@ class TreeHost:
 
     def _committed(self, outcome: Outcome) -> None:
         """Journal what a request changed, and line up its notifications."""
-        for session_id, event in outcome.notifications:
+        told_of = NO_CHANGE if outcome.change is None else outcome.zxid
+        for session_id, event, acl in outcome.notifications:
             attachment = self._attachments.get(session_id)
-            if attachment is not None:
-                self._line.append((outcome.zxid, attachment, partial(attachment.notified, outcome.zxid, event)))
+            if attachment is not None and is_allowed(acl, Permission.READ, attachment.identities):
+                self._line.append((outcome.zxid, attachment, partial(attachment.notified, told_of, event)))
         if outcome.change is not None:
             self._journal.append(outcome.change)
 

@@ -10,6 +10,9 @@ from zope.interface import Interface
 from logd.coord.records import WatchEvent
 from logd.coord.tree.changes import Change
 
+#: In place of a zxid where an event tells of no change in particular.
+NO_CHANGE = -1
+
 
 class CutReason(enum.Enum):
     """Why a host let a connection go."""
@@ -47,7 +50,10 @@ class IAttached(Interface):
     """
 
     def notified(zxid: int, event: WatchEvent) -> None:
-        """A watch of this connection's fires; ``zxid`` is the change that it tells of."""
+        """A watch of this connection's fires; ``zxid`` is the change that it tells of.
+
+        It is -1 (NO_CHANGE) where SetWatches finds that the watch would have fired meanwhile.
+        """
 
     def cut(reason: CutReason) -> None:
         """The session is no longer attached to this connection: close it. What was asked is not answered any more."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attrs import frozen
 
 from logd.coord.errors import CoordinationError, RuntimeInconsistency
-from logd.coord.records import Children, Created, NodeAcl, NodeData, Stat, WatchEvent
+from logd.coord.records import OPEN_ACL, Acl, Children, Created, NodeAcl, NodeData, Stat, WatchEvent
 from logd.coord.tree.changes import Change
 
 #: The answer to one operation: Created to a Create, Stat to a SetData or SetAcl, None to a Delete or Check.
@@ -39,6 +39,8 @@ class Notification(NamedTuple):
 
     session_id: int
     event: WatchEvent
+    #: Told only if this list, that of the event's node, lets the watching connection read it; the watch is used up.
+    acl: tuple[Acl, ...] = OPEN_ACL
 
 
 class Outcome(NamedTuple):

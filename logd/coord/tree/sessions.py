@@ -41,7 +41,8 @@ class SessionTracker:
 
     def heard(self, session_id: int, now: float) -> None:
         """The session's client was heard of. Sessions that are not known are ignored."""
-        self._advance(now)
+        if now != self._clock:
+            self._advance(now)
         timeout = self._timeouts.get(session_id)
         if timeout is not None:
             self._deadlines[session_id] = self._counted + timeout

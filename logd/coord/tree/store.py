@@ -62,7 +62,9 @@ class NodeStore:
             self._put(parent, node._replace(children_made=node.children_made + 1, children_zxid=zxid))
         elif isinstance(effect, DataReplaced):
             node = self.nodes[effect.path]
-            changed = node._replace(data=effect.data, version=node.version + 1, modified_zxid=zxid, modified_ms=time_ms)
+            # Spelt out, in the order of the fields: this is most of what writes do, and _replace takes 4 us.
+            _, acl, created_zxid, _, created_ms, _, version, *rest = node
+            changed = Node(effect.data, acl, created_zxid, zxid, created_ms, time_ms, version + 1, *rest)
             self._put(effect.path, changed)
         elif isinstance(effect, NodeRemoved):
             self._remove(effect.path, zxid)

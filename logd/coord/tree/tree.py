@@ -12,8 +12,10 @@ from typing import Any
 
 from attrs import frozen
 
-from logd.coord.errors import CoordinationError, NoAuth, SessionExpired
+from logd.coord.errors import BadArguments, CoordinationError, NoAuth, SessionExpired
 from logd.coord.records import (
+    OPEN_ACL,
+    Acl,
     Children,
     EventType,
     Exists,
@@ -44,9 +46,13 @@ from logd.coord.tree.changes import (
 from logd.coord.tree.nodes import FIRST_NODES, Node
 from logd.coord.tree.operations import resolve, result_of
 from logd.coord.tree.outcome import Answer, MultiFailed, Notification, OperationResult, Outcome
+from logd.coord.tree.pathnames import parent_of
 from logd.coord.tree.sessions import Session
 from logd.coord.tree.store import NodeStore
 from logd.coord.tree.watches import Watches
+
+#: An effect that watches tell of, with the access lists of its node and of the node's parent.
+_Guarded = tuple[NodeMade | DataReplaced | NodeRemoved, tuple[Acl, ...], tuple[Acl, ...]]
 
 
 @frozen
@@ -144,11 +150,12 @@ class Tree:
         return self._commit(self.zxid + 1, now_ms, (SessionOpened(timeout_ms, password),))
 
     def close_session(self, session_id: int, now_ms: int) -> Outcome:
-        """End a session: its ephemeral nodes go, and watches of others tell of it; its own are forgotten."""
+        """End a session: its ephemeral nodes go, watches tell of it (also its own), and its own are forgotten."""
         if session_id not in self._sessions:
             return Outcome(self.zxid, SessionExpired(f"there is no session {session_id:#x} (any more)"))
+        outcome = self._commit(session_id, now_ms, (SessionClosed(),))
         self.watches.forget(session_id)
-        return self._commit(session_id, now_ms, (SessionClosed(),))
+        return outcome
 
     def forget_watches(self, session_id: int) -> None:
         """The session's connection is gone, and its watches with it."""
@@ -158,26 +165,30 @@ class Tree:
 
     def _commit(self, session_id: int, now_ms: int, effects: tuple[Effect, ...]) -> Outcome:
         change = Change(self.zxid + 1, now_ms, session_id, effects)
-        removed = self._store.owned(session_id) if isinstance(effects[0], SessionClosed) else ()
+        guarded: Iterable[_Guarded] = ()
+        if self.watches:
+            guarded = [each for effect in effects for each in self._guarded(effect, session_id)]
         self.replay(change)
-        return Outcome(self.zxid, None, change, self._fired(effects, removed))
+        return Outcome(self.zxid, None, change, self._fired(guarded))
 
     def _write(self, session_id: int, identities: tuple[Identity, ...], request: Any, now_ms: int) -> Outcome:
         effect = resolve(self._store, request, identities)
         if effect is None:
             return Outcome(self.zxid, None)
-        outcome = self._commit(session_id, now_ms, (effect,))
-        return outcome._replace(answer=result_of(self._store, effect))
+        zxid, _, change, notifications = self._commit(session_id, now_ms, (effect,))
+        return Outcome(zxid, result_of(self._store, effect), change, notifications)
 
     def _multi(self, session_id: int, identities: tuple[Identity, ...], request: Multi, now_ms: int) -> Outcome:
         zxid = self.zxid + 1
         effects: list[Effect] = []
+        guarded: list[_Guarded] = []
         results: list[OperationResult] = []
         self._store.begin()
         try:
             for operation in request.operations:
                 effect = resolve(self._store, operation, identities)
                 if effect is not None:
+                    guarded.extend(self._guarded(effect, session_id))
                     self._store.apply(effect, zxid, now_ms, session_id)
                     effects.append(effect)
                 results.append(result_of(self._store, effect))
@@ -189,7 +200,7 @@ class Tree:
             return Outcome(self.zxid, tuple(results))
         self.zxid = zxid
         change = Change(zxid, now_ms, session_id, tuple(effects))
-        return Outcome(zxid, tuple(results), change, self._fired(effects, ()))
+        return Outcome(zxid, tuple(results), change, self._fired(guarded))
 
     def _apply(self, effect: Effect, zxid: int, time_ms: int, session_id: int) -> None:
         if isinstance(effect, SessionOpened):
@@ -199,17 +210,29 @@ class Tree:
         if isinstance(effect, SessionClosed):
             del self._sessions[session_id]
 
-    def _fired(self, effects: Iterable[Effect], removed: Iterable[str]) -> tuple[Notification, ...]:
+    def _guarded(self, effect: Effect, session_id: int) -> Iterable[_Guarded]:
+        """What watches may tell of an effect that is not applied yet, with the access lists that say to whom."""
+        nodes = self._store.nodes
+        if isinstance(effect, NodeMade):
+            return ((effect, effect.acl, nodes[parent_of(effect.path)].acl),)
+        if isinstance(effect, DataReplaced):
+            return ((effect, nodes[effect.path].acl, OPEN_ACL),)
+        if isinstance(effect, NodeRemoved):
+            return ((effect, nodes[effect.path].acl, nodes[parent_of(effect.path)].acl),)
+        if isinstance(effect, SessionClosed):
+            removed = map(NodeRemoved, self._store.owned(session_id))
+            return tuple((each, nodes[each.path].acl, nodes[parent_of(each.path)].acl) for each in removed)
+        return ()
+
+    def _fired(self, guarded: Iterable[_Guarded]) -> tuple[Notification, ...]:
         fired: list[Notification] = []
-        for effect in effects:
+        for effect, acl, parent_acl in guarded:
             if isinstance(effect, NodeMade):
-                fired.extend(self.watches.made(effect.path))
+                fired.extend(self.watches.made(effect.path, acl, parent_acl))
             elif isinstance(effect, DataReplaced):
-                fired.extend(self.watches.changed(effect.path))
-            elif isinstance(effect, NodeRemoved):
-                fired.extend(self.watches.removed(effect.path))
-        for path in removed:
-            fired.extend(self.watches.removed(path))
+                fired.extend(self.watches.changed(effect.path, acl))
+            else:
+                fired.extend(self.watches.removed(effect.path, acl, parent_acl))
         return tuple(fired)
 
     # Reads
@@ -219,16 +242,20 @@ class Tree:
         node = self._store.get(path)
         demand(node.acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.data.add(path, session_id)
+            self.watches.leave(self.watches.data, path, session_id)
         return NodeData(node.data, self._store.stat(path))
 
     def _exists(self, session_id: int, identities: tuple[Identity, ...], request: Exists) -> Stat:
         path = request.path
+        if "\0" in path:
+            raise BadArguments(f"{path[:200]!r} is no path of a node: it has a null character", path)
         node = self._store.nodes.get(path)
         if node is not None:
             demand(node.acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.data.add(path, session_id)  # also where there is no node: it tells of its beginning
+            self.watches.leave(
+                self.watches.data, path, session_id
+            )  # also where there is no node: it tells of its beginning
         self._store.get(path)
         return self._store.stat(path)
 
@@ -236,7 +263,7 @@ class Tree:
         path = request.path
         demand(self._store.get(path).acl, Permission.READ, identities, path)
         if request.watch:
-            self.watches.children.add(path, session_id)
+            self.watches.leave(self.watches.children, path, session_id)
         return Children(tuple(self._store.children(path)), self._store.stat(path))
 
     def _get_acl(self, session_id: int, identities: tuple[Identity, ...], request: GetAcl) -> NodeAcl:
@@ -262,16 +289,16 @@ class Tree:
             elif nodes[path].modified_zxid > zxid:
                 yield event(EventType.CHANGED, path)
             else:
-                self.watches.data.add(path, session_id)
+                self.watches.leave(self.watches.data, path, session_id)
         for path in request.exists:
             if path in nodes:
                 yield event(EventType.CREATED, path)
             else:
-                self.watches.data.add(path, session_id)
+                self.watches.leave(self.watches.data, path, session_id)
         for path in request.children:
             if path not in nodes:
                 yield event(EventType.DELETED, path)
             elif nodes[path].children_zxid > zxid:
                 yield event(EventType.CHILDREN, path)
             else:
-                self.watches.children.add(path, session_id)
+                self.watches.leave(self.watches.children, path, session_id)

@@ -2,16 +2,26 @@
 
 A data watch (left by reading a node's data, or by asking whether it exists) fires when the node is made, changed or
 removed; a child watch when a child of the node comes or goes, or when the node is removed. Each fires once, and one
-change tells a session of one node once, even if both of its watches fire.
+change tells a session of one node once, even if both of its watches fire. Whoever may not read the node is not told
+(as in ZooKeeper since 3.9.2): a notification carries the access list that decides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from logd.coord.records import EventType, WatchEvent
+from logd.coord.errors import SystemFailure
+from logd.coord.records import OPEN_ACL, Acl, EventType, WatchEvent
 from logd.coord.tree.outcome import Notification
 from logd.coord.tree.pathnames import parent_of
+
+AccessList = tuple[Acl, ...]
+
+
+#: What a watch takes beside its path (290 measured): two entries in dicts, and a dict where it is its path's only one.
+_WATCH_BYTES = 300
+#: What all watches of a tree may take unless it is set otherwise: some 850,000 with short paths.
+WATCHES_BYTES = 256 << 20
 
 
 class WatchTable:
@@ -21,6 +31,11 @@ class WatchTable:
         # Dicts for sets, since theirs is an order that does not change from run to run.
         self._sessions: dict[str, dict[int, None]] = {}
         self._paths: dict[int, dict[str, None]] = {}
+        #: About how much memory they take.
+        self.cost_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._paths)
 
     def __len__(self) -> int:
         return sum(map(len, self._paths.values()))
@@ -29,10 +44,17 @@ class WatchTable:
         """How many paths are watched."""
         return len(self._sessions)
 
+    def watchers(self) -> set[int]:
+        """The sessions that watch anything."""
+        return set(self._paths)
+
     def add(self, path: str, session_id: int) -> None:
         """Leave a watch; a second one is the same."""
-        self._sessions.setdefault(path, {})[session_id] = None
-        self._paths.setdefault(session_id, {})[path] = None
+        paths = self._paths.setdefault(session_id, {})
+        if path not in paths:
+            paths[path] = None
+            self._sessions.setdefault(path, {})[session_id] = None
+            self.cost_bytes += _WATCH_BYTES + len(path)
 
     def take(self, path: str) -> Iterable[int]:
         """Take away every watch on a path, and say whose they were."""
@@ -48,52 +70,76 @@ class WatchTable:
         for path in self._paths.pop(session_id, ()):
             sessions = self._sessions[path]
             del sessions[session_id]
+            self.cost_bytes -= _WATCH_BYTES + len(path)
             if not sessions:
                 del self._sessions[path]
 
     def _drop(self, session_id: int, path: str) -> None:
         paths = self._paths[session_id]
         del paths[path]
+        self.cost_bytes -= _WATCH_BYTES + len(path)
         if not paths:
             del self._paths[session_id]
 
 
 class Watches:
-    """Both kinds of watches of one tree."""
+    """Both kinds of watches of one tree; ``limit_bytes`` is about what they may take together."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = WATCHES_BYTES) -> None:
         self.data = WatchTable()
         self.children = WatchTable()
+        self.limit_bytes = limit_bytes
 
-    def made(self, path: str) -> Iterator[Notification]:
-        """A node was made."""
-        yield from _fire(self.data.take(path), EventType.CREATED, path)
-        yield from self._listed(path)
+    def __bool__(self) -> bool:
+        return bool(self.data or self.children)
 
-    def changed(self, path: str) -> Iterator[Notification]:
+    def leave(self, table: WatchTable, path: str, session_id: int) -> None:
+        """Leave a watch in one of the tables. Raises SystemFailure when there are too many (ZooKeeper has no bound)."""
+        if self.data.cost_bytes + self.children.cost_bytes >= self.limit_bytes:
+            raise SystemFailure(
+                f"{path[:200]}: no watch can be left, since all of them take {self.limit_bytes} bytes already", path
+            )
+        table.add(path, session_id)
+
+    def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
+        """A node was made; the lists are its own and that of its parent."""
+        yield from _fire(self.data.take(path), EventType.CREATED, path, acl)
+        yield from self._listed(path, parent_acl)
+
+    def changed(self, path: str, acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
         """A node's data were replaced."""
-        yield from _fire(self.data.take(path), EventType.CHANGED, path)
+        yield from _fire(self.data.take(path), EventType.CHANGED, path, acl)
 
-    def removed(self, path: str) -> Iterator[Notification]:
-        """A node was removed."""
+    def removed(
+        self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL
+    ) -> Iterator[Notification]:
+        """A node was removed; the lists are what it had, and that of its parent."""
         told = self.data.take(path)
-        yield from _fire(told, EventType.DELETED, path)
-        yield from _fire((id_ for id_ in self.children.take(path) if id_ not in told), EventType.DELETED, path)
-        yield from self._listed(path)
+        yield from _fire(told, EventType.DELETED, path, acl)
+        yield from _fire((id_ for id_ in self.children.take(path) if id_ not in told), EventType.DELETED, path, acl)
+        yield from self._listed(path, parent_acl)
 
     def forget(self, session_id: int) -> None:
         """Take away every watch of a session."""
         self.data.forget(session_id)
         self.children.forget(session_id)
 
-    def _listed(self, path: str) -> Iterator[Notification]:
+    def sessions(self) -> int:
+        """How many sessions watch anything."""
+        return len(self.data.watchers() | self.children.watchers())
+
+    def paths(self) -> int:
+        """How many paths are watched, those that are watched in both ways twice."""
+        return self.data.paths() + self.children.paths()
+
+    def _listed(self, path: str, parent_acl: AccessList) -> Iterator[Notification]:
         parent = parent_of(path)
-        yield from _fire(self.children.take(parent), EventType.CHILDREN, parent)
+        yield from _fire(self.children.take(parent), EventType.CHILDREN, parent, parent_acl)
 
 
-def _fire(sessions: Iterable[int], type_: EventType, path: str) -> Iterator[Notification]:
+def _fire(sessions: Iterable[int], type_: EventType, path: str, acl: AccessList) -> Iterator[Notification]:
     event = None
     for session_id in sessions:
         if event is None:
             event = WatchEvent(type_, path)
-        yield Notification(session_id, event)
+        yield Notification(session_id, event, acl)

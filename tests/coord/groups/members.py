@@ -14,7 +14,7 @@ from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import Membership
 from logd.coord.groups.records import Timing
-from logd.coord.inprocess import InProcessCoordination
+from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.host import TreeHost

@@ -82,7 +82,7 @@ class DeleteTests(TreeTestCase):
             self.clock.callLater(0.1 * number, other.create, paths.group_offset("g", "t", number), b"2")
         self.tree.link.delay = lambda: 0.02
         doing = Deferred.fromCoroutine(delete_topic(self.tree, "t"))
-        self.pass_time(5)
+        self.pass_time(20)  # each message takes a step of it
         self.successResultOf(doing)
         self.tree.link.delay = lambda: 0.0
         self.assertIsInstance(self.error(self.tree.get(paths.group_offset("g", "t", 0))), NoNode)

@@ -187,9 +187,9 @@ class AnswerTests(SynchronousTestCase):
         self.assertEqual(frame, pack(">iiqi", 16, 7, 99, -103))
 
     def test_events(self) -> None:
-        """An event's xid and zxid are -1."""
-        frame = encode_event(WatchEvent(EventType.CHANGED, "/a"))
-        self.assertEqual(frame[:20], pack(">iiqi", len(frame) - 4, -1, -1, 0))
+        """An event's xid is -1, and its zxid that of the change."""
+        frame = encode_event(99, WatchEvent(EventType.CHANGED, "/a"))
+        self.assertEqual(frame[:20], pack(">iiqi", len(frame) - 4, -1, 99, 0))
         self.assertEqual(tuple(kazoo.Watch.deserialize(frame, 20)[0]), (3, 3, "/a"))
 
 

@@ -268,6 +268,15 @@ class JournalTests(FolderCase):
         self.threads.settle()
         self.assertEqual((self.flushed, self.journal.syncs), ([2, 4], 2))
 
+    def test_long_turn(self) -> None:
+        """The disk does not wait for the end of a turn that brings many changes; the rest shares the next sync."""
+        for zxid in range(1, 101):
+            self.append(zxid)
+        self.assertEqual(len(self.threads.works), 1)
+        self.threads.settle()
+        self.clock.advance(0)
+        self.assertEqual((self.flushed[-1], self.journal.syncs, self.threads.works), (100, 2, []))
+
     def test_failed_sync(self) -> None:
         """The first failure is the last word: nothing is tried again, and nothing more is flushed."""
         self.files.errors["sync_data"] = [OSError(5, "input/output error")]

@@ -83,7 +83,7 @@ class SessionTests(SynchronousTestCase):
             self.rig.clock.advance(0.5)
             self.rig.ask(watcher, Opcode.PING, xid=-2)
         self.assertEqual((silent.closed, watcher.closed), (True, False))
-        self.assertIn((-1, -1, 0), [answer[:3] for answer in watcher.answers])
+        self.assertIn((-1, 4, 0), [answer[:3] for answer in watcher.answers])
         self.assertEqual(self.rig.ask(watcher, Opcode.EXISTS, read("/e"))[2], -101)
 
     def test_standing_still_does_not_count(self) -> None:
@@ -106,7 +106,7 @@ class SessionTests(SynchronousTestCase):
         """A digest is taken; a scheme that is not known is refused, and the connection closed."""
         client = self.rig.client()
         digest = pack(">ii6si3s", 0, 6, b"digest", 3, b"u:p")
-        self.assertEqual(self.rig.ask(client, Opcode.AUTH, digest, -4)[2], 0)
+        self.assertEqual(self.rig.ask(client, Opcode.AUTH, digest, -4)[:3], (-4, 0, 0))
         unknown = pack(">ii6si3s", 0, 6, b"sorcer", 3, b"u:p")
         self.assertEqual((self.rig.ask(client, Opcode.AUTH, unknown, -4)[2], client.closed), (-115, True))
 
@@ -136,7 +136,7 @@ class OrderTests(SynchronousTestCase):
         self.second.send(request(2, Opcode.GET_DATA, read("/a")))
         self.rig.settle()
         event, answer = self.second.receive()
-        self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, -1, 0), 2, pack(">i3s", 3, b"new")))
+        self.assertEqual((event[:3], answer[0], answer[3][:7]), ((-1, 4, 0), 2, pack(">i3s", 3, b"new")))
 
     def test_requests_in_order(self) -> None:
         """Answers come in the order of the requests, those that are refused too."""
@@ -265,6 +265,33 @@ class HostileTests(SynchronousTestCase):
             self.rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
 
+    def test_waiting_bytes(self) -> None:
+        """Who has large requests waiting is not read while there are many of them; others are, and all are answered."""
+        rig = Rig(pending_bytes=5_000)
+        greedy, modest = rig.client(), rig.client()
+        greedy.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}", bytes(2_000))) for xid in range(9)))
+        self.assertEqual((greedy.connection.pending, greedy.transport.producerState), (3, "paused"))
+        modest.send(request(1, Opcode.CREATE, create("/m", bytes(2_000))))
+        self.assertEqual(modest.connection.pending, 1)
+        gone = rig.client()
+        gone.send(request(1, Opcode.CREATE, create("/g", bytes(2_000))))
+        gone.lose()
+        for _ in range(4):
+            rig.settle()
+        self.assertEqual([answer[0] for answer in greedy.receive()], list(range(9)))
+        self.assertEqual((len(modest.receive()), rig.server.pending_bytes), (1, 0))
+
+    def test_watches(self) -> None:
+        """When watches take what is allowed, no more can be left until some are gone; reading goes on."""
+        rig = Rig(watches_bytes=1_200)
+        client = rig.client()
+        errors = [rig.ask(client, Opcode.EXISTS, read(f"/{number}", True))[2] for number in range(6)]
+        self.assertEqual(errors, [-101, -101, -101, -101, -1, -1])
+        self.assertEqual(rig.ask(client, Opcode.GET_DATA, read("/"))[2], 0)
+        client.lose()
+        again = rig.client()
+        self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/a", True))[2], -101)
+
 
 class SlowDiskTests(SynchronousTestCase):
     """A disk that takes longer than a session's timeout."""
@@ -308,4 +335,8 @@ class WordTests(SynchronousTestCase):
         self.assertIn(b"zookeeper.version=3.9", word(b"envi"))
         figures = dict(line.split("\t") for line in word(b"mntr").decode().splitlines())
         self.assertEqual((figures["zk_ephemerals_count"], figures["zk_global_sessions"]), ("1", "1"))
+        self.assertGreater(int(figures["zk_max_file_descriptor_count"]), int(figures["zk_open_file_descriptor_count"]))
+        rig.ask(client, Opcode.GET_DATA, read("/e", True))
+        self.assertEqual(word(b"wchs"), b"1 connections watching 1 paths\nTotal watches:1\n")
+        self.assertIn(b"maxSessionTimeout=40000\n", word(b"conf"))
         self.assertIn(b"not in the whitelist", word(b"kill"))

@@ -93,12 +93,13 @@ class Model:
 
     def end(self, session: int, now: int) -> Events:
         """Take a session's nodes and watches away."""
-        self.forget(session)
         happened: list[tuple[EventType, str]] = []
         for path in [path for path, each in self.nodes.items() if each.owner == session]:
             self._take(path, happened)
         self.zxid += 1
-        return self._fire(happened)
+        events = self._fire(happened)
+        self.forget(session)
+        return events
 
     def forget(self, session: int) -> None:
         """Take a session's watches away."""

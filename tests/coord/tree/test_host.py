@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from logd.coord.records import Create, EventType, Exists, GetData, SetData
+from logd.coord.records import (
+    Acl,
+    Create,
+    Delete,
+    EventType,
+    Exists,
+    GetChildren,
+    GetData,
+    SetAcl,
+    SetData,
+)
+from logd.coord.tree.access import digest_identity
 from logd.coord.tree.interfaces import CutReason
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Snapshot, Tree
@@ -165,7 +176,7 @@ class SessionTests(HostCase):
         self.assertEqual((listener.take(), old.take()), (["no session", "no session"], []))
 
     def test_close(self) -> None:
-        """A session that is closed is gone once that is flushed, behind the answers that were due before."""
+        """A closed session is gone once that is flushed: behind answers that were due, and told of its own nodes."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/e", ephemeral=True))
         self.journal.flush()
@@ -178,10 +189,30 @@ class SessionTests(HostCase):
         one.attachment.close(lambda: one.told.append("closed"))
         self.assertEqual(other.take(), [])
         self.journal.flush()
-        self.assertEqual(one.take(), ["NodeData", "Stat", "closed"])
+        self.assertEqual(one.take(), ["NodeData", "Stat", (EventType.DELETED, "/e"), "closed"])
         self.assertEqual(other.take(), [(EventType.DELETED, "/e")])
         self.assertEqual(self.reattach(one).take(), ["no session"])
         self.assertEqual(self.host.connections, 1)
+
+    def test_only_readers_are_told(self) -> None:
+        """A watch does not tell those who may not read the node any more; the parent's watch follows its own list."""
+        ann, bob = self.connect(), self.connect()
+        assert ann.attachment is not None
+        ann.attachment.authenticated(digest_identity(b"ann:secret"))
+        ann.ask(Create("/p"))
+        ann.ask(Create("/p/a"))
+        self.journal.flush()
+        for one in (ann, bob):
+            one.ask(GetData("/p/a", watch=True))
+            one.ask(GetChildren("/p", watch=True))
+        ann.ask(SetAcl("/p/a", (Acl(31, "auth", ""),)))
+        self.journal.flush()
+        ann.take(), bob.take()
+        ann.ask(Delete("/p/a"))
+        self.journal.flush()
+        gone, listed = (EventType.DELETED, "/p/a"), (EventType.CHILDREN, "/p")
+        self.assertEqual((ann.take(), bob.take()), ([gone, listed, "NoneType"], [listed]))
+        self.assertEqual(len(self.host.tree.watches.data), 0)
 
     def test_detach(self) -> None:
         """A connection that is lost leaves its session, not its watches."""

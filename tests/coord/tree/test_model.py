@@ -78,7 +78,7 @@ class TreeMachine(RuleBasedStateMachine):
             self.changes.append(outcome.change)
             assert outcome.change.zxid == outcome.zxid
         told: Events = {}
-        for session, event in outcome.notifications:
+        for session, event, _ in outcome.notifications:
             told.setdefault(session, []).append((event.type, event.path))
         assert told == events
         self.now += 7

@@ -53,6 +53,11 @@ class TreeTests(SynchronousTestCase):
         for path in ("/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
             self.assertIsInstance(self.ask(Delete(path)), BadArguments)
 
+    def test_null_character(self) -> None:
+        """To ask whether such a path exists is refused, as in ZooKeeper, while reading it finds no node."""
+        self.assertIsInstance(self.ask(Exists("/a\0")), BadArguments)
+        self.assertIsInstance(self.ask(GetData("/a\0")), NoNode)
+
     def test_no_session(self) -> None:
         """Nothing is done for a session that is not open."""
         for request in (GetData("/"), Create("/a"), Multi(()), Exists("/", watch=True), Sync("/")):
@@ -135,7 +140,7 @@ class TreeTests(SynchronousTestCase):
         outcome = self.tree.close_session(self.session, 0)
         assert outcome.change is not None
         self.assertEqual(outcome.change.effects, (SessionClosed(),))
-        told = [(id_, event.type) for id_, event in outcome.notifications]
+        told = [(id_, event.type) for id_, event, _ in outcome.notifications]
         self.assertEqual(told[0], (watchers[0], EventType.CHILDREN))
         self.assertEqual(sorted(told[1:]), [(id_, EventType.DELETED) for id_ in watchers])
         self.assertEqual((self.tree.stat("/p").children_count, len(self.tree.watches.data)), (0, 0))

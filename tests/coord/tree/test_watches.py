@@ -33,14 +33,14 @@ class WatchesTests(SynchronousTestCase):
         for happened, type_ in ((self.watches.removed, EventType.DELETED), (self.watches.made, EventType.CREATED)):
             self.watches.children.add("/", 1)
             self.watches.data.add("/a", 1)
-            told = [event.type for _, event in happened("/a")]
+            told = [event.type for _, event, _ in happened("/a")]
             self.assertEqual(told, [type_, EventType.CHILDREN])
 
     def test_order_of_sessions(self) -> None:
         """Sessions are told in the order in which they left their watches."""
         for session in (5, 3, 9, 3):
             self.watches.data.add("/a", session)
-        self.assertEqual([session for session, _ in self.watches.changed("/a")], [5, 3, 9])
+        self.assertEqual([session for session, _, _ in self.watches.changed("/a")], [5, 3, 9])
 
     def test_forget(self) -> None:
         """A session's watches are forgotten, and those of others stay."""
@@ -71,7 +71,7 @@ class SetWatchesTests(SynchronousTestCase):
         """What fires."""
         outcome = self.tree.execute(self.session, (), request, 0)
         self.assertNotIsInstance(outcome.answer, Exception)
-        return [(event.type, event.path) for _, event in outcome.notifications]
+        return [(event.type, event.path) for _, event, _ in outcome.notifications]
 
     def test_missed(self) -> None:
         """What was missed is told at once, the rest is watched."""

@@ -1,0 +1,42 @@
+"""Turns on names: one at a time for each name, any number of names at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredLock
+
+
+@define(eq=False)
+class Turns:
+    """``async with turns.on(name)`` waits until nobody else is at that name; who came first goes first."""
+
+    _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
+    _idle: list[Deferred[None]] = field(factory=list, init=False)
+
+    @asynccontextmanager
+    async def on(self, name: str) -> AsyncIterator[None]:
+        """Have the turn on ``name`` inside the block. Cancelling gives the place in the queue up."""
+        lock = self._locks.setdefault(name, DeferredLock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked and self._locks.get(name) is lock:
+                del self._locks[name]
+                self._tell()
+
+    async def when_idle(self) -> None:
+        """Done when nobody has a turn or waits for one."""
+        while self._locks:
+            idle: Deferred[None] = Deferred(self._idle.remove)
+            self._idle.append(idle)
+            await idle
+
+    def _tell(self) -> None:
+        if not self._locks:
+            waiting, self._idle = self._idle, []
+            for each in waiting:
+                each.callback(None)

@@ -1,0 +1,51 @@
+"""Where a reset moves the positions of a group to, checked against the logs before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from logd.client.admin import Admin
+from logd.client.consumer import Consumer
+from logd.client.lag import first_message
+from logd.client.starts import Position, Time, check_start
+from logd.errors import OffsetOutOfRange
+from logd.topic import TopicPartition
+
+
+async def target(
+    admin: Admin, consumer: Callable[[], Consumer], where: TopicPartition, to: str | int | Position | Time
+) -> int:
+    """The position that ``to`` means in a partition at this moment.
+
+    Raises OffsetOutOfRange for a position that is not in the log or is inside a message, naming those around it;
+    ConfigurationError for what is none of these; and fails as ``Admin.describe_log`` does. ``consumer()`` makes a
+    Consumer of no group.
+    """
+    start = check_start(to)
+    if not isinstance(start, Position):
+        log = await admin.describe_log(*where, time=start.milliseconds if isinstance(start, Time) else -1)
+        if start == "earliest":
+            return log.log_start
+        if start == "latest" or log.time_position < 0:
+            return log.visible_end
+        return log.time_position
+    position = start.value
+    log = await admin.describe_log(*where, positions=(position,))
+    if not log.log_start <= position <= log.visible_end:
+        raise OffsetOutOfRange(f"{where}: {position} is not in the log, which is {log.log_start} to {log.visible_end}")
+    (boundary,) = log.boundaries
+    if position not in (boundary, log.visible_end):
+        await _check_inside(consumer(), where, position)
+    return position
+
+
+async def _check_inside(consumer: Consumer, where: TopicPartition, position: int) -> None:
+    """Inside an entry there are positions only when it is compressed, one for each message (docs/protocol.md)."""
+    try:
+        begin, behind = await first_message(consumer, where, position)
+    finally:
+        await consumer.close()
+    if begin < position:
+        raise OffsetOutOfRange(f"{where}: {position} is inside the message at {begin}; the next one begins at {behind}")
+    if begin > position:
+        raise OffsetOutOfRange(f"{where}: no message begins at {position}; the next one does at {begin}")

@@ -1,0 +1,86 @@
+"""What the coordination tree says of groups, to somebody who is in none: who is live, who owns what, how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from logd.coord import paths
+from logd.coord.errors import NoNode
+from logd.coord.groups.gathering import gather
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.consumers import ConsumerRegistry, Subscription
+from logd.coord.registries.offsets import Offset, OffsetRegistry
+from logd.coord.registries.owners import Owner, OwnerRegistry
+from logd.errors import LogdError
+from logd.topic import TopicPartition
+
+
+class UnknownGroup(LogdError):
+    """Nothing is written down about a group of that name."""
+
+
+@frozen
+class GroupEntry:
+    """A group at a moment; its parts were read one after the other, so a rebalance may be under way in between."""
+
+    name: str
+    #: The live consumers, each with what it reads.
+    consumers: Mapping[str, Subscription] = field(factory=dict)
+    owners: Mapping[TopicPartition, Owner] = field(factory=dict)
+    offsets: Mapping[TopicPartition, Offset] = field(factory=dict)
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody reads, or has read and whose session is not over yet."""
+        return bool(self.consumers or self.owners)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that it has a position in or an owner of, or that a consumer names; sorted."""
+        named = {topic for subscription in self.consumers.values() for topic in subscription.topics}
+        return tuple(sorted(named.union(where.topic for where in (*self.owners, *self.offsets))))
+
+    def subscribed(self, topic: str) -> bool:
+        """Whether a live consumer reads that topic, by its name or by a pattern."""
+        return any(subscription.streams_of(topic) for subscription in self.consumers.values())
+
+
+async def list_groups(coordination: ICoordination) -> list[str]:
+    """The names of all groups, sorted. Raises CoordinationError."""
+    return await _children(coordination, paths.CONSUMERS)
+
+
+async def read_group(coordination: ICoordination, name: str) -> GroupEntry:
+    """Everything about one group. Raises UnknownGroup, CoordinationError, and ValueError for a name that none has."""
+    path = paths.group(name)
+    if await coordination.exists(path) is None:
+        raise UnknownGroup(f"there is no group {name!r}")
+    registry = ConsumerRegistry(coordination, name)
+    ids = await _children(coordination, registry.path)
+    read = await gather(_subscription(registry, consumer) for consumer in ids)
+    owned = await _children(coordination, f"{path}/owners")
+    owners = await gather(OwnerRegistry(coordination, name).owners(topic) for topic in owned)
+    placed = await _children(coordination, f"{path}/offsets")
+    offsets = await gather(OffsetRegistry(coordination, name).read_all(topic) for topic in placed)
+    return GroupEntry(
+        name,
+        {consumer: found for consumer, found in zip(ids, read, strict=True) if found is not None},
+        {TopicPartition(t, p): owner for t, found in zip(owned, owners, strict=True) for p, owner in found.items()},
+        {TopicPartition(t, p): offset for t, found in zip(placed, offsets, strict=True) for p, offset in found.items()},
+    )
+
+
+async def _subscription(registry: ConsumerRegistry, consumer: str) -> Subscription | None:
+    try:
+        return await registry.read(consumer)
+    except ValueError:
+        return Subscription()  # whatever it is, it is live
+
+
+async def _children(coordination: ICoordination, path: str) -> list[str]:
+    try:
+        return await coordination.get_children(path)
+    except NoNode:
+        return []

@@ -1,0 +1,209 @@
+"""How a client reaches a tree's host in the same process: what each says arrives in order, late, or not at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from zope.interface import implementer
+
+from logd.coord.records import Identity, Request, WatchEvent
+from logd.coord.tree.attachment import Attachment
+from logd.coord.tree.host import TreeHost
+from logd.coord.tree.interfaces import CutReason, IAttached
+from logd.coord.tree.outcome import Outcome
+from logd.interfaces import Clock, Timer
+
+
+class Link:
+    """The way between one client and whoever hosts the tree. A simulation takes hold of it here.
+
+    ``host`` may be replaced (the tree was restarted) and be None (nobody listens). ``delay()`` is asked for each
+    message and returns the seconds for which it is under way; a message never overtakes one that was sent before it in
+    the same direction. ``reachable``: whether a new connection can be made; one that is there is ended by ``cut``.
+    ``host_clock``, where it is another than the client's, is the one on which requests arrive at the host: also while
+    the client stands still.
+    """
+
+    def __init__(self, host: TreeHost | None, clock: Clock, delay: Callable[[], float] = lambda: 0.0) -> None:
+        self.host = host
+        self.clock = clock
+        self.host_clock = clock
+        self.delay = delay
+        self.reachable = True
+        self._connection: LinkConnection | None = None
+
+    def connect(self, lost: Callable[[], None], notified: Callable[[WatchEvent], None]) -> LinkConnection | None:
+        """Make a new connection; None when nobody can be reached.
+
+        ``lost()`` if it ends from elsewhere, ``notified(event)`` for each watch that fires.
+        """
+        if not self.reachable or self.host is None or not self.host.serving:
+            return None
+        self._connection = LinkConnection(self, self.host, lost, notified)
+        return self._connection
+
+    def cut(self) -> None:
+        """End the connection, if there is one: whatever is under way in either direction is lost."""
+        if self._connection is not None:
+            self._connection.lose()
+
+    def vanish(self) -> None:
+        """End the connection because the client is no more: it is told nothing."""
+        if self._connection is not None:
+            self._connection.drop()
+        self.reachable = False
+
+
+class LinkConnection:
+    """One connection, seen from its client: what it asks for is done when it arrives, and the answers come back."""
+
+    def __init__(
+        self, link: Link, host: TreeHost, lost: Callable[[], None], notified: Callable[[WatchEvent], None]
+    ) -> None:
+        self._host = host
+        self._lost = lost
+        self._requests = _Pipe(link, link.host_clock)
+        self._answers = _Pipe(link, link.clock)
+        self._server = _ServerEnd(self._answers, notified, self.lose)
+
+    def open_session(
+        self,
+        timeout_ms: int,
+        identities: tuple[Identity, ...],
+        opened: Callable[[Attachment | None], None],
+    ) -> None:
+        """Ask for a new session."""
+
+        def arrive() -> None:
+            self._server.attachment = self._host.open_session(
+                self._server, timeout_ms, identities, lambda attachment: self._answers.send(opened, attachment)
+            )
+
+        self._requests.send(arrive)
+
+    def attach(
+        self,
+        session_id: int,
+        password: bytes,
+        identities: tuple[Identity, ...],
+        attached: Callable[[Attachment | None], None],
+    ) -> None:
+        """Ask for a session that was open; ``attached(None)`` when it is over."""
+
+        def arrive() -> None:
+            self._server.attachment = self._host.attach(
+                self._server,
+                session_id,
+                password,
+                identities,
+                lambda attachment: self._answers.send(attached, attachment),
+            )
+
+        self._requests.send(arrive)
+
+    def execute(self, request: Request, answered: Callable[[Outcome], None]) -> None:
+        """Send a request."""
+
+        def arrive() -> None:
+            if self._server.attachment is not None:
+                self._server.attachment.execute(request, lambda outcome: self._answers.send(answered, outcome))
+
+        self._requests.send(arrive)
+
+    def ping(self, answered: Callable[[], None]) -> None:
+        """Say that the client lives."""
+
+        def arrive() -> None:
+            if self._server.attachment is not None:
+                self._server.attachment.heard()
+                self._answers.send(answered)
+
+        self._requests.send(arrive)
+
+    def close_session(self, closed: Callable[[], None]) -> None:
+        """Ask for the session's end."""
+
+        def arrive() -> None:
+            if self._server.attachment is not None:
+                self._server.attachment.close(lambda: self._answers.send(closed))
+
+        self._requests.send(arrive)
+
+    def drop(self) -> None:
+        """End the connection from the client's side: ``lost`` is not called."""
+        self._requests.end()
+        self._answers.end()
+        if self._server.attachment is not None:
+            self._server.attachment.detach()
+
+    def lose(self) -> None:
+        """The connection ends from elsewhere."""
+        if not self._answers.ended:
+            self.drop()
+            self._lost()
+
+
+@implementer(IAttached)
+class _ServerEnd:
+    """The host's end of a connection."""
+
+    def __init__(self, answers: _Pipe, notified: Callable[[WatchEvent], None], lose: Callable[[], None]) -> None:
+        self.attachment: Attachment | None = None
+        self._notified = notified
+        self._answers = answers
+        self._lose = lose
+
+    def notified(self, zxid: int, event: WatchEvent) -> None:
+        """See IAttached."""
+        self._answers.send(self._notified, event)
+
+    def cut(self, reason: CutReason) -> None:
+        """See IAttached: what was told before arrives before the end does."""
+        self._answers.send(self._lose)
+
+
+class _Pipe:
+    """One direction of a connection: calls are made in the order in which they were sent, each after its delay."""
+
+    def __init__(self, link: Link, clock: Clock) -> None:
+        self.ended = False
+        self._clock = clock
+        self._link = link
+        self._under_way: deque[tuple[float, Callable[[], None]]] = deque()
+        self._timer: Timer | None = None
+
+    def send(self, call: Callable[..., None], *args: object) -> None:
+        """Have ``call(*args)`` made at the other end."""
+        if self.ended:
+            return
+        arrival = self._clock.seconds() + self._link.delay()
+        self._under_way.append((arrival, lambda: call(*args)))
+        if self._timer is None:
+            self._wait()
+
+    def end(self) -> None:
+        """Lose what is under way, and all that is sent from now on."""
+        self.ended = True
+        self._under_way.clear()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def _wait(self) -> None:
+        delay = max(0.0, self._under_way[0][0] - self._clock.seconds())
+        self._timer = self._clock.callLater(delay, self._arrive)
+
+    def _arrive(self) -> None:
+        self._timer = None
+        # Whatever waits behind the first cannot arrive before it. What is sent meanwhile takes a turn of its own; the
+        # tolerance is for sums of floats.
+        now = self._clock.seconds() + 1e-9
+        try:
+            for _ in range(len(self._under_way)):
+                if not self._under_way or self._under_way[0][0] > now:
+                    break
+                self._under_way.popleft()[1]()
+        finally:
+            if self._under_way and self._timer is None:
+                self._wait()

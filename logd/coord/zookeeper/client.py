@@ -1,0 +1,218 @@
+"""The coordination tree of a real ZooKeeper, or of anything that speaks its protocol, as an ICoordination.
+
+The manner is txzookeeper's; its names became PEP 8's, and every call has a timeout::
+
+    ZookeeperClient.connect             connect                   get_and_watch           get_and_watch
+    ZookeeperClient.create(flags)       create(ephemeral, ...)    exists_and_watch        exists_and_watch
+    ZookeeperClient.set_session_callback    subscribe             get_children_and_watch  get_children_and_watch
+    ZookeeperClient.client_id           session_id                close                   close
+
+What ZooKeeper's sessions mean here:
+
+- **The connection is lost**: SUSPENDED. What was sent fails with ConnectionLoss, watches fire with EventType.SESSION,
+  and further calls wait here (not on their way) for the next connection: one that times out or is cancelled before it
+  is never sent.
+- **The session is over**: LOST, only when a server says so. Everything that waited fails with SessionExpired, since it
+  was meant for the session that is gone; a new session is asked for.
+- **No server answers**: SUSPENDED for as long as that lasts, and a warning once it lasts longer than the session
+  timeout. Nobody but a server can say that a session is over: servers that come back after an hour give it a full
+  timeout again, and its ephemeral nodes are still there. Who must act earlier looks at ``last_contact``.
+- **last_contact** is when the latest answered change or ``sync`` was *sent*: never later than what the server counts
+  from. A timer of our own sends a ``sync`` each sixth of the session timeout (``contact``), so that while
+  all is well it is at most that and one round trip old. Reads do not count: a follower that is cut off from its leader
+  still answers them. What remains is how late a follower passes on to its leader whom it heard of: up to half of
+  ZooKeeper's tickTime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, fail, succeed
+from zope.interface import implementer
+
+from logd.coord.errors import BadArguments, ClientClosing, CoordinationError, NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import (
+    ANY_VERSION,
+    OPEN_ACL,
+    Acl,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    Operation,
+    Request,
+    SessionState,
+    SetData,
+    Stat,
+    Sync,
+    WatchEvent,
+)
+from logd.coord.tree.pathnames import check_path, parent_of
+from logd.coord.zookeeper.keptsession import KeptSession
+from logd.coord.zookeeper.reactorqueue import ThreadReactor
+from logd.coord.zookeeper.settings import CoordinationSettings
+from logd.coord.zookeeper.watches import WatchKind
+
+
+@implementer(ICoordination)
+class ZooKeeperCoordination:
+    """A client of the servers in ``settings`` (a CoordinationSettings, or its ``hosts`` alone).
+
+    Makes no thread before ``connect``, so that it can be made before a process forks. Raises ConfigurationError for
+    settings that are not allowed.
+    """
+
+    def __init__(self, reactor: ThreadReactor, settings: CoordinationSettings | str) -> None:
+        self.settings = CoordinationSettings(hosts=settings) if isinstance(settings, str) else settings
+        self._reactor = reactor
+        self._address = self.settings.address
+        self._session = KeptSession(reactor, self.settings)
+
+    @property
+    def state(self) -> SessionState:
+        return self._session.state
+
+    @property
+    def session_id(self) -> int:
+        return self._session.session_id
+
+    @property
+    def session_timeout(self) -> float:
+        return self._session.session_timeout
+
+    @property
+    def last_contact(self) -> float:
+        return self._session.contact.last
+
+    def connect(self, timeout: float | None = None) -> Deferred[ICoordination]:
+        if self.state is SessionState.CLOSED:
+            return fail(ClientClosing("the client was closed: make another"))
+        if self.state is SessionState.CONNECTED:
+            return succeed(cast(ICoordination, self))
+        opened = self._session.open(self.settings.connect_timeout if timeout is None else timeout)
+        return opened.addCallback(lambda _: self)
+
+    def subscribe(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
+        return self._session.subscribe(listener)
+
+    def close(self) -> Deferred[None]:
+        return self._session.close()
+
+    def get(self, path: str, timeout: float | None = None) -> Deferred[tuple[bytes, Stat]]:
+        return self._read(GetData, path, timeout)[0]
+
+    def get_and_watch(
+        self, path: str, timeout: float | None = None
+    ) -> tuple[Deferred[tuple[bytes, Stat]], Deferred[WatchEvent]]:
+        return self._read(GetData, path, timeout, WatchKind.DATA)
+
+    def exists(self, path: str, timeout: float | None = None) -> Deferred[Stat | None]:
+        return self._read(Exists, path, timeout)[0]
+
+    def exists_and_watch(
+        self, path: str, timeout: float | None = None
+    ) -> tuple[Deferred[Stat | None], Deferred[WatchEvent]]:
+        return self._read(Exists, path, timeout, WatchKind.DATA)
+
+    def get_children(self, path: str, timeout: float | None = None) -> Deferred[list[str]]:
+        return self._read(GetChildren, path, timeout)[0]
+
+    def get_children_and_watch(
+        self, path: str, timeout: float | None = None
+    ) -> tuple[Deferred[list[str]], Deferred[WatchEvent]]:
+        return self._read(GetChildren, path, timeout, WatchKind.CHILDREN)
+
+    def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        acl: Sequence[Acl] = OPEN_ACL,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        makepath: bool = False,
+        timeout: float | None = None,
+    ) -> Deferred[str]:
+        operation = Create(path, data, tuple(acl), ephemeral, sequence)
+        if not makepath:
+            return self._write(operation, timeout)
+        until = self._reactor.seconds() + self._limit(timeout)
+        return Deferred.fromCoroutine(self._create_with_parents(operation, until))
+
+    async def _create_with_parents(self, operation: Create, until: float) -> str:
+        while True:
+            try:
+                made: str = await self._write(operation, max(until - self._reactor.seconds(), 0.0))
+                return made
+            except NoNode:
+                parent = parent_of(operation.path.rstrip("/"))
+                if parent == "/":
+                    raise
+            with suppress(NodeExists):  # somebody else made it meanwhile
+                await self._create_with_parents(Create(parent, b"", operation.acl), until)
+
+    def set(self, path: str, data: bytes, version: int = ANY_VERSION, timeout: float | None = None) -> Deferred[Stat]:
+        return self._write(SetData(path, data, version), timeout)
+
+    def delete(self, path: str, version: int = ANY_VERSION, timeout: float | None = None) -> Deferred[None]:
+        return self._write(Delete(path, version), timeout)
+
+    def multi(self, operations: Sequence[Operation], timeout: float | None = None) -> Deferred[list[str | Stat | None]]:
+        try:
+            request = Multi(tuple(map(self._on_the_server, operations)))
+        except CoordinationError as error:
+            return fail(error)
+        return self._ask(request, operations[0].path if operations else "/", timeout)
+
+    def sync(self, path: str = "/", timeout: float | None = None) -> Deferred[None]:
+        return self._read(lambda full, _: Sync(full), path, timeout)[0]
+
+    def _read(
+        self, make: Callable[[str, bool], Request], path: str, timeout: float | None, kind: WatchKind | None = None
+    ) -> tuple[Deferred[Any], Deferred[WatchEvent]]:
+        watches = self._session.watches
+        watch = watches.make(kind or WatchKind.DATA, path)
+        try:
+            request = make(self._address.full(check_path(path)), kind is not None)
+        except BadArguments as error:
+            return fail(error), watch
+        if kind is None:
+            return self._ask(request, path, timeout), watch
+        return self._ask(request, path, timeout, lambda _: watches.leave(kind, path, watch)), watch
+
+    def _write(self, operation: Operation, timeout: float | None) -> Deferred[Any]:
+        try:
+            request = self._on_the_server(operation)
+        except CoordinationError as error:
+            return fail(error)
+        return self._ask(request, operation.path, timeout)
+
+    def _on_the_server(self, operation: Operation) -> Operation:
+        """The operation with the server's path; raises BadArguments where the server would have to refuse it."""
+        path = operation.path
+        # A sequence node may be named by its number alone.
+        check_path(f"{path}0" if isinstance(operation, Create) and operation.sequence else path)
+        if isinstance(operation, Create | SetData) and len(operation.data) > self.settings.data_bytes:
+            raise BadArguments(
+                f"{path}: {len(operation.data)} bytes are more than data_bytes, {self.settings.data_bytes}", path
+            )
+        if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # nobody has said what it should be
+            operation = evolve(operation, acl=self.settings.default_acl)
+        return evolve(operation, path=self._address.full(path))
+
+    def _ask(
+        self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
+    ) -> Deferred[Any]:
+        if self.state is SessionState.CLOSED:
+            return fail(ClientClosing(f"{path}: the client was closed", path))
+        return self._session.calls.ask(request, path, self._limit(timeout), before)
+
+    def _limit(self, timeout: float | None) -> float:
+        return self.settings.operation_timeout if timeout is None else timeout

@@ -1,0 +1,45 @@
+"""Tests of logd.bench.rebalancecost and its clock: what is counted, and how it grows."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.bench.heapclock import HeapClock
+from logd.bench.rebalancecost import rebalance_costs
+
+
+class RebalanceCostTests(SynchronousTestCase):
+    """rebalance_costs()."""
+
+    def test_counted(self) -> None:
+        """A join and a leave end with every partition claimed once, and are over in less than a simulated second."""
+        join, leave = rebalance_costs(4, 40)
+        self.assertEqual((join.change, join.consumers, leave.change, leave.consumers), ("join", 5, "leave", 4))
+        self.assertGreaterEqual(join.kinds["Create in Multi"], 40)
+        self.assertGreaterEqual(join.rebalances, 5)
+        for cost in (join, leave):
+            self.assertTrue(0.0 < cost.seconds < 1.0, cost)
+
+    def test_linear(self) -> None:
+        """Requests and watches grow with consumers and with partitions, never with the two multiplied."""
+        for small, large in zip(rebalance_costs(5, 60), rebalance_costs(20, 60), strict=True):
+            self.assertLessEqual(large.watches_fired, 4.5 * small.watches_fired)
+            self.assertLessEqual(large.requests, small.requests + 15 * 10)
+
+
+class HeapClockTests(SynchronousTestCase):
+    """HeapClock."""
+
+    def test_order(self) -> None:
+        """Calls come by time, then in the order in which they were asked for; a cancelled one does not."""
+        clock = HeapClock()
+        seen: list[tuple[str, float]] = []
+        for name, delay in (("c", 2.0), ("a", 1.0), ("x", 1.5), ("b", 1.0)):
+            timer = clock.callLater(delay, lambda name=name: seen.append((name, clock.seconds())))
+            if name == "x":
+                timer.cancel()
+                self.assertFalse(timer.active())
+        while clock.step():
+            pass
+        self.assertEqual(seen, [("a", 1.0), ("b", 1.0), ("c", 2.0)])
+        self.assertFalse(clock.step())

@@ -1,0 +1,142 @@
+"""Tests of logd.coord.groups.administration and inspection: groups looked at and changed from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from logd.coord import paths
+from logd.coord.groups.administration import GroupChanged, GroupLive, delete_group, move_positions
+from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
+from logd.coord.registries.consumers import PatternStreams, Subscription
+from tests.coord.groups.members import GroupCase, tp
+
+
+class AdministrationCase(GroupCase):
+    """A group, and somebody outside of it."""
+
+    def do(self, work: Any) -> Any:
+        """What a coroutine returns."""
+        return self.get(Deferred.fromCoroutine(work))
+
+    def refused(self, work: Any, kind: type[Exception]) -> None:
+        """The coroutine fails so."""
+        waiting = Deferred.fromCoroutine(work)
+        self.run_for(0.5)
+        self.failureResultOf(waiting, kind)
+
+    def entry(self) -> GroupEntry:
+        """What the tree says of the group."""
+        found = self.do(read_group(self.eye, "g"))
+        assert isinstance(found, GroupEntry)
+        return found
+
+
+class InspectionTests(AdministrationCase):
+    """read_group() and list_groups()."""
+
+    def test_everything(self) -> None:
+        """Consumers, owners and positions are there; a group that nobody is in any more keeps its positions."""
+        self.assertEqual(self.do(list_groups(self.eye)), [])
+        self.refused(read_group(self.eye, "g"), UnknownGroup)
+        a, b = self.joined("a", "b")
+        a.reader.positions = {tp(0): 77}
+        self.get(a.membership.commit())
+        entry = self.entry()
+        self.assertEqual(dict(entry.consumers), {"a": Subscription({"t": 1}), "b": Subscription({"t": 1})})
+        self.assertEqual({where: owner.stream for where, owner in entry.owners.items()}, self.owners())
+        self.assertEqual((entry.offsets[tp(0)].position, entry.offsets[tp(1)].position), (77, None))
+        self.assertTrue(entry.live)
+        for member in (a, b):
+            self.get(member.membership.leave())
+        self.assertFalse(self.entry().live)
+        self.assertEqual(self.entry().topics, ("t",))
+        self.assertEqual(self.do(list_groups(self.eye)), ["g"])
+
+    def test_patterns_and_nonsense(self) -> None:
+        """What is subscribed by a pattern is known as that; an entry that cannot be read is still a live consumer."""
+        self.joined("a", subscription=Subscription({}, (PatternStreams("t.*", 1),)))
+        self.get(self.eye.create(paths.group_consumer("g", "zz"), b"?", ephemeral=True))
+        entry = self.entry()
+        self.assertEqual((entry.subscribed("t"), entry.subscribed("u")), (True, False))
+        self.assertEqual(entry.consumers["zz"], Subscription())
+
+
+class MovingTests(AdministrationCase):
+    """move_positions()."""
+
+    def test_idle_owner_begins_again(self) -> None:
+        """An owner that has nothing to commit goes on at the new position, and those not moved where they were."""
+        a, b = self.joined("a", "b")
+        for member, first in ((a, 0), (b, 4)):
+            member.reader.positions = {tp(number): 100 for number in range(first, first + 4)}
+            self.get(member.membership.commit())
+        self.do(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 7, tp(5): 8}))
+        self.settle()
+        self.assertEqual((a.reader.began[tp(0)], a.reader.began[tp(1)]), (7, 100))
+        self.assertEqual((b.reader.began[tp(5)], b.reader.began[tp(4)]), (8, 100))
+        self.assertEqual(self.committed(0), b"7")
+
+    def test_owner_never_writes_over_it(self) -> None:
+        """Whatever an owner has handled since, and commits, does not touch what was moved."""
+        (a,) = self.joined("a", commit_interval=0.0)
+        a.reader.positions = {tp(0): 100, tp(1): 200}
+        moving = Deferred.fromCoroutine(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 7}))
+        for _ in range(20):
+            self.clock.advance(0.001)
+        committing = a.membership.commit().addErrback(lambda _: None)
+        self.get(moving)
+        self.settle()
+        self.assertTrue(committing.called)
+        self.assertEqual((self.committed(0), self.committed(1)), (b"7", b"200"))
+        self.assertEqual((a.reader.began[tp(0)], a.reader.began[tp(1)]), (7, 200))
+        self.assertGreater(a.membership.counts.fenced, 0)
+
+    def test_one_rebalance(self) -> None:
+        """A move costs each member one more rebalance, and no more."""
+        (a,) = self.joined("a")
+        before = a.membership.counts.rebalances
+        self.do(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 7}))
+        self.settle(10.0)
+        self.assertEqual(a.membership.counts.rebalances, before + 1)
+
+    def test_changed_meanwhile(self) -> None:
+        """What was committed since the look is not written over, and nothing else is moved."""
+        (a,) = self.joined("a")
+        seen = self.entry().offsets
+        a.reader.positions = {tp(0): 100}
+        self.get(a.membership.commit())
+        self.refused(move_positions(self.eye, "g", seen, {tp(0): 7, tp(1): 7}), GroupChanged)
+        self.assertEqual((self.committed(0), self.committed(1)), (b"100", b""))
+
+    def test_new_group(self) -> None:
+        """A group that nobody was in yet begins where it is told."""
+        self.do(move_positions(self.eye, "g", {}, {tp(3): 33}))
+        (a,) = self.joined("a")
+        self.assertEqual((a.reader.began[tp(3)], a.reader.began[tp(2)]), (33, None))
+        self.refused(move_positions(self.eye, "g", {}, {tp(3): 34}), GroupChanged)
+
+
+class DeletingTests(AdministrationCase):
+    """delete_group()."""
+
+    def test_at_rest(self) -> None:
+        """Everything goes; a live group stays as it is."""
+        (a,) = self.joined("a")
+        self.refused(delete_group(self.eye, "g"), GroupLive)
+        self.check()
+        self.get(a.membership.leave())
+        self.assertEqual(self.do(delete_group(self.eye, "g")), 8)
+        self.assertIsNone(self.get(self.eye.exists(paths.group("g"))))
+        self.refused(delete_group(self.eye, "g"), UnknownGroup)
+
+    def test_somebody_joins(self) -> None:
+        """Who joins while the group is deleted either finds it, or makes a new one."""
+        (a,) = self.joined("a")
+        self.get(a.membership.leave())
+        deleting = Deferred.fromCoroutine(delete_group(self.eye, "g")).addErrback(lambda f: f.trap(GroupLive))
+        (b,) = self.joined("b")
+        self.assertTrue(deleting.called)
+        self.assertEqual(b.numbers, list(range(8)))
+        self.check()

@@ -1,0 +1,157 @@
+"""The processes of a simulated cluster, in a size and with settings that the seed decides."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Protocol
+
+from attrs import define, field
+
+from logd.config import BrokerSettings, LogSettings
+from logd.testing.clocks import ProcessClock
+from logd.testing.memorybroker import MemoryBroker
+from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memorytree import MemoryTree
+from tests.simulation.consuming import ConsumingApplication
+from tests.simulation.ledger import Ledger
+from tests.simulation.members import Member
+from tests.simulation.overseer import Overseer
+from tests.simulation.producing import ProducingApplication
+from tests.simulation.world import World
+
+#: Topics that are produced to from the beginning, and one that begins later.
+TOPICS = ("orders", "web-a", "web-b")
+LATE_TOPIC = "web-late"
+#: Messages that each producer sends.
+MESSAGES = 60
+#: What members may subscribe to; whichever it is, it is everything.
+SUBSCRIPTIONS: tuple[tuple[str | re.Pattern[str], ...], ...] = (
+    (*TOPICS, LATE_TOPIC),
+    (re.compile(r"web-.*"), "orders"),
+    (re.compile(r"web-[a-z]|web-late"), re.compile(r"ord.*")),
+)
+
+
+class Process(Protocol):
+    """Something that lives: it can be started and killed. ``clock`` is its life's, None while it has none."""
+
+    @property
+    def host(self) -> str:
+        """The name of its host."""
+        ...
+
+    @property
+    def clock(self) -> ProcessClock | None:
+        """See the class."""
+        ...
+
+    def start(self) -> None:
+        """Begin a life."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+
+@define(eq=False)
+class SimulatedCluster:
+    """All of it, nothing started yet."""
+
+    world: World
+    ledger: Ledger = field(factory=Ledger, init=False)
+    tree: MemoryTree = field(init=False)
+    overseer: Overseer = field(init=False)
+    brokers: list[MemoryBroker] = field(factory=list, init=False)
+    producers: list[ProducingApplication] = field(factory=list, init=False)
+    consumers: list[ConsumingApplication] = field(factory=list, init=False)
+    members: list[Member] = field(factory=list, init=False)
+    #: Seconds that the tree's disk takes, about.
+    tree_disk: float = field(init=False)
+    #: Partitions of each topic.
+    partitions: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        world = self.world
+        random = world.random("shape")
+        delays = world.random("disk of the tree")
+        self.tree_disk = random.choice([0.002, 0.05, 0.3])
+        self.tree = MemoryTree(
+            world.clock,
+            world.delay,
+            lambda: self.tree_disk * (0.5 + delays.random()),
+            MemoryFiles(world.random("disk of the tree"), world.clock.seconds),
+            world.random("tree"),
+        )
+        self.overseer = Overseer(world, self.tree, self.ledger)
+        self.partitions = random.choice([1, 2, 3, 4])
+        for number in range(random.choice([1, 2, 3])):
+            self._add_broker(number, random)
+        addresses = [broker.address for broker in self.brokers]
+        for number in range(random.choice([1, 2])):
+            self.producers.append(
+                ProducingApplication(
+                    world, self.ledger, f"producer-{number}", addresses, list(TOPICS), LATE_TOPIC, MESSAGES, 10, 0.3
+                )
+            )
+        if random.random() < 0.2:
+            self.consumers.append(ConsumingApplication(world, self.ledger, "reader", addresses, list(TOPICS)))
+        for group in ("red", "blue"):
+            for number in range(random.choice([1, 2, 3])):
+                subscriptions = [(topic, random.choice([1, 1, 2])) for topic in random.choice(SUBSCRIPTIONS)]
+                self.members.append(
+                    Member(world, self.ledger, self.tree, self.overseer, group, f"{group}-{number}", subscriptions)
+                )
+
+    @property
+    def groups(self) -> dict[str, list[Member]]:
+        """The members of each group."""
+        found: dict[str, list[Member]] = {}
+        for member in self.members:
+            found.setdefault(member.group, []).append(member)
+        return found
+
+    @property
+    def all_running(self) -> bool:
+        """Whether every process lives."""
+        return all(process.clock is not None for process in self.processes)
+
+    @property
+    def processes(self) -> list[Process]:
+        """All of them, in the order in which they are started."""
+        return [self.tree, *self.brokers, *self.producers, *self.consumers, *self.members]
+
+    def start(self) -> None:
+        """Start everything."""
+        self.start_tree()
+        for process in self.processes[1:]:
+            process.start()
+
+    def start_tree(self) -> None:
+        """Start the tree, under the overseer's eyes."""
+        self.tree.start()
+        self.overseer.watch()
+
+    def _add_broker(self, number: int, random: Random) -> None:
+        world = self.world
+        settings = BrokerSettings(
+            data="/data",
+            id=number,
+            checkpoint_ms=5_000,
+            topics_partitions=self.partitions,
+            zookeeper_session_ms=random.choice([4_000, 8_000]),
+            zookeeper_timeout_ms=5_000,
+            log=LogSettings(segment_bytes=random.choice([500, 100_000])),
+        )
+        self.brokers.append(
+            MemoryBroker(
+                world.network,
+                self.tree,
+                settings,
+                f"broker-{number}",
+                files=MemoryFiles(world.random(f"disk {number}"), world.clock.seconds),
+                disk_delay=world.disk_delay,
+                random=world.random(f"broker {number}"),
+            )
+        )

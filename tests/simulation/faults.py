@@ -1,0 +1,217 @@
+"""What goes wrong, and when: drawn from the seed, for as long as there is trouble; then everything is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from attrs import define, field
+
+from logd.coord.inprocess.client import InProcessCoordination
+from logd.testing.memorybroker import MemoryBroker
+from logd.testing.memorytree import MemoryTree
+from tests.simulation.cluster import Process, SimulatedCluster
+from tests.simulation.world import World
+
+#: Seconds until a message arrives that is lost.
+FOR_EVER = 1e9
+
+
+@define(eq=False)
+class Faults:
+    """Makes trouble until ``end()``."""
+
+    world: World
+    cluster: SimulatedCluster
+    random: Random = field(init=False)
+    #: Seconds between two faults, about.
+    pace: float = field(init=False)
+    tree: MemoryTree = field(init=False)
+    brokers: list[MemoryBroker] = field(init=False)
+    producers: list[Process] = field(init=False)
+    consumers: list[Process] = field(init=False)
+    made: dict[str, int] = field(factory=dict, init=False)
+    _silent: list[InProcessCoordination] = field(factory=list, init=False)
+    _over: bool = field(default=False, init=False)
+    _kinds: list[tuple[Callable[[], None], int]] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.random = self.world.random("faults")
+        self.pace = self.random.choice([0.5, 1.0, 3.0])
+        cluster = self.cluster
+        self.tree, self.brokers = cluster.tree, cluster.brokers
+        self.producers, self.consumers = [*cluster.producers], [*cluster.consumers, *cluster.members]
+        self._kinds = [
+            (self._cut, 4),
+            (self._half_open, 2),
+            (self._block, 2),
+            (self._kill_broker, 2),
+            (self._stop_broker, 1),
+            (self._kill_producer, 1),
+            (self._kill_consumer, 2),
+            (self._stop_member, 2),
+            (self._pause_consumer, 3),
+            (self._pause_broker, 1),
+            (self._kill_tree, 2),
+            (self._stop_tree, 1),
+            (self._cut_link, 2),
+            (self._silence_link, 2),
+            (self._expire, 2),
+        ]
+
+    def begin(self) -> None:
+        """From now on things go wrong."""
+        self.world.clock.callLater(self.pace * 2 * self.random.random(), self._next)
+
+    def end(self) -> None:
+        """Nothing goes wrong any more, and what is broken is mended."""
+        self._over = True
+        self.world.network.heal()
+        for client in self._silent:
+            self._end_silence(client)
+        for broker in self.brokers:
+            if broker.clock is not None:
+                broker.clock.resume()
+        for process in [*self.producers, *self.consumers]:
+            if process.clock is not None:
+                process.clock.resume()
+
+    def _next(self) -> None:
+        if self._over:
+            return
+        kinds, weights = zip(*self._kinds, strict=True)
+        (kind,) = self.random.choices(kinds, weights)
+        kind()
+        self.world.clock.callLater(self.pace * 2 * self.random.random(), self._next)
+
+    def _note(self, kind: str, who: str) -> None:
+        self.made[kind] = self.made.get(kind, 0) + 1
+        self.world.trace.note(who, kind)
+
+    def _later(self, longest: float, call: Callable[[], None]) -> None:
+        """Mend something after a while."""
+        self.world.clock.callLater(longest * self.random.random(), call)
+
+    def _cut(self) -> None:
+        wires = list(self.world.network.wires)
+        if wires:
+            wire = self.random.choice(wires)
+            self._note("cut", f"{wire.ends[0].host.host}-{wire.ends[1].host.host}")
+            self.world.network.cut(wire)
+
+    def _half_open(self) -> None:
+        wires = list(self.world.network.wires)
+        if wires:
+            wire = self.random.choice(wires)
+            self._note("half-open", f"{wire.ends[0].host.host}-{wire.ends[1].host.host}")
+            self.world.network.half_open(wire, self.random.randrange(2))
+
+    def _block(self) -> None:
+        one = self.random.choice([*self.producers, *self.consumers]).host
+        other = self.random.choice(self.brokers).host
+        self._note("block", f"{one}-{other}")
+        self.world.network.block(one, other)
+        self._later(8.0, self.world.network.heal)
+
+    def _kill_broker(self) -> None:
+        broker = self.random.choice(self.brokers)
+        if broker.clock is not None:
+            power_lost = self.random.random() < 0.7
+            self._note("power lost" if power_lost else "kill", broker.host)
+            broker.kill(power_lost)
+            self._later(5.0, lambda: self._start_broker(broker))
+
+    def _stop_broker(self) -> None:
+        broker = self.random.choice(self.brokers)
+        if broker.clock is not None and not broker.clock.paused:
+            self._note("stop", broker.host)
+            broker.stop().addCallback(lambda _: self._later(3.0, lambda: self._start_broker(broker)))
+
+    def _start_broker(self, broker: MemoryBroker) -> None:
+        if broker.clock is None:
+            self.world.trace.note(broker.host, "start")
+            broker.start()
+
+    def _kill_tree(self) -> None:
+        # Where it hurts: while a change is on its way to the disk.
+        self.cluster.overseer.at_next_change = lambda: self._later(self.cluster.tree_disk, self._kill_tree_now)
+
+    def _kill_tree_now(self) -> None:
+        if self.tree.clock is not None and not self._over:
+            power_lost = self.random.random() < 0.7
+            self._note("power lost" if power_lost else "kill", "tree")
+            self.tree.kill(power_lost)
+            self._later(4.0, self._start_tree)
+
+    def _stop_tree(self) -> None:
+        if self.tree.clock is not None:
+            self._note("stop", "tree")
+            self.tree.stop().addCallback(lambda _: self._later(3.0, self._start_tree))
+
+    def _start_tree(self) -> None:
+        if self.tree.clock is None:
+            self.world.trace.note("tree", "start")
+            self.cluster.start_tree()
+
+    def _cut_link(self) -> None:
+        if self.tree.clients:
+            client = self.random.choice(self.tree.clients)
+            self._note("cut from the tree", f"{client.session_id:x}")
+            client.link.clock.callLater(0, client.link.cut)
+
+    def _silence_link(self) -> None:
+        if self.tree.clients:
+            client = self.random.choice(self.tree.clients)
+            self._note("silence to the tree", f"{client.session_id:x}")
+            client.link.delay = lambda: FOR_EVER
+            self._silent.append(client)
+            self._later(15.0, lambda: self._end_silence(client))
+
+    def _end_silence(self, client: InProcessCoordination) -> None:
+        client.link.delay = self.world.delay
+        client.link.clock.callLater(0, client.link.cut)  # it would find out by itself, some seconds later
+
+    def _expire(self) -> None:
+        server = self.tree.server
+        if server is not None and server.serving and self.tree.clients:
+            client = self.random.choice(self.tree.clients)
+            if client.session_id in server.tree.sessions:
+                self._note("expire", f"{client.session_id:x}")
+                self.cluster.overseer.ended.add(client.session_id)
+                server.host.expire(client.session_id)
+
+    def _pause_broker(self) -> None:
+        self._pause(self.random.choice(self.brokers), 6.0)
+
+    def _pause_consumer(self) -> None:
+        self._pause(self.random.choice(self.consumers), 12.0)
+
+    def _pause(self, process: Process | MemoryBroker, longest: float) -> None:
+        clock = process.clock
+        if clock is not None and not clock.paused:
+            self._note("pause", process.host)
+            clock.pause()
+            self._later(longest, clock.resume)
+
+    def _kill_producer(self) -> None:
+        self._kill(self.random.choice(self.producers))
+
+    def _kill_consumer(self) -> None:
+        self._kill(self.random.choice(self.consumers))
+
+    def _stop_member(self) -> None:
+        member = self.random.choice(self.cluster.members)
+        if member.clock is not None and not member.clock.paused and not member.leaving:
+            self._note("leave", member.host)
+            member.stop().addCallback(lambda _: self._later(4.0, lambda: self._start(member)))
+
+    def _start(self, process: Process) -> None:
+        if process.clock is None:
+            self.world.trace.note(process.host, "start")
+            process.start()
+
+    def _kill(self, process: Process) -> None:
+        if process.clock is not None:
+            self._note("kill", process.host)
+            process.kill()
+            self._later(5.0, lambda: self._start(process))

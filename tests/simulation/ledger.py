@@ -1,0 +1,128 @@
+"""What was sent, acknowledged, handled and committed; everything that has to hold of it is checked as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from logd.protocol.message import Message
+from tests.simulation.violation import Violation, check
+
+#: A partition.
+Place = tuple[str, int]
+#: A message: who sent it, and its number among those.
+Key = tuple[str, int]
+
+
+def key_of(payload: bytes) -> Key:
+    """Which message this is, by its payload."""
+    producer, number, _ = payload.split(b"/", 2)
+    return producer.decode(), int(number)
+
+
+@define(eq=False)
+class Progress:
+    """How far a group has come in a partition."""
+
+    #: Everything before this position was handled by an application.
+    handled: int = 0
+    #: The last new number of each producer.
+    newest: dict[str, int] = field(factory=dict)
+    #: How often each message was handled.
+    times: dict[Key, int] = field(factory=dict)
+    committed: int = 0
+
+
+@define(eq=False)
+class Ledger:
+    """All of it, over all processes; they cannot see it."""
+
+    #: (topic, payload) of what was handed to a producer.
+    sent: dict[Key, tuple[str, bytes]] = field(factory=dict)
+    #: Where what was acknowledged is.
+    acknowledged: dict[Key, Place] = field(factory=dict)
+    groups: dict[str, dict[Place, Progress]] = field(factory=dict)
+    duplicates: int = 0
+    commits: int = 0
+    refused_commits: int = 0
+
+    def send(self, producer: str, number: int, topic: str, filler: bytes) -> bytes:
+        """A producer is given a message; returns its payload."""
+        payload = b"%s/%d/%s" % (producer.encode(), number, filler)
+        self.sent[producer, number] = (topic, payload)
+        return payload
+
+    def acknowledge(self, payload: bytes, topic: str, partition: int) -> None:
+        """A broker has it, so it was said."""
+        self.acknowledged[key_of(payload)] = (topic, partition)
+
+    def progress(self, group: str, topic: str, partition: int) -> Progress:
+        """How far a group is."""
+        return self.groups.setdefault(group, {}).setdefault((topic, partition), Progress())
+
+    def handle(self, group: str, who: str, message: Message, position: int) -> None:
+        """An application has handled a message; ``position`` is the one before it."""
+        topic, partition = message.topic, message.partition
+        assert topic is not None and message.payload is not None
+        progress = self.progress(group, topic, partition)
+        check(position <= progress.handled, "messages were left out", who, topic, partition, position, progress.handled)
+        key = key_of(message.payload)
+        check(self.sent.get(key) == (topic, message.payload), "this was never sent", who, topic, message.payload)
+        count = progress.times[key] = progress.times.get(key, 0) + 1
+        if count == 1:
+            newest = progress.newest.get(key[0], -1)
+            check(key[1] > newest, "a partition is out of order", who, topic, partition, key, newest)
+            progress.newest[key[0]] = key[1]
+        else:
+            self.duplicates += 1
+        progress.handled = max(progress.handled, message.next_position)
+
+    def commit(self, group: str, topic: str, partition: int, position: int) -> None:
+        """A position was written down in the tree."""
+        self.commits += 1
+        progress = self.progress(group, topic, partition)
+        check(
+            position <= progress.handled,
+            "a position was committed that no application had come to",
+            group,
+            topic,
+            partition,
+            position,
+            progress.handled,
+        )
+        progress.committed = position
+
+    def missing(self, group: str, topics: frozenset[str] | None = None) -> list[Key]:
+        """What was acknowledged and this group has not handled (of some topics)."""
+        progress = self.groups.get(group, {})
+        return [
+            key
+            for key, place in self.acknowledged.items()
+            if (topics is None or place[0] in topics)
+            and key not in (progress[place].times if place in progress else ())
+        ]
+
+    def check_complete(self, group: str, topics: frozenset[str] | None = None) -> None:
+        """The group has handled everything that was acknowledged."""
+        missing = self.missing(group, topics)
+        if missing:
+            raise Violation(
+                f"{group} never got {len(missing)} acknowledged messages, first "
+                f"{missing[0]} in {self.acknowledged[missing[0]]}"
+            )
+
+    def check_logs(self, logs: Mapping[Place, list[bytes]]) -> None:
+        """What the brokers have at the end holds everything acknowledged, in the order in which it was sent."""
+        found: dict[Key, Place] = {}
+        for place, payloads in logs.items():
+            newest: dict[str, int] = {}
+            for payload in payloads:
+                key = key_of(payload)
+                check(self.sent.get(key) == (place[0], payload), "a log has what was never sent", place, payload)
+                if key not in found:
+                    found[key] = place
+                    check(key[1] > newest.get(key[0], -1), "a log is out of order", place, key, newest.get(key[0]))
+                    newest[key[0]] = key[1]
+        for key, place in self.acknowledged.items():
+            check(found.get(key) == place, "acknowledged, and not in its log", key, place, found.get(key))

@@ -1,0 +1,239 @@
+"""Ways to break Algorithm 1, the fencing and what lies below on purpose, each of which a simulation has to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+from unittest import mock
+
+from logd.client.feed import Feed
+from logd.client.group import Group
+from logd.client.group_stream import GroupStream
+from logd.coord.errors import CoordinationError
+from logd.coord.groups import view
+from logd.coord.groups.assignment import share_of
+from logd.coord.groups.holdings import Conflict, Holding, Holdings
+from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.silence import SilenceTimer
+from logd.coord.records import ANY_VERSION, Check, SetData
+from logd.coord.registries.offsets import OffsetRegistry, encode_position
+from logd.coord.server.journal import Journal
+from logd.testing.memoryfiles import MemoryFiles
+from logd.topic import TopicPartition
+
+
+def commit_without_version() -> AbstractContextManager[Any]:
+    """Commits go with any version of the offset's node."""
+
+    def commit(registry: OffsetRegistry, where: TopicPartition, position: int, version: int) -> SetData:
+        return SetData(registry.path(where), encode_position(position), ANY_VERSION)
+
+    return mock.patch.object(OffsetRegistry, "commit", commit)
+
+
+def claim_without_fence() -> AbstractContextManager[Any]:
+    """A claim leaves the offset's node as it is, with the version that the former owner knows."""
+    fence = OffsetRegistry.fence
+
+    def without(registry: OffsetRegistry, where: TopicPartition, found: Any) -> Any:
+        return fence(registry, where, None) if found is None else Check(registry.path(where), found.version)
+
+    take = Holdings._take
+
+    async def take_as_found(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+        await take(holdings, held, doubtful, wanted)
+        for where in wanted:
+            found = await holdings._offsets.read(where)
+            if found is not None:
+                held[where].version = found.version
+
+    return _both(
+        mock.patch.object(OffsetRegistry, "fence", without), mock.patch.object(Holdings, "_take", take_as_found)
+    )
+
+
+def no_own_timer() -> AbstractContextManager[Any]:
+    """A consumer that hears nothing from the tree goes on."""
+    return _both(
+        mock.patch.object(SilenceTimer, "held", property(lambda timer: True)),
+        mock.patch.object(SilenceTimer, "_look", lambda timer: None),
+    )
+
+
+def keep_fetching() -> AbstractContextManager[Any]:
+    """Nothing is stopped for a rebalance."""
+    return mock.patch.object(Group, "stop", lambda group: None)
+
+
+def claim_without_waiting() -> AbstractContextManager[Any]:
+    """What is still another's is taken from it."""
+    take = Holdings._take
+
+    async def force(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+        try:
+            await take(holdings, held, doubtful, wanted)
+        except Conflict:
+            for where in wanted:
+                with suppress(CoordinationError):
+                    await holdings._coordination.delete(holdings._owners.path(where))
+            await take(holdings, held, doubtful, wanted)
+
+    return mock.patch.object(Holdings, "_take", force)
+
+
+def take_anothers_claim_for_ours() -> AbstractContextManager[Any]:
+    """An owner's node that is there already counts as a claim that went well."""
+    take = Holdings._take
+
+    async def believe(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+        try:
+            await take(holdings, held, doubtful, wanted)
+        except Conflict:
+            for where, stream in wanted.items():
+                found = await holdings._offsets.read(where)
+                position, version = (None, 0) if found is None else (found.position, found.version)
+                held[where] = Holding(stream, position, version)
+
+    return mock.patch.object(Holdings, "_take", believe)
+
+
+def keep_half_a_claim() -> AbstractContextManager[Any]:
+    """After a conflict the claims that went well are kept, and the rest is done without."""
+    claim = Holdings.claim
+
+    async def keep(holdings: Holdings, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
+        with mock.patch.object(holdings, "_give_back", _nothing):
+            try:
+                return await claim(holdings, wanted)
+            except Conflict:
+                return holdings.positions
+
+    return mock.patch.object(Holdings, "claim", keep)
+
+
+def commit_what_was_handed_over() -> AbstractContextManager[Any]:
+    """A message counts as handled when the application is given it."""
+
+    def handled(stream: GroupStream, feed: Feed) -> int:
+        return feed.position
+
+    return mock.patch.object(GroupStream, "_handled", handled)
+
+
+def remainder_twice() -> AbstractContextManager[Any]:
+    """The partitions that are left over go to two streams each."""
+
+    def share(index: int, streams: int, partitions: int) -> tuple[int, int]:
+        begin, end = share_of(index, streams, partitions)
+        return begin, min(partitions, end + (1 if partitions % streams else 0))
+
+    return mock.patch.object(view, "share_of", share)
+
+
+def remainder_to_nobody() -> AbstractContextManager[Any]:
+    """The partitions that are left over go to no stream."""
+
+    def share(index: int, streams: int, partitions: int) -> tuple[int, int]:
+        each = partitions // streams
+        return each * index, each * (index + 1)
+
+    return mock.patch.object(view, "share_of", share)
+
+
+def release_before_committing() -> AbstractContextManager[Any]:
+    """Partitions are given back first, and then what was handled is committed."""
+    commit, release = Holdings.commit, Holdings.release
+
+    async def release_first(holdings: Holdings, handled: Callable[[], Mapping[TopicPartition, int]]) -> Any:
+        kept = dict(holdings._held)
+        await release(holdings)
+        holdings._held.update(kept)
+        return await commit(holdings, handled)
+
+    return mock.patch.object(Holdings, "commit", release_first)
+
+
+def deaf_to_members() -> AbstractContextManager[Any]:
+    """Nobody looks again when consumers come and go."""
+    read = view.GroupView.read
+
+    async def once(self: view.GroupView, subscription: Any) -> Any:
+        self._ids._changed = lambda: None
+        return await read(self, subscription)
+
+    return mock.patch.object(view.GroupView, "read", once)
+
+
+def believe_in_a_lost_session() -> AbstractContextManager[Any]:
+    """A consumer in a new session believes that it still has what it had in the former one."""
+    rebalance = Membership._rebalance
+
+    async def believing(membership: Membership) -> None:
+        if membership._session:
+            membership._session = membership._coordination.session_id
+        await rebalance(membership)
+
+    return mock.patch.object(Membership, "_rebalance", believing)
+
+
+def answer_before_the_flush() -> AbstractContextManager[Any]:
+    """A broker's syncs of segments do nothing."""
+    return _skipping("data in flusher.run of the last", "data in flusher.run of the rolled")
+
+
+def tree_answers_before_the_flush() -> AbstractContextManager[Any]:
+    """The tree's changes count as kept when they are appended."""
+    append = Journal.append
+
+    def at_once(journal: Journal, change: Any) -> None:
+        append(journal, change)
+        journal._tell_flushed(change.zxid)
+
+    return mock.patch.object(Journal, "append", at_once)
+
+
+#: All of them, by their names.
+MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    each.__name__: each
+    for each in (
+        commit_without_version,
+        claim_without_fence,
+        no_own_timer,
+        keep_fetching,
+        claim_without_waiting,
+        take_anothers_claim_for_ours,
+        keep_half_a_claim,
+        commit_what_was_handed_over,
+        remainder_twice,
+        remainder_to_nobody,
+        release_before_committing,
+        deaf_to_members,
+        believe_in_a_lost_session,
+        answer_before_the_flush,
+        tree_answers_before_the_flush,
+    )
+}
+
+
+@contextmanager
+def _both(*patches: AbstractContextManager[Any]) -> Iterator[None]:
+    if not patches:
+        yield
+        return
+    with patches[0], _both(*patches[1:]):
+        yield
+
+
+async def _nothing(*arguments: object) -> None:
+    return None
+
+
+def _skipping(*sites: str) -> AbstractContextManager[Any]:
+    begin = MemoryFiles.__init__
+
+    def init(files: MemoryFiles, *arguments: Any, **more: Any) -> None:
+        begin(files, *arguments, **more)
+        files.skipped |= set(sites)
+
+    return mock.patch.object(MemoryFiles, "__init__", init)

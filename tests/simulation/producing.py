@@ -1,0 +1,116 @@
+"""Applications that produce: each sends numbered messages with acks=-1; after a kill it goes on under a new name."""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError
+from twisted.python.failure import Failure
+
+from logd.client.partitioner import KeyedPartitioner, RandomPartitioner
+from logd.client.pending import Sent
+from logd.client.producer import Producer
+from logd.errors import ClientClosed
+from logd.testing.clocks import ProcessClock
+from tests.simulation.ledger import Ledger
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+
+
+@define(eq=False)
+class ProducingApplication:
+    """Sends ``messages`` to ``topics`` one set after the other, for as long as it lives."""
+
+    world: World
+    ledger: Ledger
+    host: str
+    brokers: list[tuple[str, int]]
+    topics: list[str]
+    #: A topic that is produced to after half of the messages.
+    late_topic: str
+    messages: int
+    #: Sent at least in each life.
+    least: int
+    #: Seconds between two sets, about.
+    pace: float
+    random: Random = field(init=False)
+    clock: ProcessClock | None = field(default=None, init=False)
+    sent: int = field(default=0, init=False)
+    unanswered: int = field(default=0, init=False)
+    _lives: int = field(default=0, init=False)
+    _producer: Producer | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.random = self.world.random(self.host)
+
+    @property
+    def finished(self) -> bool:
+        """Whether everything was sent and answered."""
+        return self.sent >= self.messages and self.unanswered == 0
+
+    def start(self) -> None:
+        """Begin a life."""
+        self._lives += 1
+        self.messages = max(self.messages, self.sent + self.least)  # so that each life has something to say
+        self.unanswered = 0
+        world = self.world
+        self.clock = clock = ProcessClock(world.clock)
+        self._producer = Producer(
+            self.brokers,
+            partitioner=KeyedPartitioner(RandomPartitioner(Random(self.random.random()))),
+            reactor=clock,
+            connect=world.network.connector(self.host, clock, timeout=3.0),
+            random=self.random.random,
+            acks=-1,
+            linger=self.random.choice([0.0, 0.05]),
+            batch_messages=self.random.choice([1, 3, 10_000]),
+            max_in_flight=self.random.choice([1, 4]),
+            compression=self.random.choice(["none", "none", "none", "gzip"]),
+            delivery_timeout=3600.0,
+            request_timeout=4.0,
+            retry_delay=0.1,
+            retry_delay_limit=2.0,
+            metadata_age=20.0,
+        )
+        clock.callLater(self.pace * self.random.random(), self._send)
+
+    def kill(self) -> None:
+        """End at once. What was not acknowledged may be anywhere."""
+        if self.clock is not None:
+            self.clock.kill()
+            self.world.network.graveyard.append((self.clock, self._producer))
+            self.clock = None
+            self.world.network.end_host(self.host)
+
+    def _send(self) -> None:
+        if self.sent >= self.messages or self._producer is None or self.clock is None:
+            return
+        random = self.random
+        topics = self.topics if self.sent < self.messages / 2 else [*self.topics, self.late_topic]
+        topic = random.choice(topics)
+        name = f"{self.host}.{self._lives}"
+        count = min(self.messages - self.sent, random.choice([1, 1, 2, 5]))
+        payloads = []
+        for _ in range(count):
+            payloads.append(self.ledger.send(name, self.sent, topic, b"x" * random.randrange(40)))
+            self.sent += 1
+        key = random.choice([None, b"a", b"b", b"c"])
+        self.unanswered += 1
+        sending = self._producer.send(topic, payloads, key=key)
+        sending.addCallbacks(self._acknowledged, self._failed, callbackArgs=(topic, payloads))
+        self.clock.callLater(self.pace * 2 * random.random(), self._send)
+
+    def _acknowledged(self, sent: Sent, topic: str, payloads: list[bytes]) -> None:
+        self.unanswered -= 1
+        self.world.trace.note(self.host, "acknowledged", (topic, sent.partition, sent.first_id, len(payloads)))
+        partitions = {part.partition for part in sent.parts} or {sent.partition}
+        if len(partitions) > 1:
+            raise Violation("one key went to several partitions", topic, sent)
+        for payload in payloads:
+            self.ledger.acknowledge(payload, topic, sent.partition)
+
+    def _failed(self, failure: Failure) -> None:
+        self.unanswered -= 1
+        if not failure.check(ClientClosed, CancelledError):
+            raise Violation(f"{self.host}: a send failed: {failure.value!r}")

@@ -1,0 +1,199 @@
+"""One life of a whole cluster, from a seed: it runs, there is trouble, it is mended, and then all has to be well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest import mock
+
+from attrs import define, field, frozen
+
+from logd.coord import paths
+from logd.coord.groups import holdings
+from logd.coord.groups.records import Phase
+from logd.protocol.loops import decode_set
+from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
+from tests.simulation.faults import Faults
+from tests.simulation.ledger import Place
+from tests.simulation.members import Member
+from tests.simulation.violation import check
+from tests.simulation.world import World
+
+#: Seconds of trouble, and seconds within which everything has to be well after it.
+TROUBLE_SECONDS = 25.0
+SETTLE_SECONDS = 120.0
+#: Rebalances and conflicts that one member may have after the last fault until its group is settled.
+MOST_ATTEMPTS = 40
+#: Seconds for which nothing may move any more once it has settled.
+QUIET_SECONDS = 3.0
+
+
+@frozen
+class Report:
+    """What a seed was like."""
+
+    digest: str
+    messages: int
+    acknowledged: int
+    duplicates: int
+    commits: int
+    rebalances: int
+    conflicts: int
+    faults: dict[str, int]
+    events: int
+    #: Seconds from the last fault until all was well, and the most attempts that a member made meanwhile.
+    settled_after: float
+    attempts: int
+
+
+def simulate(seed: int, show: Callable[[str], None] | None = None) -> Report:
+    """Run a seed. Raises Violation."""
+    world = World(seed, show)
+    # Transactions of few partitions: claims and commits of a share take several, and can be stopped half-way.
+    chunk = mock.patch.object(holdings, "CHUNK", world.random("chunk").choice([1, 3, 100]))
+    with world.uuids(), world.observed(), chunk:
+        simulation = Simulation(SimulatedCluster(world))
+        try:
+            return simulation.run()
+        finally:
+            simulation.end()
+            del simulation
+            world.bury()
+
+
+@define(eq=False)
+class Simulation:
+    """The course of one life."""
+
+    cluster: SimulatedCluster
+    faults: Faults = field(init=False)
+
+    def run(self) -> Report:
+        """See ``simulate``."""
+        cluster, world = self.cluster, self.cluster.world
+        self.faults = Faults(world, cluster)
+        cluster.start()
+        self.faults.begin()
+        world.run(TROUBLE_SECONDS)
+        self.faults.end()
+        begin = world.clock.seconds()
+        attempts = {member.host: self._attempts(member) for member in cluster.members if member.clock is not None}
+        world.run(1.0)
+        if not world.run(SETTLE_SECONDS, self._is_well):
+            self._say_what_is_wrong()
+        settled_after = world.clock.seconds() - begin
+        most = max(self._attempts(member) - attempts.get(member.host, 0) for member in cluster.members)
+        check(most <= MOST_ATTEMPTS, "a member needed too many attempts to settle", most)
+        before = [self._attempts(member) for member in cluster.members]
+        world.run(QUIET_SECONDS)
+        check(before == [self._attempts(member) for member in cluster.members], "a settled group moves again")
+        check(self._is_well(), "what was well is not any more")
+        ledger = cluster.ledger
+        ledger.check_logs(self._logs())
+        counts = [
+            member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group
+        ]
+        return Report(
+            world.trace.digest,
+            len(ledger.sent),
+            len(ledger.acknowledged),
+            ledger.duplicates,
+            ledger.commits,
+            sum(each.rebalances for each in counts),
+            sum(each.conflicts for each in counts),
+            self.faults.made,
+            world.clock.events,
+            settled_after,
+            most,
+        )
+
+    def end(self) -> None:
+        """Kill everything."""
+        cluster = self.cluster
+        for process in reversed(cluster.processes):
+            process.kill()
+        cluster.world.network.graveyard.append(cluster.tree)
+
+    def _is_well(self) -> bool:
+        """Whether everything has come to where it has to come to."""
+        cluster = self.cluster
+        if not cluster.all_running or not all(producer.finished for producer in cluster.producers):
+            return False
+        server = cluster.tree.server
+        assert server is not None
+        if set(server.tree.sessions) != {client.session_id for client in cluster.tree.clients}:
+            return False  # what the dead have left is still there
+        for member in cluster.members:
+            assert member.consumer is not None and member.consumer.group is not None
+            if member.consumer.group.phase is not Phase.STEADY:
+                return False
+        ledger = cluster.ledger
+        if any(ledger.missing(group) for group in cluster.groups):
+            return False
+        if any(ledger.missing(consumer.host, frozenset(TOPICS)) for consumer in cluster.consumers):
+            return False
+        return not self._without_owner()
+
+    def _without_owner(self) -> list[str]:
+        """Partitions whose owner in the tree is not a living member that delivers it."""
+        cluster = self.cluster
+        server = cluster.tree.server
+        assert server is not None
+        nodes = server.tree.nodes
+        wrong = []
+        for group, members in cluster.groups.items():
+            has: dict[Place, int] = {}
+            for member in members:
+                assert member.consumer is not None and member.consumer.group is not None
+                assert member.coordination is not None
+                for where in member.consumer.group.partitions:
+                    if (where.topic, where.partition) in has:
+                        wrong.append(f"{group} {where} is delivered by two")
+                    has[where.topic, where.partition] = member.coordination.session_id
+            for topic in (*TOPICS, LATE_TOPIC):
+                if paths.topic(topic) not in nodes:
+                    continue
+                for partition in range(cluster.partitions):
+                    owner = cluster.overseer.owner(group, topic, partition)
+                    if owner <= 0 or has.get((topic, partition)) != owner:
+                        wrong.append(f"{group} {topic}/{partition}: {owner:x}, {has.get((topic, partition))}")
+        return wrong
+
+    def _say_what_is_wrong(self) -> None:
+        cluster = self.cluster
+        check(cluster.all_running, "a process does not run")
+        for producer in cluster.producers:
+            check(producer.finished, "a producer never finished", producer.host, producer.sent, producer.unanswered)
+        for member in cluster.members:
+            assert member.consumer is not None and member.consumer.group is not None
+            phase, counts = member.consumer.group.phase, member.consumer.group.counts
+            check(phase is Phase.STEADY, "a member never settled", member.host, phase, counts)
+        wrong = self._without_owner()
+        check(not wrong, "partitions without an owner", *wrong)
+        for group in cluster.groups:
+            cluster.ledger.check_complete(group)
+        for consumer in cluster.consumers:
+            cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
+        check(False, "it was not well, and now it is")
+
+    def _attempts(self, member: Member) -> int:
+        if member.consumer is None or member.consumer.group is None:
+            return 0
+        counts = member.consumer.group.counts
+        return counts.rebalances + counts.conflicts
+
+    def _logs(self) -> dict[Place, list[bytes]]:
+        """What the brokers have, by their files."""
+        found: dict[Place, list[bytes]] = {}
+        for broker in self.cluster.brokers:
+            assert broker.store is not None
+            for log in broker.store.logs():
+                payloads = []
+                for name in broker.files.list(log.folder):
+                    if name.endswith(".log"):
+                        file = broker.files.open_for_reading(f"{log.folder}/{name}")
+                        decoded = decode_set(file.read_at(0, file.size()), 0)
+                        file.close()
+                        payloads += [message.payload for message in decoded.messages if message.payload is not None]
+                check((log.topic, log.partition) not in found, "two brokers have a partition", log.topic, log.partition)
+                found[log.topic, log.partition] = payloads
+        return found
