@@ -19,9 +19,11 @@ class WatchesContract(Contract):
         self.assertEqual((event.type, event.path), (type_, path))
 
     async def two(self) -> tuple[ICoordination, ICoordination, str]:
-        """Return two clients and the path of a node."""
+        """Return two clients and the path of a node that both know: the other's server may have been behind."""
         one, other = await self.start(), await self.make_client()
-        return one, other, await one.create(f"{self.root}/n", b"0")
+        path = await one.create(f"{self.root}/n", b"0")
+        await other.sync(path)
+        return one, other, path
 
     async def test_get_changed(self) -> None:
         """A data watch tells of new data, with the answer it was left with telling the old."""
@@ -105,6 +107,7 @@ class WatchesContract(Contract):
         """A child watch tells neither of data nor of grandchildren."""
         one, other, path = await self.two()
         await one.create(f"{path}/child")
+        await other.sync(path)
         answer, watch = other.get_children_and_watch(path)
         await answer
         await one.set(path, b"1")
@@ -171,6 +174,7 @@ class WatchesContract(Contract):
         """Watches tell of ephemeral nodes that go with their session."""
         one, other, _ = await self.two()
         path = await one.create(f"{self.root}/e", ephemeral=True)
+        await other.sync()  # another server of an ensemble may be behind
         answer, watch = other.exists_and_watch(path)
         await answer
         names, listed = other.get_children_and_watch(self.root)
