@@ -108,7 +108,7 @@ async def _describe(
             return
         places = await partitions_of(tree, entry, topic)
         if topic is not None and not places:
-            raise LogdError(f"group {group!r} neither reads topic {topic!r} nor has positions in it")
+            raise LogdError(f"there is no topic {topic!r}, and group {group!r} has no positions in it")
         try:
             brokers = await find_brokers(tree)
         except BrokerUnavailable as error:

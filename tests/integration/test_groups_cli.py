@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
 from typing import Any
 
 from logd.testing.coordination import CoordinationProcess
@@ -113,7 +113,7 @@ class LookingTests(GroupsCliTestCase):
         found = self.described("--count-below", "0")
         self.assertIn(None, [each["lag_messages"] for each in found["partitions"]])
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
-        self.refused(1, (["groups", "describe", "g", "--topic", "u"], "neither reads topic 'u'"))
+        self.refused(1, (["groups", "describe", "g", "--topic", "nosuch"], "there is no topic 'nosuch'"))
         found = self.described()
         self.assertEqual([found[name] for name in ("lag_bytes", "lag_messages", "lag_seconds")], [0, 0, 0.0])
 
@@ -198,7 +198,7 @@ class ChangingTests(GroupsCliTestCase):
             self.assertIsNone(process.poll())
         for _ in range(10):  # one that comes between two looks of Python's is seen with the next
             process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 errors = process.communicate(timeout=PATIENCE / 10)[1]
                 break
         else:
