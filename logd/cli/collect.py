@@ -185,6 +185,8 @@ async def _collect(reactor: Any, files: tuple[str, ...], as_json: bool, quiet: b
         )
         try:
             await collector.run()
+            if not follower.catalogue.sources:
+                complain(f"there is no file {' or '.join(patterns)}")
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)
