@@ -52,12 +52,12 @@ class Group:
         """Wait until so many different messages were handled, and return the accounts."""
         wanted = messages
         while True:
-            self.wait_for(wanted)
+            seen = self.wait_for(wanted)
             accounts = gather(self.folder)
             missing = messages - sum(account.messages for account in accounts.values())
             if missing <= 0:
                 return accounts
-            wanted = noted(self.folder) + 1
+            wanted = seen + 1  # not of now: what was noted while it was read may have been the last
 
     def kill_one(self) -> None:
         """SIGKILL the first."""

@@ -55,7 +55,7 @@ def main() -> None:
     """Ask the files in the folder that is named, and print the answer as JSON."""
     from logd.spark.session import local_session
 
-    session = local_session("logd-demo")
+    session = local_session("logd-demo", quick=True)
     files = session.read.parquet(sys.argv[1])
     files.createOrReplaceTempView("loaded")
     answer = [list(row) for row in session.sql(QUERY).collect()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -11,15 +10,14 @@ from typing import Any, Self, TypeVar
 
 from attrs import define, field, frozen
 
-from logd.config.kinds import parse_address
-from logd.errors import BrokerUnavailable, ConfigurationError, UnknownTopic, WireError, WrongPartition, error_for_code
+from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartition, error_for_code
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata
 from logd.protocol.requests import OurRequest
+from logd.spark.addresses import Address, parse_endpoints, tls_context
 from logd.spark.connection import Connection, Dial, dial, dial_tls
 
 T = TypeVar("T")
-Address = tuple[str, int]
 
 _FIRST_DELAY = 0.1
 _LONGEST_DELAY = 5.0
@@ -29,7 +27,7 @@ _LONGEST_DELAY = 5.0
 class ClusterSettings:
     """How the brokers are reached; travels to the executors, so it holds nothing but text and numbers."""
 
-    #: Where to begin: one or more ``HOST:PORT``, separated by commas.
+    #: Where to begin: one or more, separated by commas, of ``HOST:PORT`` and ``tls:HOST:PORT:trustRoots=FOLDER``.
     brokers: str = "127.0.0.1:6667"
     #: Seconds that one attempt to connect may take.
     connect_timeout: float = 10.0
@@ -37,7 +35,7 @@ class ClusterSettings:
     request_timeout: float = 30.0
     #: Seconds without any progress after which no further attempt is made.
     retry_timeout: float = 120.0
-    #: Speak TLS to the brokers.
+    #: Speak TLS to the brokers, also where ``brokers`` does not say so.
     tls: bool = False
     #: A file of certificates to trust in place of the system's; a client's own certificate and its key.
     tls_ca: str | None = None
@@ -46,25 +44,20 @@ class ClusterSettings:
 
     def addresses(self) -> tuple[Address, ...]:
         """The addresses to begin with. Raises ConfigurationError that names what is none."""
-        try:
-            found = tuple(parse_address(item.strip()) for item in self.brokers.split(",") if item.strip())
-        except ValueError as error:
-            raise ConfigurationError(f"brokers = {self.brokers!r} is not allowed: {error}") from None
-        if not found:
-            raise ConfigurationError(f"brokers = {self.brokers!r} is not allowed; allowed is at least one HOST:PORT")
-        return found
+        return tuple(each.address for each in parse_endpoints(self.brokers))
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS is spoken. Raises as ``addresses``."""
+        return self.tls or parse_endpoints(self.brokers)[0].tls is not None
 
     def dial(self) -> Dial:
         """How to connect. Raises ConfigurationError when a certificate cannot be read."""
-        if not self.tls:
+        if not self.secure:
             return dial
-        try:
-            context = ssl.create_default_context(cafile=self.tls_ca)
-            if self.tls_certificate is not None:
-                context.load_cert_chain(self.tls_certificate, self.tls_key)
-        except OSError as error:  # ssl.SSLError is one
-            raise ConfigurationError(f"the certificates for TLS cannot be used: {error}") from None
-        return dial_tls(context)
+        folder, certificate, key = parse_endpoints(self.brokers)[0].tls or (None, None, None)
+        own = (self.tls_certificate, self.tls_key) if self.tls_certificate is not None else (certificate, key)
+        return dial_tls(tls_context(self.tls_ca, folder, *own))
 
 
 @define

@@ -135,9 +135,22 @@ def _cluster(given: _Given) -> ClusterSettings:
     )
     settings.addresses()
     for name in ("tls.ca", "tls.certificate", "tls.key"):
-        if given.text(name) is not None and not settings.tls:
-            raise ConfigurationError(f"option {name} is of use with tls=true alone")
+        if given.text(name) is not None and not settings.secure:
+            raise ConfigurationError(f"option {name} is of use with tls=true, or brokers=tls:HOST:PORT, alone")
     return settings
+
+
+def cluster_options(settings: ClusterSettings) -> dict[str, str]:
+    """The options that mean these settings."""
+    options = {
+        "brokers": settings.brokers,
+        "connectTimeoutMs": str(round(settings.connect_timeout * 1000)),
+        "requestTimeoutMs": str(round(settings.request_timeout * 1000)),
+        "retryTimeoutMs": str(round(settings.retry_timeout * 1000)),
+        "tls": "true" if settings.tls else "false",
+    }
+    named = {"tls.ca": settings.tls_ca, "tls.certificate": settings.tls_certificate, "tls.key": settings.tls_key}
+    return options | {name: value for name, value in named.items() if value is not None}
 
 
 class _Given:

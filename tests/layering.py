@@ -41,8 +41,8 @@ _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord
 _SPARK_WORKERS = tuple(
     f"logd.spark.{name}"
     for name in (
-        *("arrow", "avro", "cluster", "connection", "incoming", "offsets", "options", "planning", "producing"),
-        *("progress", "ranges", "reading", "rows", "subscription", "tasks"),
+        *("addresses", "arrow", "avro", "cluster", "connection", "incoming", "offsets", "options", "planning"),
+        *("producing", "progress", "ranges", "reading", "rows", "subscription", "tasks"),
     )
 )
 

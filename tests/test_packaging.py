@@ -89,6 +89,14 @@ class ImportsTests(SynchronousTestCase):
         program = "import sys\nfrom logd import Consumer, Producer\nprint('twisted.internet.reactor' in sys.modules)"
         self.assertEqual(python(program), "False")
 
+    def test_command_line(self) -> None:
+        """The command line's help loads no command, and so neither Spark nor ZooKeeper's client nor Twisted."""
+        program = (
+            "import sys\nfrom logd.cli.main import main\nmain(['--help'], standalone_mode=False)\n"
+            "print([name for name in ('pyspark', 'pyarrow', 'kazoo', 'twisted', 'rich') if name in sys.modules])"
+        )
+        self.assertEqual(python(program).splitlines()[-1], "[]")
+
     def test_names(self) -> None:
         """What is offered is listed, and another name is an AttributeError as everywhere."""
         self.assertTrue(set(logd.__all__) <= set(dir(logd)))

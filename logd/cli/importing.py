@@ -11,7 +11,7 @@ import click
 
 from logd.cli.bytesprogress import BytesProgress
 from logd.cli.ending import ended
-from logd.cli.options import broker_option, json_option, zookeeper_option
+from logd.cli.options import broker_option, json_option, tls_options, zookeeper_option
 from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
@@ -95,10 +95,7 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     metavar="BYTES",
     help="Bytes of log in one task.",
 )
-@click.option("--tls", is_flag=True, help="Speak TLS to the brokers.")
-@click.option(
-    "--tls-ca", metavar="FILE", type=click.Path(exists=True), help="Speak TLS, trusting the certificates of FILE."
-)
+@tls_options
 @click.option(
     "--timeout",
     type=click.FloatRange(0),
@@ -129,6 +126,8 @@ def _import(
     if verify:
         _verify(to, as_json)
         return
+    if group is not None:
+        _check_group(group)
     from logd.spark.importer.report import COLUMNS
     from logd.spark.importer.run import Importer
     from logd.spark.importer.sparkloader import SparkLoader
@@ -149,6 +148,15 @@ def _import(
     if done.plan.ranges:
         show(COLUMNS, done.rows())
     print(f"logd: {done.sentence()}", file=sys.stderr)
+
+
+def _check_group(group: str) -> None:
+    from logd.coord.paths import group_offsets
+
+    try:
+        group_offsets(group, "any")
+    except ValueError as error:
+        raise ConfigurationError(f"--group: {error}") from None
 
 
 def _told(zookeeper: str, group: str, positions: Any) -> list[str]:

@@ -1,23 +1,14 @@
-"""``logd``: the command line's entrance; each command has a file of its own."""
+"""``logd``: the command line's entrance; each command has a file of its own, imported when it is used."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
 
 import click
 
 from logd import __version__
-from logd.cli.bench import bench
-from logd.cli.brokers import brokers
-from logd.cli.collect import collect
-from logd.cli.consume import consume
-from logd.cli.dump import dump
-from logd.cli.groups import groups
-from logd.cli.importing import import_
-from logd.cli.produce import produce
-from logd.cli.repair import repair
-from logd.cli.sql import sql
-from logd.cli.topics import topics
-from logd.cli.verify import verify
-from logd.cli.zookeeper import zookeeper
+from logd.cli.lazy import Lazy, LazyGroup
 
 _EPILOG = """\b
 Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
@@ -25,25 +16,109 @@ A broker is started by: twistd -n logd --data DIR
 """
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def _bench() -> click.Command:
+    from logd.cli.bench import bench
+
+    return bench
+
+
+def _brokers() -> click.Command:
+    from logd.cli.brokers import brokers
+
+    return brokers
+
+
+def _collect() -> click.Command:
+    from logd.cli.collect import collect
+
+    return collect
+
+
+def _consume() -> click.Command:
+    from logd.cli.consume import consume
+
+    return consume
+
+
+def _dump() -> click.Command:
+    from logd.cli.dump import dump
+
+    return dump
+
+
+def _groups() -> click.Command:
+    from logd.cli.groups import groups
+
+    return groups
+
+
+def _import() -> click.Command:
+    from logd.cli.importing import import_
+
+    return import_
+
+
+def _produce() -> click.Command:
+    from logd.cli.produce import produce
+
+    return produce
+
+
+def _repair() -> click.Command:
+    from logd.cli.repair import repair
+
+    return repair
+
+
+def _sql() -> click.Command:
+    from logd.cli.sql import sql
+
+    return sql
+
+
+def _topics() -> click.Command:
+    from logd.cli.topics import topics
+
+    return topics
+
+
+def _verify() -> click.Command:
+    from logd.cli.verify import verify
+
+    return verify
+
+
+def _zookeeper() -> click.Command:
+    from logd.cli.zookeeper import zookeeper
+
+    return zookeeper
+
+
+class Commands(LazyGroup):
+    """All of them: a broker's client needs no second of imports to say what it can do."""
+
+    lazy: ClassVar[Mapping[str, Lazy]] = {
+        "bench": Lazy("Measure what this machine does with logd.", _bench),
+        "brokers": Lazy("Look at the brokers that share a coordination tree.", _brokers),
+        "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
+        "consume": Lazy("Write the messages of a topic to standard output.", _consume),
+        "dump": Lazy("Show the entries of a segment file.", _dump),
+        "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
+        "import": Lazy("Load what topics have got into files, by Spark.", _import),
+        "produce": Lazy("Send lines to a topic.", _produce),
+        "repair": Lazy("Make gaps in the place of damaged entries.", _repair),
+        "sql": Lazy("Ask topics a question in SQL, by Spark.", _sql),
+        "topics": Lazy("List, create, describe and delete topics.", _topics),
+        "verify": Lazy("Check a data directory, a partition or a segment.", _verify),
+        "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),
+    }
+
+
+@click.group(
+    cls=Commands,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, message="logd %(version)s")
 def main() -> None:
     """Send, read and look after logs kept by a logd broker."""
-
-
-for command in (
-    produce,
-    consume,
-    collect,
-    import_,
-    sql,
-    topics,
-    brokers,
-    groups,
-    zookeeper,
-    verify,
-    dump,
-    repair,
-    bench,
-):
-    main.add_command(command)

@@ -68,6 +68,14 @@ def broker_option(command: Command) -> Command:
     )(command)
 
 
+def tls_options(command: Command) -> Command:
+    """--tls and --tls-ca, for those whose brokers are named by host and port."""
+    trusted = click.option(
+        "--tls-ca", metavar="FILE", type=click.Path(exists=True), help="Speak TLS, trusting the certificates of FILE."
+    )
+    return click.option("--tls", is_flag=True, help="Speak TLS, as --broker tls:HOST:PORT does.")(trusted(command))
+
+
 def zookeeper_option(command: Command) -> Command:
     """--zookeeper, or the environment's LOGD_ZOOKEEPER."""
     return click.option(

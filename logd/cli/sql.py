@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from logd.cli.ending import ended
-from logd.cli.options import broker_option, json_option
+from logd.cli.options import broker_option, json_option, tls_options
 from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
@@ -43,6 +43,7 @@ Examples:
     "--limit", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Print at most so many rows."
 )
 @click.option("--master", metavar="URL", help="Spark's master (default: local[*,4]).")
+@tls_options
 @json_option
 @click.pass_context
 def sql(ctx: click.Context, /, **options: Any) -> None:
@@ -55,22 +56,35 @@ def sql(ctx: click.Context, /, **options: Any) -> None:
     ctx.exit(ended(lambda: _sql(**options), ""))
 
 
-def _sql(query: str, broker: str, start: str, until: str, limit: int, master: str | None, as_json: bool) -> None:
+def _sql(
+    query: str,
+    broker: str,
+    start: str,
+    until: str,
+    limit: int,
+    master: str | None,
+    tls: bool,
+    tls_ca: str | None,
+    as_json: bool,
+) -> None:
     needs_spark(java=True)
     from pyspark.errors import PySparkException
 
     from logd.spark.cluster import Cluster, ClusterSettings
     from logd.spark.importer.session import open_session
+    from logd.spark.options import cluster_options
     from logd.spark.topicsql import make_views, named_topics, rewrite
 
     asked = rewrite(sys.stdin.read() if query == "-" else query)
-    settings = ClusterSettings(brokers=broker)
+    settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=tls_ca)
     settings.addresses()
     with Cluster(settings) as cluster:
-        response = cluster.metadata(None)
-    topics = named_topics(asked, frozenset(topic.topic for topic in response.topics))
-    session = open_session("logd sql", master, {})
-    options = {"brokers": broker, "startingOffsets": start, "endingOffsets": until, "includeHeaders": "true"}
+        known = {topic.topic: topic for topic in cluster.metadata(None).topics}
+        topics = named_topics(asked, frozenset(known))
+        logs = [cluster.describe(name, each.partition) for name in topics for each in known[name].partitions]
+    size = sum(log.visible_end - log.log_start for log in logs)
+    session = open_session("logd sql", master, {}, size)
+    options = {"startingOffsets": start, "endingOffsets": until, "includeHeaders": "true", **cluster_options(settings)}
     try:
         make_views(session, topics, options)
         frame = session.sql(asked.text)

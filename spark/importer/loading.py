@@ -10,9 +10,9 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from logd.spark.cluster import ClusterSettings
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.settings import ImportSettings
+from logd.spark.options import cluster_options
 
 #: What Spark writes beside the data, and how its tasks' files become the job's: version 1 moves the files of a task
 #: when the task has been committed and once, so that a task that failed or was too slow leaves nothing.
@@ -62,7 +62,7 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
         starts.setdefault(topic, {})[str(partition)] = each.start
         ends.setdefault(topic, {})[str(partition)] = each.end
     options = {
-        **_cluster_options(settings.cluster),
+        **cluster_options(settings.cluster),
         "assign": json.dumps(assigned),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
@@ -75,25 +75,14 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
     return session.read.format("logd").options(**options).load()
 
 
-def _cluster_options(cluster: ClusterSettings) -> dict[str, str]:
-    options = {
-        "brokers": cluster.brokers,
-        "connectTimeoutMs": str(round(cluster.connect_timeout * 1000)),
-        "requestTimeoutMs": str(round(cluster.request_timeout * 1000)),
-        "retryTimeoutMs": str(round(cluster.retry_timeout * 1000)),
-        "tls": "true" if cluster.tls else "false",
-    }
-    named = {"tls.ca": cluster.tls_ca, "tls.certificate": cluster.tls_certificate, "tls.key": cluster.tls_key}
-    return options | {name: value for name, value in named.items() if value is not None}
-
-
 def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:
     """Add the columns that become folders: UTC date and hour of the message, or of the import where it has no time."""
     began = f.lit(datetime.fromtimestamp(began_ms / 1000, UTC))
     time: Column = f.coalesce(f.col("timestamp"), began)
-    for name, pattern in (("date", "yyyy-MM-dd"), ("hour", "HH")):
+    # Not by date_format, which takes a tenth of a load.
+    for name, part in (("date", time.cast("date")), ("hour", f.lpad(f.hour(time).cast("string"), 2, "0"))):
         if name in folders:
-            messages = messages.withColumn(name, f.date_format(time, pattern))
+            messages = messages.withColumn(name, part)
     return messages
 
 

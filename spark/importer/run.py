@@ -22,8 +22,8 @@ from logd.spark.importer.target import Target, last_run, publish
 class Loader(Protocol):
     """What moves messages: Spark, or a double of it."""
 
-    def start(self) -> None:
-        """Get ready, which may take seconds; they do not count as loading."""
+    def start(self, size: int) -> None:
+        """Get ready for so many bytes of log, which may take seconds; they do not count as loading."""
         ...
 
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
@@ -82,7 +82,7 @@ class Importer:
         run_uuid = str(uuid.uuid4())
         began_ms = round(began * 1000)
         try:
-            self.loader.start()
+            self.loader.start(planned.bytes)
             loading = self.clock()
             loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms)
             load_seconds = self.clock() - loading

@@ -18,6 +18,10 @@ from logd.spark.session import local_session
 #: All cores, and four attempts at a task: without the second number a local master never tries again.
 LOCAL_MASTER = "local[*,4]"
 
+#: Bytes of log up to which a session that begins sooner and runs slower has ended first: light compilation by Java
+#: saves about 7 s of processor time at the start and costs 4.5 s for each million messages of 200 bytes.
+LITTLE = 256 << 20
+
 #: What an import relies on, whoever starts the session.
 NEEDED = {
     "spark.sql.session.timeZone": "UTC",
@@ -26,16 +30,19 @@ NEEDED = {
 }
 
 
-def open_session(name: str, master: str | None, settings: Mapping[str, str]) -> SparkSession:
+def open_session(name: str, master: str | None, settings: Mapping[str, str], size: int | None = None) -> SparkSession:
     """Return a session with the data source registered. ``settings`` are further ones of Spark's, and win.
+
+    ``size`` is how many bytes of log will be read, where that is known: for little it begins sooner and runs slower.
 
     Raises NoJava where there is no Java on this machine, and what Spark raises.
     """
     # What is wrong with a query comes as an exception, and need not be logged beside it.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        quick = size is not None and size <= LITTLE
         with _quiet_child():
-            return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings})
+            return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings}, quick=quick)
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)

@@ -39,9 +39,9 @@ class SparkLoader:
     session: SparkSession | None = None
     _ours: SparkSession | None = field(default=None, init=False)
 
-    def start(self) -> None:
+    def start(self, size: int) -> None:
         """See Loader."""
-        self._opened()
+        self._opened(size)
 
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
         """See Loader."""
@@ -77,13 +77,13 @@ class SparkLoader:
             with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
                 session.stop()
 
-    def _opened(self) -> SparkSession:
+    def _opened(self, size: int | None = None) -> SparkSession:
         if self.session is not None:
             return self.session
         if self._ours is None:
             from logd.spark.importer.session import open_session
 
-            self._ours = open_session("logd import", self.settings.master, self.settings.spark)
+            self._ours = open_session("logd import", self.settings.master, self.settings.spark, size)
         return self._ours
 
 

@@ -7,13 +7,20 @@ from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd import __version__
-from logd.cli.main import main
+from logd.cli.main import Commands, main
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
     """Exit status and output of a command line."""
     result = CliRunner(env={"LOGD_BROKER": ""}).invoke(main, arguments)
     return result.exit_code, result.output
+
+
+def subcommands(group: click.Group) -> list[tuple[str, click.Command]]:
+    """The commands of a group, by their names."""
+    context = click.Context(group)
+    found = [(name, group.get_command(context, name)) for name in group.list_commands(context)]
+    return [(name, command) for name, command in found if command is not None]
 
 
 class UsageTests(SynchronousTestCase):
@@ -64,11 +71,18 @@ class UsageTests(SynchronousTestCase):
             self.assertEqual(status, 0)
             self.assertTrue(command.help, path)
             if isinstance(command, click.Group):
-                commands.extend(([*path, name], each) for name, each in command.commands.items())
+                for name, each in subcommands(command):
+                    self.assertIn(name, output)
+                    commands.append(([*path, name], each))
             for parameter in command.params:
                 if isinstance(parameter, click.Option):
                     self.assertIn(parameter.opts[0], output)
         self.assertIn(["topics", "delete"], [path for path, _ in commands])
+
+    def test_lazy(self) -> None:
+        """A command that is imported late has the name that it is listed under."""
+        self.assertEqual([command.name for _, command in subcommands(main)], list(Commands.lazy))
+        self.assertIn("No such command 'produces'", invoke("produces")[1])
 
     def test_examples(self) -> None:
         """The two commands that everybody begins with show how."""

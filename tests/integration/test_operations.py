@@ -68,9 +68,10 @@ class OperationsTests(SynchronousTestCase):
 
     def test_there_are_some(self) -> None:
         """The programs are found: the other tests do not pass because there was nothing to run."""
-        tls, several = blocks("Coordination")
+        tls, several, groups = blocks("Coordination")
         self.assertIn("ssl:2182", tls)
         self.assertIn("for n in 1 2 3", several)
+        self.assertIn("logd groups list", groups)
 
     def test_several(self) -> None:
         """Three brokers on one tree are listed; a topic is spread over them."""

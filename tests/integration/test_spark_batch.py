@@ -117,6 +117,11 @@ class BatchTests(SparkTestCase):
         self.assert_fails(lambda: self.read(topic, startingOfsets="latest").count(), "did you mean startingOffsets")
         self.assert_fails(lambda: self.read("no-such-topic").count(), "there is no topic 'no-such-topic'")
         self.assert_fails(lambda: self.read(topic, maxBytesPerTrigger="5").count(), "not one of a batch")
+        typed = self.configured(self.spark.read.schema("user string"), {"subscribe": topic}).load()
+        self.assert_fails(typed.count, "cannot change the columns of logd", "avroSchema")
+        self.assertEqual(
+            self.configured(self.spark.read.schema(self.read(topic).schema), {"subscribe": topic}).load().count(), 0
+        )
         self.assert_fails(
             lambda: self.read(topic, brokers="127.0.0.1:1", retryTimeoutMs="300").count(), "127.0.0.1:1", "refused"
         )

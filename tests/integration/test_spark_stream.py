@@ -134,9 +134,7 @@ class StreamTests(StreamTestCase):
 
     def test_broker_restart(self) -> None:
         """A stream waits for a broker that is away and goes on."""
-        self.broker = self.own_broker()
-        self.cluster.close()
-        self.cluster = type(self.cluster)(self.cluster.settings.__class__(brokers=self.broker.address))
+        self.use_own_broker()
         topic = self.create()
         self.fill(topic, numbered(range(10)))
         query = self.start({"processingTime": "20 milliseconds"}, subscribe=topic, startingOffsets="earliest")
@@ -148,6 +146,35 @@ class StreamTests(StreamTestCase):
         self.wait_for(lambda: len(self.found()) == 30)
         query.stop()
         self.assertEqual(self.found(), list(range(30)))
+
+    def test_late_beginning(self) -> None:
+        """A new topic whose log does not begin at 0 any more is read from where it begins, and that is no loss; a batch
+        that is run again begins where it did before."""
+        self.use_own_broker("--set", "retention.check.ms=50")
+        first = self.create(1, self.name(".1"))
+        self.fill(first, numbered(range(5)))
+        pattern = {"subscribePattern": self.name(r"\.\d"), "startingOffsets": "earliest"}
+        self.run_now(**pattern)
+        second = self.create(1, self.name(".2"), segment_bytes=1000, retention_bytes=2000)
+        for number in range(100, 200, 10):
+            self.fill(second, numbered(range(number, number + 10)))
+        self.wait_for(lambda: self.cluster.describe(second, 0).log_start > 0)
+        self.run_now(**pattern)
+        left = [number for number in self.found() if number >= 100]
+        self.assertTrue(0 < len(left) < 100)
+        self.assertEqual(self.found(), [*range(5), *range(200 - len(left), 200)])
+        began = json.loads(self.offset_lines()[-1])["topics"][second]["began"]["0"]
+        self.assertEqual(began, (100 - len(left)) * 109)
+        for folder in (f"{self.checkpoint}/commits", f"{self.output}/_spark_metadata"):
+            Path(folder, "1").unlink()
+            Path(folder, ".1.crc").unlink()
+        self.assert_fails(lambda: self.again_when_removed(second, began, pattern), "are lost", f"messages from {began}")
+
+    def again_when_removed(self, topic: str, began: int, pattern: dict[str, str]) -> None:
+        """Run the last batch again once more of what it had is gone."""
+        while self.cluster.describe(topic, 0).log_start <= began:
+            self.fill(topic, numbered(range(200, 210)))
+        self.run_now(**pattern)
 
     def batch_sizes(self) -> list[int]:
         """Bytes of log in each batch, by the offsets in the checkpoint."""

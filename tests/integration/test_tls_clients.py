@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -96,6 +97,16 @@ class TlsClientTests(SynchronousTestCase):
         self.logd("produce", "t", given=b"still there\n")
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"still there\n")
 
+    def test_import(self) -> None:
+        """An import finds its brokers as every command does, by an endpoint or by --tls and --tls-ca."""
+        self.logd("produce", "t", given=b"line\n")
+        dry = ("import", "--topics", "t", "--to", str(self.folder / "files"), "--dry-run", "--json")
+        plain = f"localhost:{self.broker.port}"
+        for more in ((), ("--broker", plain, "--tls-ca", str(self.folder / "cert.pem"))):
+            self.assertEqual(json.loads(self.logd(*dry, *more))["bytes"], 13)
+        self.logd(*dry, "--broker", plain, "--tls", "--timeout", "0.1", status=3)
+        self.assertIn("certificate verify failed", self.errors)
+
     def test_blocking_client(self) -> None:
         """What Spark's workers use speaks TLS to every broker, also to those discovered, and checks who they are."""
         settings = ClusterSettings(
@@ -110,6 +121,8 @@ class TlsClientTests(SynchronousTestCase):
             log = cluster.describe("t", 1)
             reader = RangeReader(cluster, IdRange("t", log.uuid, 1, 0, log.visible_end))
             self.assertEqual([value for rows in reader.rows() for value in rows.values], values)
+        with Cluster(ClusterSettings(brokers=self.address)) as cluster:
+            self.assertEqual(cluster.topic("t").topic, "t")
         with Cluster(attrs.evolve(settings, tls_ca=None)) as cluster:
             error = self.assertRaises(BrokerUnavailable, cluster.metadata, None)
             self.assertIn("certificate verify failed", str(error))

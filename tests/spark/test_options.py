@@ -45,6 +45,7 @@ class OptionsTests(SynchronousTestCase):
     def test_unknown(self) -> None:
         """A name that is not known is refused, near ones are named; so is one that belongs elsewhere."""
         self.assertIn("did you mean failOnDataLoss?", self.refused(failOnDataLos="true"))
+        self.assertIn("did you mean avroSchema?", self.refused(schema='{"type": "record"}'))
         self.assertIn("known are", self.refused(zzz="1"))
         self.assertIn("'endingOffsets' is not one of a stream", self.refused(True, endingOffsets="latest"))
         self.assertIn("'compression' is not one of a batch", self.refused(compression="gzip"))

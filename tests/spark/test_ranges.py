@@ -113,16 +113,21 @@ class AdmitTests(SynchronousTestCase):
 class ProgressTests(SynchronousTestCase):
     """The offsets in the checkpoint."""
 
-    @given(st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), st.integers(0, 1 << 62)))
-    def test_round_trip(self, positions: dict[tuple[str, int], int]) -> None:
+    @given(
+        st.dictionaries(st.tuples(st.sampled_from("abc"), st.integers(0, 20)), st.integers(0, 1 << 62)), st.booleans()
+    )
+    def test_round_trip(self, positions: dict[tuple[str, int], int], late: bool) -> None:
         """They come back as they were, and equal ones are equal text, in whatever order they were found."""
-        progress = Progress({PartitionName(t, f"uuid-{t}", n): at for (t, n), at in positions.items()})
+        places = {PartitionName(t, f"uuid-{t}", n): at for (t, n), at in positions.items()}
+        began = {name: at // 2 for name, at in places.items() if late and at % 3 == 0}
+        progress = Progress(places, began)
         self.assertEqual(Progress.from_json(progress.to_json()), progress)
-        turned = Progress(dict(reversed(list(progress.positions.items()))))
+        turned = Progress(dict(reversed(list(places.items()))), dict(reversed(list(began.items()))))
         self.assertEqual(str(turned.to_json()), str(progress.to_json()))
 
     def test_foreign(self) -> None:
         """What is not ours, or of a later release, is refused by name."""
         foreign: list[Any] = [{"t": {"0": 5}}, {"version": 2, "topics": {}}, {"version": 1, "topics": {"t": 5}}, []]
+        foreign += [{"version": 1, "topics": {"t": {"uuid": "u"}}}]
         for value in foreign:
             self.assertRaises(ConfigurationError, Progress.from_json, value)

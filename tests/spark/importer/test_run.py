@@ -40,7 +40,7 @@ class FakeLoader:
     meanwhile: Callable[[], object] = lambda: None
     loads: int = 0
 
-    def start(self) -> None:
+    def start(self, size: int) -> None:
         """See Loader."""
 
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:

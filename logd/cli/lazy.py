@@ -1,0 +1,37 @@
+"""A group of commands of which only the one that is used gets imported: help and every start stay quick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import click
+from attrs import frozen
+
+
+@frozen
+class Lazy:
+    """A command that is not imported yet: ``summary`` is its line in the group's help, ``load`` imports it."""
+
+    summary: str
+    load: Callable[[], click.Command]
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are in ``lazy``, by their names, in the order of the help."""
+
+    lazy: ClassVar[Mapping[str, Lazy]] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, of none of which anything is loaded."""
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; None where there is none of that name."""
+        found = self.lazy.get(cmd_name)
+        return None if found is None else found.load()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.summary) for name, each in self.lazy.items()])

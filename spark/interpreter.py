@@ -1,0 +1,41 @@
+"""The Python that a local session's workers run: the driver's own, with pyspark as it is installed.
+
+Spark has its workers import pyspark from a zip of sources, which Python compiles anew in each process that begins:
+0.6 s of each of the four that a first read needs. A script in between takes the zip from their path.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+_SCRIPT = """\
+#!/bin/sh
+# Begins a worker of Spark's: with the installed pyspark, which is compiled, in place of a zip of its sources.
+PYTHONPATH={path} exec {python} "$@"
+"""
+
+
+def worker_python(path: str, folder: str | None = None) -> str:
+    """Return a program that is this interpreter with the PYTHONPATH ``path``, whatever path it is given.
+
+    It is made in ``folder``, by default one in the user's cache; where that cannot be written, it is the interpreter
+    itself, which works and begins later.
+    """
+    text = _SCRIPT.format(path=shlex.quote(path), python=shlex.quote(sys.executable))
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    program = Path(folder or os.path.join(cache, "logd", "python")) / sha256(text.encode()).hexdigest()[:16]
+    try:
+        if not program.exists():
+            program.parent.mkdir(parents=True, exist_ok=True)
+            # Two programs may do this at once: each writes a file of its own, and the last rename stands.
+            made = program.with_name(f"{program.name}.{os.getpid()}")
+            made.write_text(text, encoding="utf-8")
+            made.chmod(0o755)
+            made.replace(program)
+    except OSError:
+        return sys.executable
+    return str(program)

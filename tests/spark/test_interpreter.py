@@ -1,0 +1,39 @@
+"""Tests of the program that workers of Spark are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.spark.interpreter import worker_python
+
+
+class InterpreterTests(SynchronousTestCase):
+    """``worker_python``."""
+
+    def test_path(self) -> None:
+        """It is this interpreter with its own path and arguments, whatever stands in the environment."""
+        folder = os.path.abspath(self.mktemp())
+        program = worker_python("/a folder:/it's", folder)
+        self.assertEqual(program, worker_python("/a folder:/it's", folder))
+        self.assertNotEqual(program, worker_python("/another", folder))
+        ask = "import sys; print(sys.executable, sys.argv[1], [p for p in sys.path if 'zip' in p or p[:3] == '/a '])"
+        told = subprocess.run(
+            [program, "-c", ask, "two words"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": "/some.zip"},
+        )
+        ours = [path for path in sys.path if "zip" in path and path.startswith(sys.base_prefix)]
+        self.assertEqual(told.stdout, f"{sys.executable} two words {['/a folder', *ours]}\n")
+
+    def test_no_place(self) -> None:
+        """Where nothing can be written it is the interpreter itself."""
+        folder = Path(self.mktemp())
+        folder.write_text("a file")
+        self.assertEqual(worker_python("", str(folder / "below")), sys.executable)
