@@ -73,9 +73,9 @@ class BrokerCoordination:
         if outcome and isinstance(outcome[0], Failure):
             raise ConfigurationError(
                 f"cannot serve the coordination tree at {settings.zookeeper_listen!r}: "
-                f"{outcome[0].getErrorMessage()}; if another broker runs on this machine, give both one tree: start "
-                "'logd zookeeper --data DIR' and each broker with --zookeeper HOST:PORT of it; "
-                "for a second broker on its own, give another --zookeeper-listen"
+                f"{outcome[0].getErrorMessage().rstrip('.')}; if another broker runs on this machine, "
+                "give both one tree: start 'logd zookeeper --data DIR' and each broker with --zookeeper HOST:PORT "
+                "of it; for a second broker on its own, give another --zookeeper-listen"
             )
         self._port = outcome[0] if outcome else None
 

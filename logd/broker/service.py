@@ -179,7 +179,7 @@ class BrokerService(Service):
         serverFromString(self._reactor, settings.listen).listen(factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
             raise ConfigurationError(
-                f"cannot listen on {settings.listen!r}: {outcome[0].getErrorMessage()}; "
+                f"cannot listen on {settings.listen!r}: {outcome[0].getErrorMessage().rstrip('.')}; "
                 "is another broker running there? Give another --listen"
             )
         self._port = outcome[0] if outcome else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
@@ -14,9 +15,25 @@ def is_person_there() -> bool:
     return sys.stdin.isatty()
 
 
+def confirm(question: str) -> bool:
+    """Ask, whoever is there. Raises click.Abort on Ctrl-C and at the end of the input.
+
+    A command's own handler of signals leaves a note for the reactor's next turn, and while a question waits there is
+    none: so Ctrl-C is Python's here.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def ask(question: str, option: str) -> bool:
     """Ask, when standard input is a terminal; ``option`` is what a script says instead."""
     if is_person_there():
-        return click.confirm(question, err=True)
+        return confirm(question)
     complain(f"{question} Nobody to ask, so nothing is done: say {option}")
     return False

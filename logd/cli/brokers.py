@@ -12,13 +12,19 @@ from logd.cli.tables import show
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import read_brokers
 
+_LIST_EPILOG = """\b
+Examples:
+  logd brokers list
+  logd brokers list --zookeeper zk1:2181,zk2:2181/logd --json | jq '.[].host'
+"""
+
 
 @click.group()
 def brokers() -> None:
     """Look at the brokers that share a coordination tree."""
 
 
-@brokers.command("list")
+@brokers.command("list", epilog=_LIST_EPILOG)
 @zookeeper_option
 @json_option
 @click.pass_context

@@ -79,11 +79,21 @@ class KeyParameter(click.ParamType[str]):
 @click.option(
     "--key", type=KeyParameter(), default="none", show_default=True, help="Of messages: none, the FILE's name, a text."
 )
-@click.option("--partition", type=click.IntRange(0), help="All to this one; by default each file keeps to one of all.")
+@click.option(
+    "--partition",
+    type=click.IntRange(0),
+    metavar="N",
+    help="All to this one; by default each file keeps to one of all.",
+)
 @click.option("--spread", is_flag=True, help="A file's lines over all partitions: faster, and in no order.")
 @click.option("--with-source", is_flag=True, help="Messages have headers host and file.")
 @click.option(
-    "--max-line", type=click.IntRange(1, 15_000_000), default=990_000, show_default=True, help="Bytes without newline."
+    "--max-line",
+    type=click.IntRange(1, 15_000_000),
+    default=990_000,
+    show_default=True,
+    metavar="BYTES",
+    help="Bytes without newline.",
 )
 @click.option(
     "--long-lines",
@@ -98,12 +108,22 @@ class KeyParameter(click.ParamType[str]):
     metavar="SECONDS",
     help="Send an unfinished last line when its file has not changed for so long; by default it waits for its newline.",
 )
-@click.option("--poll", type=click.FloatRange(0.01), default=1.0, show_default=True, help="Seconds between looks.")
-@click.option("--max-open", type=click.IntRange(1), default=64, show_default=True, help="Files open at a time.")
+@click.option(
+    "--poll",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds between looks.",
+)
+@click.option(
+    "--max-open", type=click.IntRange(1), default=64, show_default=True, metavar="N", help="Files open at a time."
+)
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, FOR_EVER),
+    metavar="SECONDS",
     help="Seconds to wait for a broker that is away before ending with status 3; by default a week.",
 )
 @json_option
@@ -165,6 +185,8 @@ async def _collect(reactor: Any, files: tuple[str, ...], as_json: bool, quiet: b
         )
         try:
             await collector.run()
+            if not follower.catalogue.sources:
+                complain(f"there is no file {' or '.join(patterns)}")
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)

@@ -35,8 +35,10 @@ Examples:
 @click.command(epilog=_EPILOG)
 @topic_argument
 @broker_option
-@click.option("--partition", type=click.IntRange(0), help="This partition alone; by default all of them.")
-@click.option("--group", help="Share the topic with the other consumers of this group, and go on where it is.")
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
+@click.option(
+    "--group", metavar="GROUP", help="Share the topic with the other consumers of this group, and go on where it is."
+)
 @zookeeper_option
 @click.option(
     "--from",

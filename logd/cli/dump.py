@@ -35,6 +35,7 @@ _ROWS = 1000
     type=click.IntRange(0),
     default=60,
     show_default=True,
+    metavar="BYTES",
     help="Show so much of a payload or key.",
 )
 @json_option

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logd.cli.asking import is_person_there
+from logd.cli.asking import confirm, is_person_there
 from logd.cli.coordination import tree_at
 from logd.cli.options import TopicParameter, json_option, zookeeper_option
 from logd.cli.running import run
@@ -39,7 +39,7 @@ Examples:
 @click.argument("group")
 @zookeeper_option
 @click.option("--topic", type=TopicParameter(), required=True, help="The topic in which to move.")
-@click.option("--partition", type=click.IntRange(0), help="This partition alone; by default all of them.")
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
 @click.option(
     "--to",
     type=StartParameter(),
@@ -95,7 +95,7 @@ async def _reset(
         if asks:
             _show(entry, positions)
             live = ", although it is live" if entry.live else ""
-            if not click.confirm(f"Move group {group} to these positions{live}?", err=True):
+            if not confirm(f"Move group {group} to these positions{live}?"):
                 raise LogdError("nothing was done")
         if not dry_run:
             await move_positions(tree, group, entry.offsets, positions)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logd.cli.asking import is_person_there
+from logd.cli.asking import confirm, is_person_there
 from logd.cli.coordination import tree_at, with_tree
 from logd.cli.groupreset import reset
 from logd.cli.options import TopicParameter, json_option, zookeeper_option
@@ -24,6 +24,13 @@ from logd.errors import BrokerUnavailable, LogdError
 from logd.topic import TopicPartition
 
 _COLUMNS = ("topic", "partition", "position", "log_end", "lag_bytes", "lag_messages", "lag_seconds", "owner")
+
+_DESCRIBE_EPILOG = """\b
+Examples:
+  logd groups describe billing
+  logd groups describe billing --topic clicks --json | jq .lag_bytes
+  logd groups describe billing --consumers
+"""
 
 
 @click.group()
@@ -45,7 +52,13 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
         found = [await read_group(tree, name) for name in await list_groups(tree)]
         if as_json:
             rows = [
-                {"group": each.name, "live": each.live, "consumers": len(each.consumers), "topics": list(each.topics)}
+                {
+                    "group": each.name,
+                    "live": each.live,
+                    "consumers": len(each.consumers),
+                    "topics": list(each.topics),
+                    "positions": len(each.offsets),
+                }
                 for each in found
             ]
             click.echo(json.dumps(rows))
@@ -58,7 +71,7 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     with_tree(ctx, zookeeper, work)
 
 
-@groups.command()
+@groups.command(epilog=_DESCRIBE_EPILOG)
 @click.argument("group")
 @zookeeper_option
 @click.option("--topic", type=TopicParameter(), help="This topic alone; by default all that the group reads.")
@@ -94,6 +107,8 @@ async def _describe(
             _show_consumers(entry)
             return
         places = await partitions_of(tree, entry, topic)
+        if topic is not None and not places:
+            raise LogdError(f"there is no topic {topic!r}, and group {group!r} has no positions in it")
         try:
             brokers = await find_brokers(tree)
         except BrokerUnavailable as error:
@@ -163,10 +178,10 @@ def delete(ctx: click.Context, /, group: str, zookeeper: str, yes: bool, as_json
 
     A group that is live is left as it is, with status 1: its consumers would begin anew.
     """
-    if not yes and is_person_there():
-        click.confirm(f"Delete group {group} and how far it is?", abort=True, err=True)
 
     async def work(tree: ICoordination) -> None:
+        if not yes and is_person_there() and not confirm(f"Delete group {group} and how far it is?"):
+            raise LogdError("nothing was done")
         positions = await delete_group(tree, group)
         if as_json:
             click.echo(json.dumps({"group": group, "deleted": True, "positions": positions}))

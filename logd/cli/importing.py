@@ -88,11 +88,21 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
 @click.option("--master", metavar="URL", help="Spark's master (default: local[*,4], or what spark-submit says).")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark's.")
 @click.option(
-    "--task-bytes", type=click.IntRange(1 << 10), default=64 << 20, show_default=True, help="Bytes of log in one task."
+    "--task-bytes",
+    type=click.IntRange(1 << 10),
+    default=64 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="Bytes of log in one task.",
 )
 @tls_options
 @click.option(
-    "--timeout", type=click.FloatRange(0), default=120.0, show_default=True, help="Seconds to wait for brokers."
+    "--timeout",
+    type=click.FloatRange(0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds to wait for brokers.",
 )
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
+
 from logd.cli.running import FAILED, SIGNALLED, complain, status_of
 from logd.errors import LogdError
 
@@ -24,6 +26,6 @@ def offline() -> Iterator[None]:
     except LogdError as error:
         complain(str(error))
         sys.exit(status_of(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         complain("interrupted")
         sys.exit(SIGNALLED + signal.SIGINT)

@@ -103,18 +103,22 @@ def messages_of(batch: Batch, separator: bytes | None) -> list[Message]:
     type=click.IntRange(-1, 32767),
     default=-1,
     show_default=True,
+    metavar="N",
     help="-1: flushed to the disk and in every in-sync copy; 1: received; 0: do not ask.",
 )
 @click.option(
     "--key-separator", metavar="TEXT", help="What stands before it in a line is the message's key (\\t: a tab)."
 )
-@click.option("--partition", type=click.IntRange(0), help="To this partition; by default by key, or at random.")
+@click.option(
+    "--partition", type=click.IntRange(0), metavar="N", help="To this partition; by default by key, or at random."
+)
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
 @click.option(
     "--message-bytes",
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
+    metavar="BYTES",
     help="The longest message; the broker has a limit of its own (message.bytes).",
 )
 @click.option(
@@ -122,6 +126,7 @@ def messages_of(batch: Batch, separator: bytes | None) -> list[Message]:
     type=click.FloatRange(0.001),
     default=30.0,
     show_default=True,
+    metavar="SECONDS",
     help="Seconds after which a message that cannot be delivered has failed.",
 )
 @json_option

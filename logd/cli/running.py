@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from traceback import print_exception
 from typing import Any
 
+import click
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -40,6 +41,8 @@ def status_of(error: BaseException) -> int:
     """The exit status for what a command failed with."""
     if isinstance(error, BrokenPipeError):
         return SIGNALLED + signal.SIGPIPE
+    if isinstance(error, click.Abort):
+        return SIGNALLED + signal.SIGINT
     if isinstance(error, ConfigurationError):
         return USAGE
     if isinstance(error, BrokerUnavailable):
@@ -58,7 +61,9 @@ def report(error: BaseException) -> None:
     """Say what went wrong: one line for what is foreseen, a traceback for what is not."""
     if isinstance(error, BrokenPipeError):
         return
-    if isinstance(error, LogdError):
+    if isinstance(error, click.Abort):
+        complain("interrupted; nothing was done")
+    elif isinstance(error, LogdError):
         complain(str(error))
     else:
         print_exception(error, file=sys.stderr)

@@ -39,7 +39,9 @@ Examples:
     help='Read from there on: JSON is {"topic": {"0": 4711}}.',
 )
 @click.option("--until", default="latest", metavar="latest|JSON|TIME", help="Read up to there.")
-@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Print at most so many rows.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Print at most so many rows."
+)
 @click.option("--master", metavar="URL", help="Spark's master (default: local[*,4]).")
 @tls_options
 @json_option

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 import click
 
+from logd.cli.asking import confirm, is_person_there
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.running import run
 from logd.cli.tables import show
 from logd.client.addresses import name_of
 from logd.client.admin import Admin
 from logd.config import LogSettings, parse_assignments
+from logd.config.names import unknown
 from logd.config.setting import settings_of
 from logd.errors import ConfigurationError, LogdError
+
+_CREATE_EPILOG = """\b
+Examples:
+  logd topics create clicks --partitions 4
+  logd topics create debug --set retention.ms=3600000 --set segment.bytes=16777216
+"""
+_DESCRIBE_EPILOG = """\b
+Examples:
+  logd topics describe clicks
+  logd topics describe clicks --json | jq '.partitions[] | {partition, address, bytes}'
+"""
 
 
 @click.group()
@@ -66,6 +78,9 @@ class SettingsParameter(click.ParamType[dict[str, int]]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
         """Refuse what is no setting of a topic, or no value for it."""
         try:
+            name, equals, _ = str(value).partition("=")
+            if equals and name.strip() not in self._names:
+                raise unknown(name.strip(), self._names)
             values: Any = parse_assignments([value], self.name).values
             LogSettings().overridden(values)
         except ConfigurationError as error:
@@ -73,10 +88,10 @@ class SettingsParameter(click.ParamType[dict[str, int]]):
         return dict(values)
 
 
-@topics.command()
+@topics.command(epilog=_CREATE_EPILOG)
 @topic_argument
 @broker_option
-@click.option("--partitions", "-p", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option("--partitions", "-p", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How many.")
 @click.option(
     "--set",
     "settings",
@@ -102,7 +117,7 @@ def create(
     _with_admin(ctx, broker, work)
 
 
-@topics.command()
+@topics.command(epilog=_DESCRIBE_EPILOG)
 @topic_argument
 @broker_option
 @json_option
@@ -192,10 +207,10 @@ def _print_segments(described: list[dict[str, Any]]) -> None:
 @click.pass_context
 def delete(ctx: click.Context, /, topic: str, broker: str, yes: bool, as_json: bool) -> None:
     """Delete TOPIC and every message in it. Asks first when standard input is a terminal."""
-    if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete topic {topic} and every message in it?", abort=True, err=True)
 
     async def work(admin: Admin) -> None:
+        if not yes and is_person_there() and not confirm(f"Delete topic {topic} and every message in it?"):
+            raise LogdError("nothing was done")
         await admin.delete(topic)
         click.echo(json.dumps({"topic": topic, "deleted": True}) if as_json else f"deleted {topic}")
 

@@ -110,10 +110,15 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
         server.start()
         try:
             port = await serverFromString(reactor, listen).listen(server.factory)
-        except (CannotListenError, ValueError) as error:
+        except ValueError as error:
             raise ConfigurationError(
-                f"cannot listen on {listen!r}: {error}; is another ZooKeeper or a broker with a tree of its own "
-                "running there? Stop it, or give another --listen"
+                f"--listen {listen!r} is not allowed: {error}; allowed is a Twisted server endpoint, such as "
+                f"{DEFAULT_LISTEN}"
+            ) from error
+        except CannotListenError as error:
+            raise ConfigurationError(
+                f"cannot listen on {listen!r}: {str(error).rstrip('.')}; is another ZooKeeper or a broker "
+                "with a tree of its own running there? Stop it, or give another --listen"
             ) from error
         listening = getattr(port, "socket", None)
         if listening is not None and "backlog=" not in listen:

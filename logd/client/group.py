@@ -77,7 +77,7 @@ class Group:
                 coordination, self._clock, name, consumer, self, cluster.random, group_settings.timing
             )
         except ValueError as error:
-            raise ConfigurationError(f"group = {name!r} is not allowed; allowed is a node's name: {error}") from None
+            raise ConfigurationError(f"group: {error}") from None
         self._brokers = watch_brokers(coordination, self._clock, self._broker_changed) if find_brokers else None
         if self._brokers is not None:
             self._brokers.start()

@@ -55,7 +55,7 @@ def decode_state(data: bytes, topic: str) -> list[Source]:
         version, of = state["version"], state["topic"]
         sources = [_source(each) for each in state["files"]] if version == VERSION else []
     except (ValueError, LookupError, TypeError) as error:
-        raise BadState(f"is damaged ({error!r}); remove it to begin anew") from None
+        raise BadState(f"is damaged, or none ({error}): name another one, or move it away to begin anew") from None
     if version != VERSION:
         raise BadState(f"has version {version!r}, and this release knows {VERSION}")
     if of != topic:

@@ -81,5 +81,8 @@ def group_offset(name: str, topic_name: str, partition: int) -> str:
 
 def _segment(name: str) -> str:
     if not name or "/" in name or "\0" in name or name in (".", ".."):
-        raise ValueError(f"{name!r} cannot be a node's name: one or more characters but '/', and not '.' or '..'")
+        raise ValueError(
+            f"{name!r} is not allowed as a name in the tree; allowed is one or more characters but '/', "
+            "and not '.' or '..'"
+        )
     return name

@@ -42,7 +42,7 @@ class PagesService(Service):
         serverFromString(self._reactor, self._endpoint).listen(self._site).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
             text = (
-                f"cannot listen on http = {self._endpoint!r}: {outcome[0].getErrorMessage()}; "
+                f"cannot listen on http = {self._endpoint!r}: {outcome[0].getErrorMessage().rstrip('.')}; "
                 "is something else running there? Give another --http"
             )
             if self._foreground:

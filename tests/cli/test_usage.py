@@ -48,6 +48,10 @@ class UsageTests(SynchronousTestCase):
             (["topics", "create", "t", "--partitions", "0"], "0 is not in the range x>=1"),
             (["topics", "create", "t", "--set", "retention.msec=1"], "did you mean retention.ms"),
             (["topics", "create", "t", "--set", "topics.create=false"], "no setting 'topics.create'"),
+            (
+                ["topics", "create", "t", "--set", "colour=1"],
+                "there is no setting 'colour'; allowed are flush.messages",
+            ),
             (["topics", "create", "t", "--set", "retention.ms=soon"], "retention.ms = 'soon' is not allowed"),
             (["collect", "a.log"], "Missing option '--topic'"),
             (["collect", "--topic", "t"], "Missing argument 'FILE...'"),

@@ -62,7 +62,7 @@ class StateTests(SynchronousTestCase):
             {**good, "files": [{key: value for key, value in entry.items() if key != "tail"}]},
         ]
         for state in damaged:
-            with self.assertRaisesRegex(BadState, "is damaged .* remove it to begin anew"):
+            with self.assertRaisesRegex(BadState, "is damaged, or none .* move it away to begin anew"):
                 decode_state(json.dumps(state).encode(), "t")
         for data in (b"", b"\xff", b'{"version": 1, "topic": "t", "fi'):
             with self.assertRaisesRegex(BadState, "is damaged"):

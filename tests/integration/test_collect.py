@@ -190,6 +190,11 @@ class FollowTests(CollectTestCase):
         self.assertEqual([each["name"] for each in records[0]["headers"]], ["host", "file"])
         self.assertEqual(records[0]["headers"][1]["value"], str(path))
 
+    def test_nothing_there(self) -> None:
+        """A pattern that matches nothing is no failure, but it is said: it may be misspelt."""
+        self.logd(*self.arguments("--once", pattern="*.lgo"))
+        self.assertIn(f"there is no file {self.folder}/*.lgo", self.errors)
+
     def test_where(self) -> None:
         """A file's lines keep to one partition, or go to the one asked for; a constant is every message's key."""
         self.logd("topics", "create", "t", "--partitions", "4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -112,6 +113,7 @@ class LookingTests(GroupsCliTestCase):
         found = self.described("--count-below", "0")
         self.assertIn(None, [each["lag_messages"] for each in found["partitions"]])
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
+        self.refused(1, (["groups", "describe", "g", "--topic", "nosuch"], "there is no topic 'nosuch'"))
         found = self.described()
         self.assertEqual([found[name] for name in ("lag_bytes", "lag_messages", "lag_seconds")], [0, 0, 0.0])
 
@@ -122,7 +124,7 @@ class LookingTests(GroupsCliTestCase):
         self.assertEqual(self.logd("groups", "list"), b"g\t0\tt\t4\n")
         self.assertEqual(
             json.loads(self.logd("groups", "list", "--json")),
-            [{"group": "g", "live": False, "consumers": 0, "topics": ["t"]}],
+            [{"group": "g", "live": False, "consumers": 0, "topics": ["t"], "positions": 4}],
         )
         first = self.logd("groups", "describe", "g").splitlines()[0].split(b"\t")
         self.assertEqual((first[:2], first[4:]), ([b"t", b"0"], [b"0", b"0", b"0.0", b"", b""]))
@@ -182,6 +184,28 @@ class ChangingTests(GroupsCliTestCase):
             self.assertEqual((process.returncode, out), (status, b"t\t1\t\t0\n"), errors)
             self.assertIn(b"Move group g to these positions?", errors)
             self.assertEqual([each["group"] for each in json.loads(self.logd("groups", "list", "--json"))], moved)
+
+    def test_interrupted_at_the_question(self) -> None:
+        """Ctrl-C is an answer too: nothing is done, and the status says that it was interrupted."""
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--to", "latest"]
+        process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
+        self.addCleanup(process.kill)
+        os.close(theirs)
+        assert process.stderr is not None
+        while not (line := process.stderr.read(1)) or line != b"?":
+            self.assertIsNone(process.poll())
+        for _ in range(10):  # one that comes between two looks of Python's is seen with the next
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                errors = process.communicate(timeout=PATIENCE / 10)[1]
+                break
+        else:
+            self.fail("the question cannot be interrupted")
+        self.assertIn(b"interrupted; nothing was done", errors)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(json.loads(self.logd("groups", "list", "--json")), [])
 
     def test_positions_are_checked(self) -> None:
         """A position has to be one: in the log, and not inside a message; in a compressed set each message has one."""

@@ -76,7 +76,9 @@ class ReadmeTests(SynchronousTestCase):
         scripts = Path(sys.executable).parent
         environment = {**os.environ, "LOGD_BROKER": self.broker.address, "PATH": f"{scripts}:{os.environ['PATH']}"}
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        commands = re.findall(r"^\$ (printf .*|logd consume greetings.*|logd topics list)$", readme, re.M)
+        commands = re.findall(
+            r"^\$ (printf .*logd produce greetings.*|logd consume greetings.*|logd topics list)$", readme, re.M
+        )
         self.assertEqual(len(commands), 3)
         printed = [
             subprocess.run(command, shell=True, env=environment, capture_output=True, text=True, timeout=60).stdout
