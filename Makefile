@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test lint bench smoke docs clean
+.PHONY: help demo test coverage lint bench smoke docs clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -21,7 +21,10 @@ $(STAMP): setup.cfg pyproject.toml
 demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost
 	$(BIN)/python -m demo
 
-test: lint  ## Lint, types, layering and the whole suite by trial under coverage
+test: lint  ## Lint, types, layering and the whole suite by trial
+	$(BIN)/python -m twisted.trial tests
+
+coverage: $(STAMP)  ## The whole suite under coverage, processes that it starts as well; half as long again
 	$(BIN)/python -m coverage erase
 	$(BIN)/python -m coverage run -m twisted.trial tests
 	$(BIN)/python -m coverage combine --quiet
