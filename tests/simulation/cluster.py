@@ -16,6 +16,7 @@ from logd.testing.memorytree import MemoryTree
 from tests.simulation.consuming import ConsumingApplication
 from tests.simulation.ledger import Ledger
 from tests.simulation.members import Member
+from tests.simulation.operator import Operator
 from tests.simulation.overseer import Overseer
 from tests.simulation.producing import ProducingApplication
 from tests.simulation.world import World
@@ -67,6 +68,7 @@ class SimulatedCluster:
     producers: list[ProducingApplication] = field(factory=list, init=False)
     consumers: list[ConsumingApplication] = field(factory=list, init=False)
     members: list[Member] = field(factory=list, init=False)
+    operator: Operator = field(init=False)
     #: Seconds that the tree's disk takes, about.
     tree_disk: float = field(init=False)
     #: Partitions of each topic.
@@ -85,6 +87,7 @@ class SimulatedCluster:
             world.random("tree"),
         )
         self.overseer = Overseer(world, self.tree, self.ledger)
+        self.operator = Operator(world, self.ledger, self.tree, self.overseer)
         self.partitions = random.choice([1, 2, 3, 4])
         for number in range(random.choice([1, 2, 3])):
             self._add_broker(number, random)
@@ -120,7 +123,7 @@ class SimulatedCluster:
     @property
     def processes(self) -> list[Process]:
         """All of them, in the order in which they are started."""
-        return [self.tree, *self.brokers, *self.producers, *self.consumers, *self.members]
+        return [self.tree, *self.brokers, *self.producers, *self.consumers, *self.members, self.operator]
 
     def start(self) -> None:
         """Start everything."""

@@ -10,6 +10,7 @@ from attrs import define, field
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
+from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
 from tests.simulation.world import World
 
@@ -57,6 +58,8 @@ class Faults:
             (self._cut_link, 2),
             (self._silence_link, 2),
             (self._expire, 2),
+            (self._move_positions, 2),
+            (self._take_from_owners, 2),
         ]
 
     def begin(self) -> None:
@@ -65,7 +68,7 @@ class Faults:
 
     def end(self) -> None:
         """Nothing goes wrong any more, and what is broken is mended."""
-        self._over = True
+        self._over = self.cluster.operator.over = True
         self.world.network.heal()
         for client in self._silent:
             self._end_silence(client)
@@ -179,6 +182,24 @@ class Faults:
                 self._note("expire", f"{client.session_id:x}")
                 self.cluster.overseer.ended.add(client.session_id)
                 server.host.expire(client.session_id)
+
+    def _move_positions(self) -> None:
+        group, places = self._some_places()
+        if places and self.cluster.operator.connected:
+            self._note("positions moved", group)
+            self.cluster.operator.move(group, places)
+
+    def _take_from_owners(self) -> None:
+        group, places = self._some_places()
+        if places and self.cluster.operator.connected:
+            self._note("owners removed", group)
+            self.cluster.operator.take(group, places)
+
+    def _some_places(self) -> tuple[str, list[TopicPartition]]:
+        """Partitions that a group has come to."""
+        group = self.random.choice([*self.cluster.groups])
+        known = [TopicPartition(*place) for place in sorted(self.cluster.ledger.groups.get(group, {}))]
+        return group, self.random.sample(known, self.random.randint(1, len(known))) if known else []
 
     def _pause_broker(self) -> None:
         self._pause(self.random.choice(self.brokers), 6.0)

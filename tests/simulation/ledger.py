@@ -32,6 +32,10 @@ class Progress:
     #: How often each message was handled.
     times: dict[Key, int] = field(factory=dict)
     committed: int = 0
+    #: The same as ``handled``, but of the tenure that began last: without what was handled in former ones alone.
+    reached: int = 0
+    #: Where messages begin that were handled.
+    boundaries: list[int] = field(factory=list)
 
 
 @define(eq=False)
@@ -74,23 +78,25 @@ class Ledger:
             newest = progress.newest.get(key[0], -1)
             check(key[1] > newest, "a partition is out of order", who, topic, partition, key, newest)
             progress.newest[key[0]] = key[1]
+            progress.boundaries.append(position)
         else:
             self.duplicates += 1
         progress.handled = max(progress.handled, message.next_position)
+        if position <= progress.reached:  # else it was handed over in a former tenure
+            progress.reached = max(progress.reached, message.next_position)
+
+    def move(self, group: str, topic: str, partition: int, position: int) -> None:
+        """A position was moved from outside."""
+        self.progress(group, topic, partition).committed = position
 
     def commit(self, group: str, topic: str, partition: int, position: int) -> None:
         """A position was written down in the tree."""
         self.commits += 1
         progress = self.progress(group, topic, partition)
-        check(
-            position <= progress.handled,
-            "a position was committed that no application had come to",
-            group,
-            topic,
-            partition,
-            position,
-            progress.handled,
-        )
+        known = group, topic, partition, position, progress.handled, progress.reached, progress.committed
+        check(position <= progress.handled, "a position was committed that no application had come to", *known)
+        check(position <= progress.reached, "a commit of what was handled in a former tenure", *known)
+        check(position >= progress.committed, "a commit went back", *known)
         progress.committed = position
 
     def missing(self, group: str, topics: frozenset[str] | None = None) -> list[Key]:

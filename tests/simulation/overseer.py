@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from logd.coord import paths
-from logd.coord.tree.changes import Change, DataReplaced, NodeMade
+from logd.coord.tree.changes import Change, DataReplaced, NodeMade, NodeRemoved
 from logd.testing.memorytree import MemoryTree
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import check
 from tests.simulation.world import World
+
+#: A group's partition.
+GroupPlace = tuple[str, str, int]
+
+
+@frozen
+class Turn:
+    """A tenure of a partition began by ``session``'s claim; or (0) its position was moved from outside."""
+
+    zxid: int
+    session: int
 
 
 @define(eq=False)
@@ -23,12 +34,17 @@ class Overseer:
     ledger: Ledger
     #: Sessions that were ended although their clients were heard of: those cannot know.
     ended: set[int] = field(factory=set, init=False)
+    #: The sessions of who works on the tree from outside of the groups.
+    operators: set[int] = field(factory=set, init=False)
     changes: int = field(default=0, init=False)
     #: Called once, at the next change, before it is journalled.
     at_next_change: Callable[[], None] | None = field(default=None, init=False)
+    _turns: dict[GroupPlace, list[Turn]] = field(factory=dict, init=False)
+    #: Owners whose nodes an operator has removed: they cannot know either, until they claim again.
+    _robbed: set[tuple[int, GroupPlace]] = field(factory=set, init=False)
 
     def watch(self) -> None:
-        """See the changes of the tree that has just been started."""
+        """See the changes of the tree that has just been started, and forget those that it has lost."""
         server = self.tree.server
         assert server is not None
         storage = server.storage
@@ -39,6 +55,12 @@ class Overseer:
             append(change)
 
         storage.append = seen  # type: ignore[method-assign]  # what journals a change is told of it first
+        for place, turns in self._turns.items():
+            progress = self.ledger.progress(*place)
+            progress.committed = self._position(place)
+            if turns and turns[-1].zxid > server.tree.zxid:
+                progress.reached = progress.handled
+            self._turns[place] = [turn for turn in turns if turn.zxid <= server.tree.zxid]
 
     def owner(self, group: str, topic: str, partition: int) -> int:
         """The session that owns a partition, 0 for none; -1 while nobody can tell."""
@@ -48,29 +70,74 @@ class Overseer:
         node = server.tree.nodes.get(paths.group_owner(group, topic, partition))
         return 0 if node is None else node.ephemeral_owner
 
+    def _position(self, place: GroupPlace) -> int:
+        """What is stored, 0 for nothing yet."""
+        assert self.tree.server is not None
+        node = self.tree.server.tree.nodes.get(paths.group_offset(*place))
+        return 0 if node is None else int(node.data or 0)
+
     def taken(self, group: str, who: str, session: int, topic: str, partition: int) -> None:
         """An application is given a message."""
         owner = self.owner(group, topic, partition)
         if owner > 0 and owner != session and session not in self.ended:
-            check(False, "a message was delivered by who does not own its partition", who, topic, partition)
+            robbed = (session, (group, topic, partition)) in self._robbed
+            check(robbed, "a message was delivered by who does not own its partition", who, topic, partition)
 
     def _changed(self, change: Change) -> None:
         self.changes += 1
         hook, self.at_next_change = self.at_next_change, None
         if hook is not None:
             hook()
+        claimed = set()
         for effect in change.effects:
-            if not isinstance(effect, NodeMade | DataReplaced):
+            if not isinstance(effect, NodeMade | DataReplaced | NodeRemoved):
                 continue
-            self.world.trace.note(f"{change.session_id:x}", type(effect).__name__, (effect.path, effect.data))
+            data = b"" if isinstance(effect, NodeRemoved) else effect.data
+            self.world.trace.note(f"{change.session_id:x}", type(effect).__name__, (effect.path, data))
             parts = effect.path.split("/")
-            if len(parts) == 6 and parts[1] == "consumers" and parts[3] == "offsets":
-                _, _, group, _, topic, partition = parts
-                check(
-                    self.owner(group, topic, int(partition)) == change.session_id,
-                    "a commit by who does not own the partition",
-                    effect.path,
-                    change.session_id,
-                )
-                if effect.data:
-                    self.ledger.commit(group, topic, int(partition), int(effect.data))
+            if len(parts) != 6 or parts[1] != "consumers":
+                continue
+            place = parts[2], parts[4], int(parts[5])
+            if parts[3] == "owners":
+                if isinstance(effect, NodeMade):
+                    claimed.add(place)
+                    self._claimed(change, place)
+                    self._robbed.discard((change.session_id, place))
+                elif change.session_id in self.operators:
+                    claims = [turn.session for turn in self._turns.get(place, ()) if turn.session]
+                    self._robbed.update((session, place) for session in claims[-1:])
+            elif parts[3] == "offsets" and not isinstance(effect, NodeRemoved):
+                if place in claimed:
+                    continue
+                if change.session_id in self.operators:
+                    self._moved(change, place, int(data))
+                else:
+                    self._committed(change, place, data)
+
+    def _claimed(self, change: Change, place: GroupPlace) -> None:
+        """A tenure begins, where the former one or an operator has left the position."""
+        self._turns.setdefault(place, []).append(Turn(change.zxid, change.session_id))
+        progress = self.ledger.progress(*place)
+        position = self._position(place)
+        check(position == progress.committed, "a claim changed a position", place, position, progress.committed)
+        progress.reached = position
+
+    def _moved(self, change: Change, place: GroupPlace, position: int) -> None:
+        self._turns.setdefault(place, []).append(Turn(change.zxid, 0))
+        self.ledger.move(*place, position)
+
+    def _committed(self, change: Change, place: GroupPlace, data: bytes) -> None:
+        turns = self._turns.get(place)
+        session = turns[-1].session if turns else -1
+        check(session != 0, "a commit by who claimed before the position was moved", place, change.session_id, data)
+        owner = self.owner(*place)
+        # Who was robbed and not followed by anybody may commit: nothing is lost by it.
+        followed = (change.session_id, place) not in self._robbed or session != change.session_id
+        check(
+            owner == change.session_id or (owner == 0 and not followed),
+            "a commit by who does not own the partition",
+            place,
+            change.session_id,
+        )
+        if data:
+            self.ledger.commit(*place, int(data))

@@ -1,10 +1,12 @@
 """Changes a group from outside: moves its positions, removes it.
 
 **Moving the positions of a live group.** The new position is written over the version that was seen, so the owner's
-next commit meets another version and fails: it never writes its own place over it (see registries.offsets). So that an
-owner that has nothing to commit hears of it too, the same transaction writes the group's own node, which every member
-watches: all stop, commit what is not reset, give back and claim again, and so begin at the new positions. What an owner
-was handing over in that moment is handed over to its end.
+next commit meets another version and fails: it never writes its own place over it (see registries.offsets). It is
+written twice: a commit leaves the next version, a move the one after it, so that an owner that does not know whether
+its last commit was done never takes a move to just that position for it (see holdings). So that an owner that has
+nothing to commit hears of it too, the same transaction writes the group's own node, which every member watches: all
+stop, commit what is not reset, give back and claim again, and so begin at the new positions. What an owner was handing
+over in that moment is handed over to its end.
 """
 
 from __future__ import annotations
@@ -41,24 +43,24 @@ async def move_positions(
     seen: Mapping[TopicPartition, Offset | None],
     positions: Mapping[TopicPartition, int],
 ) -> None:
-    """Write new positions over what was ``seen``, in transactions of up to a thousand partitions.
+    """Write new positions over what was ``seen``, in transactions of up to five hundred partitions.
 
-    Raises GroupChanged where another position or version is there by now, and CoordinationError. With more than a
-    thousand partitions those of earlier transactions are moved by then.
+    Raises GroupChanged where another position or version is there by now, and CoordinationError. With more than
+    five hundred partitions those of earlier transactions are moved by then.
     """
     registry = OffsetRegistry(coordination, group)
     for parent in registry.parents({where.topic for where in positions}):
         with suppress(NodeExists):
             await coordination.create(parent, makepath=True)
     places = sorted(positions)
-    for at in range(0, len(places), BATCH):
+    for at in range(0, len(places), BATCH // 2):
         operations: list[Operation] = []
-        for where in places[at : at + BATCH]:
+        for where in places[at : at + BATCH // 2]:
             found = seen.get(where)
             if found is None:
                 operations.append(Create(registry.path(where), encode_position(positions[where])))
             else:
-                operations.append(registry.commit(where, positions[where], found.version))
+                operations += (registry.commit(where, positions[where], found.version + more) for more in (0, 1))
         try:
             await coordination.multi([*operations, SetData(paths.group(group), b"")])
         except (BadVersion, NodeExists, NoNode) as error:

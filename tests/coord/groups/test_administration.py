@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from logd.coord import paths
+from logd.coord.errors import ConnectionLoss
 from logd.coord.groups.administration import GroupChanged, GroupLive, delete_group, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.registries.consumers import PatternStreams, Subscription
+from logd.errors import PartitionLost
 from tests.coord.groups.members import GroupCase, tp
 
 
@@ -92,6 +94,21 @@ class MovingTests(AdministrationCase):
         self.assertEqual((self.committed(0), self.committed(1)), (b"7", b"200"))
         self.assertEqual((a.reader.began[tp(0)], a.reader.began[tp(1)]), (7, 200))
         self.assertGreater(a.membership.counts.fenced, 0)
+
+    def test_to_where_a_lost_commit_was_going(self) -> None:
+        """An owner whose commit was not done, and its answer lost, does not take a move to that position for it."""
+        (a,) = self.joined("a", commit_interval=0.0)
+        a.reader.positions = {tp(0): 5}
+        multi = a.coordination.multi
+        self.patch(a.coordination, "multi", lambda operations, timeout=None: fail(ConnectionLoss()))
+        self.failureResultOf(a.membership.commit(), ConnectionLoss)
+        self.patch(a.coordination, "multi", multi)
+        a.reader.positions = {tp(0): 6}
+        self.do(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 5}))
+        failing = a.membership.commit()
+        self.run_for(0.1)
+        self.failureResultOf(failing, PartitionLost)
+        self.assertEqual(self.committed(0), b"5")
 
     def test_one_rebalance(self) -> None:
         """A move costs each member one more rebalance, and no more."""
