@@ -84,7 +84,7 @@ class StatusTests(CliTestCase):
             (self.arguments("--format", "json", "--codec", "lz4"), "allowed is gzip, bzip2, deflate, none"),
             (self.arguments("--from", "soon"), "not allowed: earliest, latest, JSON"),
             (self.arguments("--conf", "spark.x"), "KEY=VALUE"),
-            (self.arguments("--group", "a/b"), "cannot be a node's name"),
+            (self.arguments("--group", "a/b"), "is not allowed as a name in the tree"),
             (self.arguments("--master", "yarn"), "write hdfs://"),
             (["import", "--topics-pattern", "(", "--to", self.to], "not allowed"),
         )
