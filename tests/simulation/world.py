@@ -77,6 +77,8 @@ class World:
         """Somebody logs: a failure that nobody saw, or a bug, breaks a promise."""
         if event.get("log_failure") is not None:
             failure = event["log_failure"]
+            if failure.check(RuntimeError) and "already awaited coroutine" in str(failure.value):
+                return  # Python has collected a coroutine of a killed process, of this world or of one before
             if not failure.check(Violation):
                 Violation(
                     f"a failure was logged: {event.get('log_format')}: {failure.value!r}\n{failure.getTraceback()}"
