@@ -20,8 +20,9 @@ import pyarrow.compute
 import pyarrow.dataset
 from attrs import define, field
 
-from logd.client.blocking import BlockingProducer
 from logd.protocol.message import Message
+from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.producing import BlockingProducer
 from tests.integration.import_loop import TOPIC
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -46,22 +47,21 @@ class Ledger:
         """Publish so many more messages over all partitions, plain ones and ones with a key and a time of some day."""
         chance = random.Random(self.seed + len(self.places[0]))
         now = int(time.time() * 1000)
-        with BlockingProducer(self.broker) as producer:
-            results = []
+        # Not the clients' blocking producer: it would run the reactor in a thread, and later tests want that reactor.
+        with Cluster(ClusterSettings(brokers=self.broker)) as cluster:
+            producer = BlockingProducer(cluster)
             for at in range(0, count, _SET):
                 partition = (at // _SET) % PARTITIONS
                 timed = chance.random() < 0.3
-                messages = []
                 for _ in range(min(_SET, count - at)):
                     value = b"%d %d %s" % (partition, len(self.places[partition]), b"x" * chance.randint(0, 360))
                     size = (_TIMED + 3 if timed else _PLAIN) + len(value)
                     self.places[partition].append((self.ends[partition], crc32(value)))
                     self.ends[partition] += size
                     ago = chance.randrange(3) * 3_600_000
-                    messages.append(Message(value, key=b"key", timestamp=now - ago) if timed else Message(value))
-                results.append((partition, producer.send(TOPIC, messages, partition=partition)))
-            for partition, result in results:
-                assert result.wait(PATIENCE).partition == partition
+                    message = Message(value, key=b"key", timestamp=now - ago) if timed else Message(value)
+                    producer.send(TOPIC, message, partition)
+            producer.flush()
 
     @property
     def messages(self) -> int:
