@@ -64,11 +64,19 @@ class KazooSuiteTests(SynchronousTestCase):
         path.mkdir(parents=True)
         return str(path)
 
-    def test_suite(self) -> None:
-        """All pass that pass with a real one. The suite waits on clocks, so a failure may be tried once more, named."""
+    def results(self) -> tuple[int, list[str], str]:
+        """Run all of it; return how many passed, the names of those that failed, and what was printed."""
         output = self.run_suite("--pyargs", "kazoo.tests")
         failed = re.findall(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE)
-        passed = sum(map(int, re.findall(r"(\d+) passed", output)))
+        return sum(map(int, re.findall(r"(\d+) passed", output))), failed, output
+
+    def test_suite(self) -> None:
+        """All pass that pass with a real one. The suite waits on clocks, so a failure may be tried once more, named."""
+        passed, failed, output = self.results()
+        if passed + len(failed) != PASSED:
+            # One that fails while it is set up or cleaned up counts twice or not at all: that is no verdict.
+            print(f"kazoo's suite: {passed} passed, {failed} failed, all tried once more: {output[-2000:]}")
+            passed, failed, output = self.results()
         self.assertEqual((passed + len(failed), output if passed < PASSED - 3 else ""), (PASSED, ""))
         for name in failed:
             print(f"kazoo's suite: {name} failed, tried once more")
