@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("kazoo.tests", "pytest", "pytest_timeout", "objgraph")
 #: What a real ZooKeeper 3.9.5 passes of the suite in kazoo 2.11.
 PASSED = 304
+#: How many of them may need their second try.
+MOST_FAILED = 3
 #: Seconds for one of its tests, and for all of them: some 70 on an idle machine.
 TEST_SECONDS = 60
 SUITE_SECONDS = 600
@@ -34,7 +36,7 @@ def is_there(name: str) -> bool:
 class KazooSuiteTests(SynchronousTestCase):
     """A real server process, and pytest beside it."""
 
-    timeout = 2 * SUITE_SECONDS
+    timeout = SUITE_SECONDS + 120
 
     def setUp(self) -> None:
         """Start the server."""
@@ -46,10 +48,12 @@ class KazooSuiteTests(SynchronousTestCase):
 
     def run_suite(self, *what: str) -> str:
         """Run pytest and return what it printed."""
-        options = ("-q", "-p", "tests.integration.kazoo_acceptance", "-p", "no:cacheprovider", "-W", "ignore", "-rf")
+        options = ("-q", "-p", "tests.integration.kazoo_acceptance", "-p", "no:cacheprovider", "-W", "ignore", "-rpfE")
+        # Where CI is set, the suite has a test more: of the version that kazoo's own CI is to use.
+        inherited = {name: value for name, value in os.environ.items() if name != "CI"}
         found = subprocess.run(
             [sys.executable, "-m", "pytest", *options, "--timeout", str(TEST_SECONDS), *what],
-            env={**os.environ, SERVER: self.server.hosts, "PYTHONPATH": str(ROOT)},
+            env={**inherited, SERVER: self.server.hosts, "PYTHONPATH": str(ROOT)},
             cwd=self.folder(),
             capture_output=True,
             text=True,
@@ -64,21 +68,15 @@ class KazooSuiteTests(SynchronousTestCase):
         path.mkdir(parents=True)
         return str(path)
 
-    def results(self) -> tuple[int, list[str], str]:
-        """Run all of it; return how many passed, the names of those that failed, and what was printed."""
-        output = self.run_suite("--pyargs", "kazoo.tests")
-        failed = re.findall(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE)
-        return sum(map(int, re.findall(r"(\d+) passed", output))), failed, output
-
     def test_suite(self) -> None:
-        """All pass that pass with a real one. The suite waits on clocks, so a failure may be tried once more, named."""
-        passed, failed, output = self.results()
-        if passed + len(failed) != PASSED:
-            # One that fails while it is set up or cleaned up counts twice or not at all: that is no verdict.
-            print(f"kazoo's suite: {passed} passed, {failed} failed, all tried once more: {output[-2000:]}")
-            passed, failed, output = self.results()
-        self.assertEqual((passed + len(failed), output if passed < PASSED - 3 else ""), (PASSED, ""))
-        for name in failed:
+        """All pass that pass with a real one. The suite waits on clocks, so a failure is tried once more, named."""
+        output = self.run_suite("--pyargs", "kazoo.tests")
+        # One that fails only while it is cleaned up is named twice.
+        failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+::\S+)", output, re.MULTILINE))
+        passed = set(re.findall(r"^PASSED (\S+::\S+)", output, re.MULTILINE)) - failed
+        self.assertEqual(len(passed) + len(failed), PASSED, output)
+        self.assertLessEqual(len(failed), MOST_FAILED, output)
+        for name in sorted(failed):
             print(f"kazoo's suite: {name} failed, tried once more")
             module, _, rest = name.partition("::")
             path = module if os.path.isabs(module) else str(ROOT / module)
