@@ -43,6 +43,9 @@ class KazooSuiteTests(SynchronousTestCase):
         missing = [name for name in NEEDED if not is_there(name)]
         if missing:
             self.skipTest(f"not installed: {', '.join(missing)}")
+        #: Without settings for pytest in it; what pytest prints names files as seen from here.
+        self.folder = Path(self.mktemp()).absolute()
+        self.folder.mkdir(parents=True)
         self.server = CoordinationProcess(os.path.abspath(self.mktemp())).start()
         self.addCleanup(self.server.kill)
 
@@ -54,19 +57,13 @@ class KazooSuiteTests(SynchronousTestCase):
         found = subprocess.run(
             [sys.executable, "-m", "pytest", *options, "--timeout", str(TEST_SECONDS), *what],
             env={**inherited, SERVER: self.server.hosts, "PYTHONPATH": str(ROOT)},
-            cwd=self.folder(),
+            cwd=self.folder,
             capture_output=True,
             text=True,
             timeout=SUITE_SECONDS,
             check=False,
         )
         return found.stdout + found.stderr
-
-    def folder(self) -> str:
-        """A folder without settings for pytest in it."""
-        path = Path(self.mktemp()).absolute()
-        path.mkdir(parents=True)
-        return str(path)
 
     def test_suite(self) -> None:
         """All pass that pass with a real one. The suite waits on clocks, so a failure is tried once more, named."""
@@ -78,7 +75,5 @@ class KazooSuiteTests(SynchronousTestCase):
         self.assertLessEqual(len(failed), MOST_FAILED, output)
         for name in sorted(failed):
             print(f"kazoo's suite: {name} failed, tried once more")
-            module, _, rest = name.partition("::")
-            path = module if os.path.isabs(module) else str(ROOT / module)
-            again = self.run_suite(f"{path}::{rest}")
+            again = self.run_suite(name)
             self.assertIn("1 passed", again, output)
