@@ -83,6 +83,7 @@ class TreeHost:
         #: What is to be told, each behind the change that it may show, and to whom (None: somebody without attachment).
         self._line: deque[tuple[int, Attachment | None, Callable[[], None]]] = deque()
         self._telling = False
+        self._afterwards: list[Callable[[], None]] = []
         self._attachments: dict[int, Attachment] = {}
         self._tracker = SessionTracker(clock.seconds(), limits.stood_still)
         self._look: Timer | None = None
@@ -118,6 +119,13 @@ class TreeHost:
     def held_back(self) -> int:
         """How many answers and notifications wait for the journal."""
         return len(self._line)
+
+    def afterwards(self, call: Callable[[], None]) -> None:
+        """Call once everything was told that can be told now: what one connection is told may leave together."""
+        if self._telling:
+            self._afterwards.append(call)
+        else:
+            call()
 
     # What connections ask for
 
@@ -245,6 +253,9 @@ class TreeHost:
                     told()
         finally:
             self._telling = False
+            afterwards, self._afterwards = self._afterwards, []
+            for call in afterwards:
+                call()
 
     def _on_flushed(self, zxid: int) -> None:
         self._flushed = zxid

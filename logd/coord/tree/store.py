@@ -8,7 +8,7 @@ from typing import TypeVar
 from logd.coord.errors import NoNode
 from logd.coord.records import Stat
 from logd.coord.tree.changes import AclReplaced, DataReplaced, Effect, NodeMade, NodeRemoved, SessionClosed
-from logd.coord.tree.nodes import Node, stat_of
+from logd.coord.tree.nodes import Node, next_version, stat_of
 from logd.coord.tree.pathnames import name_of, parent_of
 
 _Key = TypeVar("_Key")
@@ -64,13 +64,13 @@ class NodeStore:
             node = self.nodes[effect.path]
             # Spelt out, in the order of the fields: this is most of what writes do, and _replace takes 4 us.
             _, acl, created_zxid, _, created_ms, _, version, *rest = node
-            changed = Node(effect.data, acl, created_zxid, zxid, created_ms, time_ms, version + 1, *rest)
+            changed = Node(effect.data, acl, created_zxid, zxid, created_ms, time_ms, next_version(version), *rest)
             self._put(effect.path, changed)
         elif isinstance(effect, NodeRemoved):
             self._remove(effect.path, zxid)
         elif isinstance(effect, AclReplaced):
             node = self.nodes[effect.path]
-            self._put(effect.path, node._replace(acl=effect.acl, acl_version=node.acl_version + 1))
+            self._put(effect.path, node._replace(acl=effect.acl, acl_version=next_version(node.acl_version)))
         elif isinstance(effect, SessionClosed):
             for path in self.owned(session_id):
                 self._remove(path, zxid)

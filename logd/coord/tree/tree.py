@@ -33,7 +33,7 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
-from logd.coord.tree.access import demand, is_allowed, without_secrets
+from logd.coord.tree.access import bytes_of, demand, demand_room, is_allowed, without_secrets
 from logd.coord.tree.changes import (
     Change,
     DataReplaced,
@@ -183,11 +183,15 @@ class Tree:
         effects: list[Effect] = []
         guarded: list[_Guarded] = []
         results: list[OperationResult] = []
+        lists_bytes = 0
         self._store.begin()
         try:
             for operation in request.operations:
                 effect = resolve(self._store, operation, identities)
                 if effect is not None:
+                    if isinstance(effect, NodeMade) and effect.acl is not OPEN_ACL:
+                        lists_bytes += bytes_of(effect.acl)
+                        demand_room(lists_bytes, effect.path)
                     guarded.extend(self._guarded(effect, session_id))
                     self._store.apply(effect, zxid, now_ms, session_id)
                     effects.append(effect)
