@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IPushProducer
@@ -53,9 +54,8 @@ class ServerConnection(Protocol):
         self._arrived: Iterator[Frame] = iter(())
         self._more: deque[bytes] = deque()
         self._first: bytes | None = b""
-        self._connecting = False
-        #: The session's end was asked for: nothing that comes behind that is taken.
-        self._closing = False
+        #: The session, or its end, was asked for and is not there yet: nothing that comes behind that is taken.
+        self._unready = False
         self._attachment: Attachment | None = None
         #: Requests were left where they are, since enough answers are owed.
         self._stalled = False
@@ -129,7 +129,7 @@ class ServerConnection(Protocol):
 
     def pauseProducing(self) -> None:  # noqa: N802
         """The peer does not take what it is sent."""
-        self._outgoing.paused = True
+        self._outgoing.pause()
         self._regulate()
 
     def resumeProducing(self) -> None:  # noqa: N802
@@ -149,7 +149,8 @@ class ServerConnection(Protocol):
     def notified(self, zxid: int, event: WatchEvent) -> None:
         """See IAttached."""
         self._server.counters.watch_events += 1
-        self._gather()
+        if not self._taking:
+            self._gather()
         self._send(encode_event, zxid, event)
 
     def cut(self, reason: CutReason) -> None:
@@ -200,13 +201,13 @@ class ServerConnection(Protocol):
             self._regulate()
 
     def _is_full(self) -> bool:
-        if self._outgoing.is_held_up or self._connecting or self._closing:
-            return True
-        settings = self._server.settings
-        if self._pending >= settings.pending:
+        if self._outgoing.is_held_up or self._unready:
             return True
         # Only whoever is owed an answer is left waiting for room: when it gets the answer, it is looked at again.
-        return self._pending > 0 and self._server.pending_bytes >= settings.pending_bytes
+        if not self._pending:
+            return False
+        settings = self._server.settings
+        return self._pending >= settings.pending or self._server.pending_bytes >= settings.pending_bytes
 
     def _regulate(self) -> None:
         reading = not self._is_full()
@@ -245,42 +246,31 @@ class ServerConnection(Protocol):
         elif isinstance(asked, Auth):
             self._authenticate(attachment, call, asked)
         elif isinstance(asked, CloseSession):
-            self._closing = True
+            self._unready = True
             attachment.close(lambda: self._session_closed(call))
         else:
             # In its turn: behind the answers that are owed.
-            error = asked
-            self._execute(attachment, call, Sync("/"), 0, lambda outcome: outcome._replace(answer=error))
+            self._execute(attachment, call, Sync("/"), 0)
 
-    def _execute(
-        self,
-        attachment: Attachment,
-        call: Call,
-        request: Any,
-        size: int,
-        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
-    ) -> None:
+    def _execute(self, attachment: Attachment, call: Call, request: Any, size: int) -> None:
+        server = self._server
         size += _REQUEST_BYTES
         self._pending += 1
-        self._wait_with(size)
-        clock = self._server.clock
-        asked_at = clock.seconds()
-
-        def answered(outcome: Outcome) -> None:
-            self._pending -= 1
-            self._wait_with(-size)
-            self._server.counters.answered(clock.seconds() - asked_at)
-            self._gather()
-            self._send(encode_outcome, call, change(outcome))
-            if self._stalled or not self._reading:
-                self._take()
-
-        attachment.execute(request, answered)
-
-    def _wait_with(self, size: int) -> None:
-        """So many bytes more wait for an answer."""
         self._pending_bytes += size
-        self._server.pending_bytes += size
+        server.pending_bytes += size
+        attachment.execute(request, partial(self._answered, call, size, server.clock.seconds()))
+
+    def _answered(self, call: Call, size: int, asked_at: float, outcome: Outcome) -> None:
+        server = self._server
+        self._pending -= 1
+        self._pending_bytes -= size
+        server.pending_bytes -= size
+        server.counters.answered(server.clock.seconds() - asked_at)
+        if not self._taking:
+            self._gather()
+        self._outgoing.send(encode_outcome, call, outcome)
+        if self._stalled or not self._reading:
+            self._take()
 
     def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
         attachment.heard()
@@ -307,7 +297,7 @@ class ServerConnection(Protocol):
                 "it was connected to another server before, or this one has lost its data"
             )
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
-        self._connecting = True
+        self._unready = True
         if asked.session_id:
             host = server.host
             host.attach(self, asked.session_id, asked.password, identities, lambda each: self._found(each, asked))
@@ -315,7 +305,7 @@ class ServerConnection(Protocol):
             server.host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
 
     def _found(self, attachment: Attachment | None, asked: ConnectRequest) -> None:
-        self._connecting = False
+        self._unready = False
         if self._over:
             if attachment is not None:
                 attachment.detach()
@@ -326,7 +316,7 @@ class ServerConnection(Protocol):
             self._attached(attachment, asked)
 
     def _opened(self, attachment: Attachment, asked: ConnectRequest) -> None:
-        self._connecting = False
+        self._unready = False
         self._server.counters.sessions_opened += 1
         if self._over:
             # Nobody was told of this session, so nobody can come back to it.
@@ -354,7 +344,8 @@ class ServerConnection(Protocol):
         if self._vouching is not None:
             self._vouching.cancel()
             self._vouching = None
-        self._wait_with(-self._pending_bytes)
+        self._server.pending_bytes -= self._pending_bytes
+        self._pending_bytes = 0
         self._more.clear()
         self._arrived = iter(())
 
@@ -367,7 +358,7 @@ class ServerConnection(Protocol):
 
     def _gather(self) -> None:
         """Have what the host tells in one go leave together, as what is answered at once does anyway."""
-        if not self._taking and not self._told:
+        if not self._told:
             self._told = True
             self._outgoing.hold()
             self._server.host.afterwards(self._gathered)

@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.coord.server.changecodec import encode_change
-from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_record
+from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_records
 from logd.coord.server.folder import changes_name
 from logd.coord.server.recovery import Recovered
 from logd.coord.tree.changes import Change
@@ -148,7 +148,7 @@ class Journal:
             self._file = disk.files.open(join(disk.folder, changes_name(self._head.base)))
         file, salt = self._file, self._head.salt
         assert file is not None
-        buffers += [encode_record(salt, zxid, flushed, change) for zxid, change in batch]
+        buffers.append(encode_records(salt, flushed, batch))
         count = file.append(buffers)
         file.sync_data()
         self._mark.write(batch[-1][0])

@@ -20,13 +20,14 @@ class Outgoing:
     What is written between ``hold`` and ``let_go`` (which may be nested) leaves together.
     """
 
-    __slots__ = ("_bytes", "_counters", "_held", "_holds", "_waiting", "_write", "paused")
+    __slots__ = ("_bytes", "_counters", "_held", "_holds", "_paused", "_waiting", "_write", "is_held_up")
 
     def __init__(self, counters: ServerCounters) -> None:
         self._counters = counters
         self._write: Callable[[bytes], object] = lambda data: None
-        #: Whether the peer does not take what it is sent.
-        self.paused = False
+        #: Whether the peer takes nothing, or there is still something that it did not take.
+        self.is_held_up = False
+        self._paused = False
         self._holds = 0
         self._held: list[bytes] = []
         self._bytes = 0
@@ -36,18 +37,13 @@ class Outgoing:
         """How many wait until the peer takes them."""
         return len(self._waiting)
 
-    @property
-    def is_held_up(self) -> bool:
-        """Whether the peer takes nothing, or there is still something that it did not take."""
-        return self.paused or bool(self._waiting)
-
     def begin(self, write: Callable[[bytes], object]) -> None:
         """There is a transport, and this writes to it."""
         self._write = write
 
     def send(self, make: Callable[..., bytes], *args: Any) -> None:
         """Send ``make(*args)``, which is called once the peer takes it."""
-        if self.paused or self._waiting:
+        if self.is_held_up:
             self._waiting.append(partial(make, *args))
         else:
             self.write(make(*args))
@@ -72,15 +68,21 @@ class Outgoing:
         if not self._holds:
             self.flush()
 
+    def pause(self) -> None:
+        """The peer takes nothing."""
+        self._paused = self.is_held_up = True
+
     def resume(self) -> None:
         """The peer takes something: send what waits, as far as it does."""
-        self.paused = False
-        while self._waiting and not self.paused:
+        self._paused = False
+        while self._waiting and not self._paused:
             self.write(self._waiting.popleft()())
+        self.is_held_up = self._paused or bool(self._waiting)
 
     def clear(self) -> None:
         """Forget what was not sent."""
         self._waiting.clear()
+        self.is_held_up = self._paused
         self._held.clear()
         self._bytes = 0
 
