@@ -19,11 +19,11 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
+from logd.coord.outstanding import Call, OutstandingCalls
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
 from logd.coord.watches import Watches, WatchKind
 from logd.coord.zookeeper.contact import Contact
 from logd.coord.zookeeper.kazooclient import Identity, KazooSession
-from logd.coord.zookeeper.outstanding import Call, OutstandingCalls
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
 from logd.coord.zookeeper.sessionevents import Events, Told
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
