@@ -74,6 +74,9 @@ class KazooSuiteTests(SynchronousTestCase):
         self.assertEqual(len(passed) + len(failed), PASSED, output)
         self.assertLessEqual(len(failed), MOST_FAILED, output)
         for name in sorted(failed):
-            print(f"kazoo's suite: {name} failed, tried once more")
             again = self.run_suite(name)
             self.assertIn("1 passed", again, output)
+        if failed:
+            # Not silently: trial's summary names what is "to do".
+            self.todo = f"failed at first, passed when tried again: {' '.join(sorted(failed))}"
+            self.fail(output)
