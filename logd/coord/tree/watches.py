@@ -34,9 +34,6 @@ class WatchTable:
         #: About how much memory they take.
         self.cost_bytes = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._paths)
-
     def __len__(self) -> int:
         return sum(map(len, self._paths.values()))
 
@@ -91,7 +88,7 @@ class Watches:
         self.limit_bytes = limit_bytes
 
     def __bool__(self) -> bool:
-        return bool(self.data or self.children)
+        return self.data.cost_bytes + self.children.cost_bytes > 0  # asked at every change
 
     def leave(self, table: WatchTable, path: str, session_id: int) -> None:
         """Leave a watch in one of the tables. Raises SystemFailure when there are too many (ZooKeeper has no bound)."""

@@ -267,7 +267,7 @@ class HostileTests(SynchronousTestCase):
 
     def test_waiting_bytes(self) -> None:
         """Who has large requests waiting is not read while there are many of them; others are, and all are answered."""
-        rig = Rig(pending_bytes=5_000)
+        rig = Rig(pending_bytes=8_000)
         greedy, modest = rig.client(), rig.client()
         greedy.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}", bytes(2_000))) for xid in range(9)))
         self.assertEqual((greedy.connection.pending, greedy.transport.producerState), (3, "paused"))
@@ -280,6 +280,53 @@ class HostileTests(SynchronousTestCase):
             rig.settle()
         self.assertEqual([answer[0] for answer in greedy.receive()], list(range(9)))
         self.assertEqual((len(modest.receive()), rig.server.pending_bytes), (1, 0))
+
+    def test_many_credentials(self) -> None:
+        """A connection is known by some dozens of identities at most: then it is closed, and no list grows of them."""
+        client = self.rig.client()
+        for number in range(1_000):
+            credentials = b"%d:%s" % (number, b"p" * 10)
+            body = pack(f">ii6si{len(credentials)}s", 0, 6, b"digest", len(credentials), credentials)
+            client.send(request(-4, Opcode.AUTH, body))
+            if client.closed:
+                break
+        self.assertTrue(50 < number < 200, number)
+        self.assertEqual(client.receive()[-1][2], -115)
+        client = self.rig.client()
+        body = pack(">ii6si10000s", 0, 6, b"digest", 10_000, b"u" * 9_000 + b":p")
+        self.assertEqual((self.rig.ask(client, Opcode.AUTH, body, -4)[2], client.closed), (-115, True))
+
+    def test_behind_the_end(self) -> None:
+        """Behind the end of its session nothing more is taken of a client, however slow the disk is."""
+        client = self.rig.client()
+        client.send(request(1, Opcode.CLOSE_SESSION))
+        self.assertEqual(client.transport.producerState, "paused")
+        for _ in range(500):
+            client.send(request(2, Opcode.CLOSE_SESSION))
+        self.assertEqual(self.rig.server.host.held_back, 1)
+        self.rig.settle()
+        self.assertEqual(([answer[0] for answer in client.receive()], client.closed), ([1], True))
+
+    def test_takes_no_farewell(self) -> None:
+        """What is owed to a client that closes its session is made bytes of when it is taken; not for ever."""
+        self.rig.ask(self.good, Opcode.CREATE, create("/large", bytes(10_000)))
+        for taken in (True, False):
+            client = self.rig.client()
+            client.send(request(1, Opcode.SET_DATA, set_data("/large", bytes(10_000))))
+            client.send(b"".join(request(xid, Opcode.GET_DATA, read("/large")) for xid in range(2, 8)))
+            client.send(request(8, Opcode.CLOSE_SESSION))
+            client.connection.pauseProducing()
+            self.rig.settle()
+            self.assertEqual((client.receive(), client.closed), ([], False))
+            if taken:
+                client.connection.resumeProducing()
+                self.assertEqual([answer[0] for answer in client.receive()], list(range(1, 9)))
+                self.assertEqual((client.transport.aborted, bool(client.transport.disconnecting)), (False, True))
+            else:
+                for _ in range(6):
+                    self.rig.clock.advance(1)
+                    self.rig.ask(self.good, Opcode.PING, xid=-2)
+                self.assertTrue(client.transport.aborted)
 
     def test_watches(self) -> None:
         """When watches take what is allowed, no more can be left until some are gone; reading goes on."""
