@@ -67,7 +67,7 @@ def _sql(
     tls_ca: str | None,
     as_json: bool,
 ) -> None:
-    needs_spark(java=True)
+    needs_spark()
     from pyspark.errors import PySparkException
 
     from logd.spark.cluster import Cluster, ClusterSettings
