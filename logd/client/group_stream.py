@@ -65,13 +65,16 @@ class GroupStream(MessageStream):
         feed = self._feed(item.topic or "", item.partition)
         if feed is None or not self._explicit:
             return
+        mark = self._marks.get(feed)
+        if mark is None:  # nothing was handed over since the partition was taken away, and given back
+            return
         position = item.next_position
         if isinstance(item, RawChunk):
             ends = self._ends.get(feed, {})
             position = ends.get(position, -1)
             for end in [end for end in ends if end <= item.next_position]:
                 del ends[end]
-        if self._marks.get(feed, -1) < position <= feed.position:
+        if mark < position <= feed.position:
             self._marks[feed] = position
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:

@@ -80,7 +80,7 @@ class Ledger:
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
         if position > progress.handled:
-            self.skips[group] += 1
+            self.skips[group] += progress.committed > 0  # without a position a group begins where the log does
             known = who, topic, partition, position, progress.handled, removed
             check(position <= removed, "messages were left out", *known)
         key = key_of(message.payload)

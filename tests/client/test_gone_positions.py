@@ -1,4 +1,4 @@
-"""Tests of topics that are deleted and made again under consumers, and of other positions that are gone."""
+"""Tests of positions that do not hold any more: of topics that were made again, of what was removed or given away."""
 
 from __future__ import annotations
 
@@ -158,6 +158,28 @@ class GroupTests(ClientGroupCase):
         self.broker.logs["t"], self.broker.uuids["t"] = now
         self.run_for(6.0)
         self.assertEqual(len(app.got), 220)
+
+
+class FormerTenureTests(ClientGroupCase):
+    """A partition that was taken away, and given back."""
+
+    def test_handled_too_late(self) -> None:
+        """What was handed over before is not handled now, where others have gone on meanwhile: nothing goes back."""
+        one = Application(self, commit="handled", commit_interval=0.0).read()
+        self.run_for(1.0)
+        late = next(message for message in one.got if message.partition == 3)
+        self.host.expire(one.coordination.session_id)
+        two = Application(self, commit_interval=0.2).read()
+        self.run_for(3.0)
+        two.consumer.close()
+        self.run_for(2.0)
+        self.assertEqual(len(one.streams[0].partitions()), 4)
+        committed = self.committed(3)
+        self.assertGreater(int(committed), late.next_position)
+        one.streams[0].handled(late)
+        one.consumer.commit()
+        self.run_for(0.1)
+        self.assertEqual(self.committed(3), committed)
 
 
 class JumpTests(ClientGroupCase):
