@@ -60,6 +60,14 @@ class ClusterSettings:
         return dial_tls(tls_context(self.tls_ca, folder, *own))
 
 
+def topic_error(cluster: Cluster, topic: str, code: int) -> WireError:
+    """What a broker answered of a topic, in words that name the topic, who was asked, and the remedy."""
+    if code == UnknownTopic.code:
+        where = cluster.settings.brokers
+        return UnknownTopic(f"there is no topic {topic!r} at {where}; 'logd topics list' names those that there are")
+    return error_for_code(code, f"topic {topic!r}: {error_for_code(code)}")
+
+
 @define
 class Attempts:
     """How often one thing was tried in vain, and how long that may go on."""
@@ -121,7 +129,7 @@ class Cluster:
             self._topics.clear()
 
     def metadata(self, topics: Sequence[str] | None, create: bool = False) -> MetadataResponse:
-        """Ask any broker about topics, None for all. Raises BrokerUnavailable, naming the last reason."""
+        """Ask any broker about topics, None for all. Raises what ``ask_any`` raises."""
         response: MetadataResponse = self.ask_any(Metadata(None if topics is None else tuple(topics), create))
         self._addresses = {broker.id: (broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
@@ -141,7 +149,7 @@ class Cluster:
             if described is None:
                 raise UnknownTopic(f"the broker said nothing about topic {name!r}")
             if described.error:
-                raise error_for_code(described.error, f"topic {name!r}: {error_for_code(described.error)}")
+                raise topic_error(self, name, described.error)
         return self._topics[name]
 
     def leader(self, topic: str, partition: int) -> Connection:
@@ -189,8 +197,11 @@ class Cluster:
             self._connections.popitem()[1].close()
 
     def ask_any(self, request: OurRequest) -> Any:
-        """Send a request to any broker and return the response, tried once with each. Raises BrokerUnavailable."""
-        error: BrokerUnavailable | None = None
+        """Send a request to any broker and return the response, tried once with each.
+
+        Raises the last BrokerUnavailable or retriable WireError, and at once another WireError.
+        """
+        error: BrokerUnavailable | WireError | None = None
         # Those that are connected first, then those that were discovered, then where all began.
         known = (*self._connections, *self._addresses.values(), *self.settings.addresses())
         for address in dict.fromkeys(known):
@@ -198,6 +209,10 @@ class Cluster:
                 return self._connection(address).ask(request, self.settings.request_timeout)
             except BrokerUnavailable as failure:
                 error = failure
+            except WireError as refusal:
+                if not refusal.retriable:
+                    raise
+                error = refusal
         raise error or BrokerUnavailable("no broker's address is known")
 
     def _connection(self, address: Address) -> Connection:

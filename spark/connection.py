@@ -10,13 +10,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from logd.errors import BrokerUnavailable
+from logd.errors import BrokerUnavailable, error_for_code
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.requests import OurRequest
-from logd.protocol.responses import Response
+from logd.protocol.responses import ErrorResponse, Response
+from logd.spark.answers import misfit
 
-#: Largest answer that is accepted, in bytes: what the Deferred clients accept.
-MAX_FRAME_BYTES = 64 << 20
+#: Largest answer that is accepted, in bytes: the largest piece of log that can be asked for, and what is around it.
+MAX_FRAME_BYTES = (64 << 20) + (64 << 10)
 #: Bytes taken from the socket at a time.
 _READ_BYTES = 1 << 20
 
@@ -77,7 +78,7 @@ class Connection:
         name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             return cls(name, connect(host, port, timeout))
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # a host's name may be one that cannot be looked up at all
             raise BrokerUnavailable(f"no connection to the broker at {name}: {error}") from None
 
     def send(self, request: OurRequest, timeout: float) -> None:
@@ -94,14 +95,15 @@ class Connection:
     def receive(self, request: OurRequest, timeout: float) -> Any:
         """Wait up to ``timeout`` seconds for the response to ``request``, which was sent; its type is the request's.
 
-        Raises BrokerUnavailable.
+        Raises BrokerUnavailable, also for an answer to another question (see ``misfit``), and the WireError with which
+        a request is refused as a whole.
         """
         deadline = self._clock() + timeout
         while True:
             for place, (asked, response) in enumerate(self._arrived):
                 if asked is request:
                     del self._arrived[place]
-                    return response
+                    return self._checked(request, response)
             if self._conversation.violation is not None:
                 raise self._lost(self._conversation.violation)
             left = deadline - self._clock()
@@ -122,6 +124,15 @@ class Connection:
         """Send a request and wait for its response. Raises what ``send`` and ``receive`` raise."""
         self.send(request, timeout)
         return self.receive(request, timeout)
+
+    def _checked(self, request: OurRequest, response: Response) -> Response:
+        if isinstance(response, ErrorResponse):
+            refusal = error_for_code(response.error)
+            raise error_for_code(response.error, f"the broker at {self.name}: {response.text or refusal}")
+        wrong = misfit(request, response)
+        if wrong:
+            raise self._lost(f"its answer to {type(request).__name__} makes no sense: {wrong}")
+        return response
 
     def close(self) -> None:
         """Close; more than once is harmless."""

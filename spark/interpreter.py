@@ -29,7 +29,7 @@ def worker_python(path: str, folder: str | None = None) -> str:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     program = Path(folder or os.path.join(cache, "logd", "python")) / sha256(text.encode()).hexdigest()[:16]
     try:
-        if not program.exists():
+        if not program.exists() or program.read_text(encoding="utf-8") != text:
             program.parent.mkdir(parents=True, exist_ok=True)
             # Two programs may do this at once: each writes a file of its own, and the last rename stands.
             made = program.with_name(f"{program.name}.{os.getpid()}")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from logd.errors import ConfigurationError, UnknownTopic, WrongPartition, error_for_code
+from logd.errors import ConfigurationError, UnknownTopic, WrongPartition
 from logd.protocol.describe_log import DescribeLogResponse
-from logd.spark.cluster import Cluster
+from logd.spark.cluster import Cluster, topic_error
 from logd.spark.offsets import At, Offsets, resolve
 from logd.spark.ranges import IdRange, split_ranges
 from logd.spark.reading import DataLost
@@ -45,10 +45,8 @@ def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool =
     for topic in response.topics:
         if topic.error == UnknownTopic.code and not strict:
             continue
-        if topic.error == UnknownTopic.code:
-            raise UnknownTopic(f"there is no topic {topic.topic!r}")
         if topic.error:
-            raise error_for_code(topic.error, f"topic {topic.topic!r}: {error_for_code(topic.error)}")
+            raise topic_error(cluster, topic.topic, topic.error)
         numbers = [each.partition for each in topic.partitions]
         chosen = subscription.chosen(topic.topic, numbers)
         missing = set((subscription.assigned or {}).get(topic.topic, ())) - set(numbers)

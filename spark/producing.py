@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define, field
 
 from logd.errors import (
-    BrokerUnavailable,
     DeliveryFailed,
     InvalidMessage,
     LogdError,
@@ -35,6 +34,8 @@ _OVERHEAD_BYTES = 23
 _GRACE = 5.0
 
 Place = tuple[str, int]
+#: A batch's place, and why it, or the request that it was in, failed.
+_Failure = tuple[Place, LogdError]
 
 
 @define
@@ -98,18 +99,19 @@ class BlockingProducer:
             batch.encoded = encode_messages(batch.messages, self.compression)
         while self._waiting:
             before = len(self._waiting)
-            error = self._send_once()
+            failure = self._send_once()
             if len(self._waiting) < before:
                 attempts.reset()
-            if error is not None:
-                self._again(error, attempts)
+            if failure is not None:
+                self._again(failure, attempts)
         self._held = 0
         self._current.clear()
 
-    def _again(self, error: LogdError, attempts: Attempts) -> None:
-        (topic, partition), batch = next(iter(self._waiting.items()))
+    def _again(self, failure: _Failure, attempts: Attempts) -> None:
+        (topic, partition), error = failure
+        batch = self._waiting[topic, partition]
         try:
-            if isinstance(error, WireError) and not error.retriable:
+            if _will_not_pass(error):
                 raise error
             _log.warning("topic %r, partition %d: sending again after: %s", topic, partition, error)
             attempts.failed(error)
@@ -120,41 +122,41 @@ class BlockingProducer:
         for place in self._waiting:
             self.cluster.forget(place[0])
 
-    def _send_once(self) -> LogdError | None:
-        """Send what waits, to each leader in one request, and take off what is acknowledged; return the last error."""
-        error: LogdError | None = None
+    def _send_once(self) -> _Failure | None:
+        """Send what waits, to each leader in one request, and take off what is acknowledged; return what failed last,
+        or will not pass."""
+        failures: list[_Failure] = []
         asked: list[tuple[Connection, ProduceAck]] = []
         timeout = self.cluster.settings.request_timeout
         for connection, parts in self._by_leader():
+            first = parts[0].topic, parts[0].partition
             if isinstance(connection, LogdError):
-                error = connection
+                failures.append((first, connection))
                 continue
             request = ProduceAck(-1, int(timeout * 1000), tuple(parts))
             try:
                 connection.send(request, timeout)
-            except LogdError as failure:
-                error = failure
+            except LogdError as error:
+                failures.append((first, error))
             else:
                 asked.append((connection, request))
         for connection, request in asked:
             try:
                 response: ProduceAckResponse = connection.receive(request, timeout + _GRACE)
-            except BrokerUnavailable as failure:
-                error = failure
+            except LogdError as error:
+                failures.append(((request.parts[0].topic, request.parts[0].partition), error))
                 continue
             for part in response.parts:
                 place = part.topic, part.partition
                 if part.error:
                     self._waiting[place].restart = True
-                    refusal = error_for_code(part.error)
-                    # What will not pass is what the user has to hear of.
-                    if not isinstance(error, WireError) or error.retriable:
-                        error = refusal
+                    failures.append((place, error_for_code(part.error)))
                 else:
                     batch = self._waiting.pop(place)
                     self.messages += len(batch.messages)
                     self.bytes += len(batch.encoded)
-        return error
+        # What will not pass is what the user has to hear of.
+        return next((each for each in failures if _will_not_pass(each[1])), failures[-1] if failures else None)
 
     def _by_leader(self) -> list[tuple[Connection | LogdError, list[ProducePart]]]:
         found: dict[int, tuple[Connection | LogdError, list[ProducePart]]] = {}
@@ -193,3 +195,7 @@ class BlockingProducer:
             return partitions
 
         return self.cluster.retry(once)
+
+
+def _will_not_pass(error: LogdError) -> bool:
+    return isinstance(error, WireError) and not error.retriable

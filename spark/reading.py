@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from attrs import define, field, frozen
 
@@ -78,7 +78,7 @@ class RangeReader:
         self.position = self.range.start
         self._attempts = self.cluster.attempts()
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Generator[Rows, None, None]:
         """Yield the range's messages in order.
 
         Raises DataLost; CorruptMessage for an entry that stays damaged; BrokerUnavailable or a retriable WireError when

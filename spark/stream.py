@@ -68,6 +68,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {name: min(end, last[name]) for name, end in ends.items() if name in last}
         self._ends = ends
         self._check_topics(begun.positions, ends)
+        self._check_ends(begun.positions, logs)
         # A partition that is new to the stream begins where its log does. (Left out of the map it would be lost.)
         new = {name: min(logs[name].log_start, ends[name]) for name in ends if name not in begun.positions}
         for name, position in new.items():
@@ -122,6 +123,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.reading.fail_on_data_loss:
                 raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with what there is")
             _log.warning("%s", text)
+
+    def _check_ends(
+        self, begun: Mapping[PartitionName, int], logs: Mapping[PartitionName, DescribeLogResponse]
+    ) -> None:
+        """Report logs that end before the stream's position: what they get up to there would never be read."""
+        for name, log in logs.items():
+            position = begun.get(name, 0)
+            if log.visible_end >= position:
+                continue
+            text = (
+                f"{name} ends at {log.visible_end}, before {position}, up to where the stream has read it: its broker "
+                "lost what it had, and gives the same ids again"
+            )
+            if self._options.reading.fail_on_data_loss:
+                raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on behind {position}")
+            _log.warning("%s; the stream goes on behind %d", text, position)
 
 
 class _Asking:

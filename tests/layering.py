@@ -41,7 +41,18 @@ _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord
 _SPARK_WORKERS = tuple(
     f"logd.spark.{name}"
     for name in (
-        *("addresses", "arrow", "avro", "cluster", "connection", "incoming", "offsets", "options", "planning"),
+        *(
+            "addresses",
+            "answers",
+            "arrow",
+            "avro",
+            "cluster",
+            "connection",
+            "incoming",
+            "offsets",
+            "options",
+            "planning",
+        ),
         *("producing", "progress", "ranges", "reading", "rows", "subscription", "tasks"),
     )
 )
@@ -105,7 +116,7 @@ ROOMS = (
         forbidden=("asyncio", "pyspark", "twisted"),
         allowed=("attrs", "fastavro", "pyarrow"),
     ),
-    Room("spark", 5, ("logd.spark",), forbidden=("twisted",), allowed=("attrs", "pyarrow", "pyspark")),
+    Room("spark", 5, ("logd.spark",), forbidden=("twisted",), allowed=("attrs", "py4j", "pyarrow", "pyspark")),
 )
 
 #: The package itself: what it re-exports is for users; inside, a name is imported from where it lives.

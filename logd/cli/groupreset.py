@@ -35,7 +35,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(short_help="Move the positions of a group.", epilog=_EPILOG)
 @click.argument("group")
 @zookeeper_option
 @click.option("--topic", type=TopicParameter(), required=True, help="The topic in which to move.")
@@ -86,7 +86,8 @@ async def _reset(
         admin = Admin(brokers, reactor=reactor)
         try:
             found = await gather_some(
-                (target(admin, lambda: Consumer(brokers, reactor=reactor), where, to) for where in places), AT_ONCE
+                (target(admin, lambda: Consumer(brokers, reactor=reactor), reactor, where, to) for where in places),
+                AT_ONCE,
             )
         finally:
             await admin.close()

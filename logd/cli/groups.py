@@ -41,7 +41,7 @@ def groups() -> None:
 groups.add_command(reset)
 
 
-@groups.command("list")
+@groups.command("list", short_help="Print every group, and what it reads.")
 @zookeeper_option
 @json_option
 @click.pass_context
@@ -71,7 +71,7 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     with_tree(ctx, zookeeper, work)
 
 
-@groups.command(epilog=_DESCRIBE_EPILOG)
+@groups.command(short_help="Print how far a group is, and who owns what.", epilog=_DESCRIBE_EPILOG)
 @click.argument("group")
 @zookeeper_option
 @click.option("--topic", type=TopicParameter(), help="This topic alone; by default all that the group reads.")
@@ -115,7 +115,7 @@ async def _describe(
             lags = [_not_described(entry, where, str(error)) for where in places]
         else:
             admin = Admin(brokers, reactor=reactor)
-            reader = LagReader(admin, lambda: Consumer(brokers, reactor=reactor), time.time, count_below)
+            reader = LagReader(admin, lambda: Consumer(brokers, reactor=reactor), reactor, time.time, count_below)
             try:
                 lags = await reader.read(entry, places)
             finally:
@@ -167,7 +167,7 @@ def _show_consumers(entry: GroupEntry) -> None:
     show(["consumer", "reads", "streams", "partitions"], rows)
 
 
-@groups.command()
+@groups.command(short_help="Delete a group and its positions.")
 @click.argument("group")
 @zookeeper_option
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, not even a person at a terminal.")

@@ -6,6 +6,7 @@ import base64
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ from logd.cli.options import broker_option, json_option, tls_options
 from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
-from logd.errors import ConfigurationError, LogdError
+from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
 
 _EPILOG = """\b
 Examples:
@@ -67,7 +68,8 @@ def _sql(
     tls_ca: str | None,
     as_json: bool,
 ) -> None:
-    needs_spark(java=True)
+    needs_spark()
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     from logd.spark.cluster import Cluster, ClusterSettings
@@ -83,16 +85,20 @@ def _sql(
         topics = named_topics(asked, frozenset(known))
         logs = [cluster.describe(name, each.partition) for name in topics for each in known[name].partitions]
     size = sum(log.visible_end - log.log_start for log in logs)
-    session = open_session("logd sql", master, {}, size)
+    try:
+        session = open_session("logd sql", master, {}, size)
+    except (PySparkException, Py4JError) as error:
+        raise _explained(error) from error
     options = {"startingOffsets": start, "endingOffsets": until, "includeHeaders": "true", **cluster_options(settings)}
     try:
         make_views(session, topics, options)
         frame = session.sql(asked.text)
         rows = frame.limit(limit + 1).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise _explained(error) from error
     finally:
-        session.stop()
+        with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
+            session.stop()
     if as_json:
         for row in rows[:limit]:
             click.echo(json.dumps(_plain(row.asDict(recursive=True)), ensure_ascii=False))
@@ -108,10 +114,10 @@ class QueryFailed(LogdError):
 
 def _explained(error: Exception) -> LogdError:
     """The sentence in what Spark says; the plans and traces behind it are left out."""
-    from logd.spark.importer.sparkloader import explained
+    from logd.spark.importer.explaining import explained
 
     known = explained(error, "the query failed")
-    return known if isinstance(known, ConfigurationError) else QueryFailed(str(known))
+    return known if isinstance(known, BrokerUnavailable | ConfigurationError) else QueryFailed(str(known))
 
 
 def _plain(value: Any) -> Any:

@@ -155,6 +155,11 @@ class Cluster:
             Deferred.fromCoroutine(self._read(topic, create))
         return waiter
 
+    def refresh(self, topic: str) -> None:
+        """Read a topic's metadata again, unless that is under way. What is known stays so until it was read."""
+        if (topic, False) not in self._asking:
+            self.read(topic).addErrback(lambda _: None)  # who uses what is known finds out what is wrong with it
+
     def close(self) -> Deferred[None]:
         """Close every connection once what was written has left."""
         if not self._links:

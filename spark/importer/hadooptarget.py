@@ -51,14 +51,15 @@ class HadoopTarget:
     def read_offsets(self, run: int) -> bytes | None:
         """See Target."""
         path = self._path(self._location, run_name(run), OFFSETS)
-        with _translated():
-            if not self._files.exists(path):
-                return None
-            stream = self._files.open(path)
-            try:
-                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-            finally:
-                stream.close()
+        try:
+            with _translated():
+                stream = self._files.open(path)
+                try:
+                    return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+                finally:
+                    stream.close()
+        except FileNotFoundError:
+            return None
 
     def acquire(self) -> None:
         """See Target; keeps nobody out."""
@@ -110,8 +111,11 @@ class HadoopTarget:
         return self._jvm.org.apache.hadoop.fs.Path("/".join(parts))
 
     def _list(self, path: Any) -> list[Any]:
-        with _translated():
-            return list(self._files.listStatus(path)) if self._files.exists(path) else []
+        try:
+            with _translated():
+                return list(self._files.listStatus(path))
+        except FileNotFoundError:  # never there, or another import has moved or removed it meanwhile
+            return []
 
     def _last_change(self, status: Any) -> float:
         """The newest time of a change in a tree, in seconds since the epoch."""
@@ -136,4 +140,6 @@ class _translated:  # noqa: N801  # used as a word of a with statement
         text = f"{name}: {thrown.getMessage()}"
         if name.endswith("FileAlreadyExistsException"):
             raise FileExistsError(text) from None
+        if name == "java.io.FileNotFoundException":
+            raise FileNotFoundError(text) from None
         raise TargetError(text) from error

@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from logd.interfaces import IFile, IFileOperations
@@ -65,6 +66,16 @@ class LocalTarget:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise TargetError(f"cannot write into {self._root}: {error.strerror}") from None
+        staging = self._root / STAGING
+        try:
+            staging.mkdir(exist_ok=True)
+        except OSError as error:
+            raise TargetError(f"cannot write into {self._root}: {STAGING}: {error.strerror}") from None
+        if os.stat(staging).st_dev != os.stat(self._root).st_dev:
+            raise TargetError(
+                f"{staging} is on another file system than {self._root}: a run becomes visible by one rename, which "
+                "cannot cross from one to the other; make it a plain folder"
+            )
 
     def clean(self) -> list[str]:
         """See Target."""
@@ -78,7 +89,6 @@ class LocalTarget:
 
     def staging(self, uuid: str) -> str:
         """See Target."""
-        (self._root / STAGING).mkdir(exist_ok=True)
         # A URI, so that it is the local disk also where Spark's default is another file system.
         return self._staged(uuid).as_uri()
 
@@ -125,10 +135,16 @@ class LocalTarget:
 
 
 def _last_change(path: Path) -> float:
-    times = [path.lstat().st_mtime]
+    """The newest time of a change in a tree; that of now, where it went away while it was looked at."""
+    try:
+        newest = path.lstat().st_mtime
+    except FileNotFoundError:
+        return time.time()
     for folder, _, names in os.walk(path):
-        times += (os.lstat(os.path.join(folder, name)).st_mtime for name in (*names, "."))
-    return max(times)
+        for name in (*names, "."):
+            with suppress(FileNotFoundError):  # its import lives, and has moved or removed it meanwhile
+                newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
+    return newest
 
 
 def _remove(path: Path) -> None:

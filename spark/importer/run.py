@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
-from attrs import define
+from attrs import define, evolve
 
 from logd.spark.cluster import Cluster, ClusterSettings
 from logd.spark.importer.localtarget import LocalTarget
@@ -64,7 +65,14 @@ class Importer:
                     target.acquire()
                     target.clean()
                 last = last_run(target)
-                planned = plan(states, last.positions if last is not None else {}, settings.accept_loss)
+                positions = last.positions if last is not None else {}
+                if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
+                    # Another import has ended since the brokers were asked; or a log has lost what it had.
+                    states = survey(cluster, settings.subscription, settings.starting)
+                planned = plan(states, positions, settings.accept_loss)
+                if not states:
+                    nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
+                    planned = evolve(planned, notices=(nothing,))
                 if settings.dry_run or not planned.ranges:
                     return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
                 return self._load(cluster, target, last, planned, began)
@@ -103,7 +111,9 @@ class Importer:
             )
             publish(target, offsets)
         except BaseException:
-            target.discard(run_uuid)
+            # What went wrong is what the user has to hear of; what stays staged here goes with the next import.
+            with suppress(Exception):
+                target.discard(run_uuid)
             raise
         return ImportReport(
             target.location,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from logd.spark.importer.settings import is_local
 from logd.spark.registration import register
-from logd.spark.session import local_session
+from logd.spark.session import local_session, prepare_environment
 
 #: All cores, and four attempts at a task: without the second number a local master never tries again.
 LOCAL_MASTER = "local[*,4]"
@@ -39,10 +39,15 @@ def open_session(name: str, master: str | None, settings: Mapping[str, str], siz
     """
     # What is wrong with a query comes as an exception, and need not be logged beside it.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-    if is_local(master) and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has started the Java
+    if is_local(master) and not submitted:
         quick = size is not None and size <= LITTLE
         with _quiet_child():
             return local_session(name, master or LOCAL_MASTER, settings={**NEEDED, **settings}, quick=quick)
+    if not submitted:
+        prepare_environment()
+        # Ranges are planned by a Python that the driver's Java starts, by default python3, whatever that has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
-from logd.spark.importer.errors import ImportFailed
+from logd.errors import LogdError
+from logd.spark.importer.explaining import explained
 from logd.spark.importer.offsets import Loaded
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.settings import ImportSettings
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 
 #: Told of how many bytes of how many are done.
 Progress = Callable[[int, int], None]
-
-#: How an error of ours looks in what Spark says of a failed task.
-_OURS = re.compile(r"^logd\.[\w.]*?(\w+): (.*)$", re.M)
 
 
 @define(eq=False)
@@ -46,6 +42,7 @@ class SparkLoader:
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
         """See Loader."""
         # pyspark takes a second to import, and most of what an import refuses is known before it is needed.
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         from logd.spark.importer.counting import check, count
@@ -59,8 +56,8 @@ class SparkLoader:
                 read = load(session, self.settings, ranges, folder, began_ms)
             self.progress(total, total)
             loaded = count(session, self.settings.format, folder, ranges)
-        except PySparkException as error:
-            raise explained(error, "loading failed") from error
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise _remedied(explained(error, "loading failed")) from error
         check(loaded, read)
         return loaded
 
@@ -81,21 +78,21 @@ class SparkLoader:
         if self.session is not None:
             return self.session
         if self._ours is None:
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+
             from logd.spark.importer.session import open_session
 
-            self._ours = open_session("logd import", self.settings.master, self.settings.spark, size)
+            try:
+                self._ours = open_session("logd import", self.settings.master, self.settings.spark, size)
+            except (PySparkException, Py4JError) as error:
+                raise explained(error, "no session could be had") from error
         return self._ours
 
 
-def explained(error: Exception, what: str) -> LogdError:
-    """An error of ours that a task died of, or the first line of Spark's; ``what`` failed."""
-    text = str(error)
-    ours = _OURS.findall(text)
-    if ours:
-        name, said = ours[-1]
-        kinds: dict[str, type[LogdError]] = {
-            each.__name__: each for each in (BrokerUnavailable, ConfigurationError, DataLost)
-        }
-        return kinds.get(name, ImportFailed)(f"{what}: {said}")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return ImportFailed(f"{what} in Spark: {lines[0].rstrip(';') if lines else type(error).__name__}")
+def _remedied(error: LogdError) -> LogdError:
+    """The error with what an import can do about it, where a read would have another remedy."""
+    if not isinstance(error, DataLost):
+        return error
+    said = str(error).partition("; with failOnDataLoss")[0]
+    return DataLost(f"{said}; run the import again: it begins with what there is, and --on-data-loss decides")

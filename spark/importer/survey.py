@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from logd.errors import error_for_code
-from logd.spark.cluster import Cluster
+from contextlib import closing
+
+from logd.spark.cluster import Cluster, topic_error
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.offsets import Lineage
 from logd.spark.importer.planning import LogState, PlannedRange
 from logd.spark.offsets import Offsets, resolve
+from logd.spark.ranges import IdRange
+from logd.spark.reading import RangeReader, ReadSettings
 from logd.spark.subscription import Subscription
 
 
@@ -21,15 +24,32 @@ def survey(cluster: Cluster, subscription: Subscription, starting: Offsets) -> l
     for topic in response.topics:
         numbers = subscription.chosen(topic.topic, [each.partition for each in topic.partitions])
         if topic.error and (numbers or subscription.names is not None):
-            raise error_for_code(topic.error, f"topic {topic.topic!r}: {error_for_code(topic.error)}")
+            raise topic_error(cluster, topic.topic, topic.error)
         for number in numbers:
             place = starting.at(topic.topic, number)
             log = cluster.describe(topic.topic, number, time_ms=-1 if place.time_ms is None else place.time_ms)
             if log.uuid != topic.uuid:
                 raise ImportFailed(f"topic {topic.topic!r} was made again at this moment: run the import again")
             lineage = Lineage(topic.topic, log.uuid, number)
-            states.append(LogState(lineage, log.log_start, log.visible_end, resolve(place, log)))
+            first = resolve(place, log)
+            if place.time_ms is None and log.log_start < first < log.visible_end:
+                first = _message_at(cluster, IdRange(topic.topic, log.uuid, number, first, log.visible_end))
+            states.append(LogState(lineage, log.log_start, log.visible_end, first))
     return states
+
+
+def _message_at(cluster: Cluster, rest: IdRange) -> int:
+    """Where the first message of a range begins: before the range, if that begins in the middle of a message.
+
+    A run's ranges have whole messages alone, or its counts would not be those of its files.
+    """
+    if cluster.describe(rest.topic, rest.partition, (rest.start,)).boundaries[0] == rest.start:
+        return rest.start
+    reader = RangeReader(cluster, rest, ReadSettings(fetch_bytes=64 << 10, rows=1))
+    rows = reader.rows()
+    with closing(rows):
+        first = next(rows, None)
+    return rest.start if first is None else min(first.ids[0], rest.start)
 
 
 def check_still_there(cluster: Cluster, ranges: tuple[PlannedRange, ...]) -> None:

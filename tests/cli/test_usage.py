@@ -79,6 +79,19 @@ class UsageTests(SynchronousTestCase):
                     self.assertIn(parameter.opts[0], output)
         self.assertIn(["topics", "delete"], [path for path, _ in commands])
 
+    def test_summaries(self) -> None:
+        """What a group of commands says of each fits into one line of eighty columns, and is not cut."""
+        groups: list[tuple[list[str], click.Group]] = [([], main)]
+        for path, group in groups:
+            result = CliRunner().invoke(main, [*path, "--help"], terminal_width=80)
+            lines = result.output.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+            members = subcommands(group)
+            self.assertEqual([line.split()[0] for line in lines], [name for name, _ in members], path)
+            for line in lines:
+                self.assertRegex(line, r"^.{,80}(?<!\.)\.$")
+            groups += [([*path, name], each) for name, each in members if isinstance(each, click.Group)]
+        self.assertGreater(len(groups), 4)
+
     def test_lazy(self) -> None:
         """A command that is imported late has the name that it is listed under."""
         self.assertEqual([command.name for _, command in subcommands(main)], list(Commands.lazy))

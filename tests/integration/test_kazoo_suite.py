@@ -87,8 +87,10 @@ class KazooSuiteTests(SynchronousTestCase):
         self.assertLessEqual(len(failed), MOST_FAILED, output)
         for name in sorted(failed):
             if name.endswith(NEEDS_FREE_PORT) and is_served(2181):
-                print(f"kazoo's suite: {name} failed, since something is served at port 2181 of this machine")
-                continue
-            print(f"kazoo's suite: {name} failed, tried once more")
+                continue  # what is served there is none of ours
             again = self.run_suite(name)
             self.assertIn("1 passed", again, output)
+        if failed:
+            # Not silently: trial's summary names what is "to do".
+            self.todo = f"passed when tried again, or wants port 2181 for itself: {' '.join(sorted(failed))}"
+            self.fail(output)

@@ -32,6 +32,15 @@ class InterpreterTests(SynchronousTestCase):
         ours = [path for path in sys.path if "zip" in path and path.startswith(sys.base_prefix)]
         self.assertEqual(told.stdout, f"{sys.executable} two words {['/a folder', *ours]}\n")
 
+    def test_cut_short(self) -> None:
+        """What a loss of power left of the program is made anew."""
+        folder = os.path.abspath(self.mktemp())
+        program = Path(worker_python("/a", folder))
+        whole = program.read_text()
+        program.write_text("")
+        self.assertEqual(worker_python("/a", folder), str(program))
+        self.assertEqual(program.read_text(), whole)
+
     def test_no_place(self) -> None:
         """Where nothing can be written it is the interpreter itself."""
         folder = Path(self.mktemp())

@@ -97,6 +97,24 @@ class ProducerTests(SynchronousTestCase):
         restarts = [each.parts[0].restart for each in self.broker.requests if isinstance(each, ProduceAck)]
         self.assertEqual(restarts, [False, True, True, True])
 
+    def test_names_the_place(self) -> None:
+        """Of several batches the error names the one that was refused, and what will not pass comes first."""
+        refusals = {0: StorageFull.code, 1: MessageTooLarge.code, 2: StorageFull.code}
+
+        def before(request: Any) -> Any:
+            if not isinstance(request, ProduceAck):
+                return None
+            return ProduceAckResponse(
+                tuple(ProducedPart("t", part.partition, refusals[part.partition]) for part in request.parts)
+            )
+
+        self.broker.before = before
+        for partition in range(3):
+            self.producer.send("t", Message(b"x" * (partition + 1)), partition)
+        failed = self.assertRaises(DeliveryFailed, self.producer.flush)
+        self.assertIn("1 messages for topic 't', partition 1 were not delivered", str(failed))
+        self.assertIsInstance(failed.__cause__, MessageTooLarge)
+
     def test_gives_up(self) -> None:
         """What will not pass fails at once, what does not pass when patience is over; both name the place."""
         self.refuse(MessageTooLarge.code, 1)

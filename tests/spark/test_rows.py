@@ -86,6 +86,14 @@ class CursorTests(SynchronousTestCase):
         Cursor(data, 0).fill(rows, 100_000, 20_000)
         self.assertLess(len(rows), 2000)
 
+    def test_bound_of_few(self) -> None:
+        """So does what a wrapper of few messages becomes, however much smaller it is."""
+        value = bytes(range(256)) * 400
+        data = wrap([Message(value)] * 5, "zstd") * 60
+        rows = Rows()
+        Cursor(data, 0).fill(rows, 100_000, 1_000_000)
+        self.assertLessEqual(sum(len(each or b"") for each in rows.values), 1_000_000 + 5 * len(value))
+
 
 class KeepTests(SynchronousTestCase):
     """Ranges that meet share no message and leave none out."""

@@ -113,7 +113,9 @@ class RunTests(ImportTestCase):
         report = self.run_import(subscription=Subscription(pattern="[ab]"))
         self.assertEqual([each.lineage.topic for each in report.loaded], ["b"])
         self.assertEqual(report.plan.reached, {("a", 0): 100, ("a", 1): 200, ("b", 0): 100})
-        self.assertEqual(self.run_import(subscription=Subscription(pattern="c.*")).plan.ranges, ())
+        report = self.run_import(subscription=Subscription(pattern="c.*"))
+        self.assertEqual((report.plan.ranges, report.run), ((), None))
+        self.assertIn("matches 'c.*'", report.notices[0])
 
     def test_dry_run(self) -> None:
         """A plan and nothing else; from another place than the start."""
@@ -139,7 +141,8 @@ class TroubleTests(ImportTestCase):
 
     def test_no_topic_no_broker(self) -> None:
         """Nothing is made for a topic that does not exist, or when no broker answers for as long as was allowed."""
-        self.fails(UnknownTopic, "'nine'", subscription=Subscription(topics=("nine",)))
+        words = r"there is no topic 'nine' at fake:1; 'logd topics list' names those"
+        self.fails(UnknownTopic, words, subscription=Subscription(topics=("nine",)))
 
         def gone(request: object) -> None:
             raise OSError("gone")
@@ -147,6 +150,43 @@ class TroubleTests(ImportTestCase):
         self.broker.before = gone
         self.fails(BrokerUnavailable, "gone")
         self.assertFalse(self.to.exists())
+
+    def test_another_meanwhile(self) -> None:
+        """An import that waited while another one ended goes by what is there now, and takes nothing for lost."""
+        outer = self
+
+        class Late(Importer):
+            def target(self) -> Target:
+                outer.a.logs[1].data += TEN
+                outer.run_import()
+                return super().target()
+
+        connect = lambda cluster: self.broker.cluster()  # noqa: E731
+        report = Late(self.settings, self.loader, connect).run()
+        self.assertEqual((report.run, report.notices, self.visible()), (None, (), ["run=1"]))
+        self.assertEqual(report.plan.reached["a", 1], 300)
+
+    def test_inside_a_message(self) -> None:
+        """A place to begin that lies inside a message means that message, as everywhere."""
+        starting = parse_offsets(json.dumps({"a": {"0": 55, "1": 40}}), "earliest")
+        report = self.run_import(starting=starting)
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(50, 100), (40, 200)])
+
+    def test_discarding_fails(self) -> None:
+        """What went wrong first is what is told."""
+
+        def fail() -> None:
+            raise ImportFailed("the first")
+
+        class Clinging(LocalTarget):
+            def discard(self, uuid: str) -> None:
+                raise OSError("the second")
+
+        self.loader.meanwhile = fail
+        importer = Importer(self.settings, self.loader, lambda cluster: self.broker.cluster())
+        self.patch(Importer, "target", lambda _: Clinging(str(self.to)))
+        with self.assertRaisesRegex(ImportFailed, "the first"):
+            importer.run()
 
     def test_load_fails(self) -> None:
         """A load that fails, or is interrupted, leaves nothing; the next one loads the same."""

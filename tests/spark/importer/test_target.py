@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -245,6 +246,24 @@ class ReadingTests(TargetTestCase):
         self.publish(run_of(2, {A0: (90, 110)}, one))
         with self.assertRaisesRegex(TargetError, "overlap"):
             last_run(self.target)
+
+    def test_staging_elsewhere(self) -> None:
+        """A staging folder on another file system is refused before anything is loaded into it."""
+        if os.stat("/dev/shm").st_dev == os.stat(os.path.dirname(self.root)).st_dev:
+            self.skipTest("/dev/shm is on the same file system")
+        elsewhere = tempfile.mkdtemp(dir="/dev/shm")
+        self.addCleanup(os.rmdir, elsewhere)
+        self.root.mkdir()
+        (self.root / "_staging").symlink_to(elsewhere)
+        with self.assertRaisesRegex(TargetError, "_staging is on another file system than .*make it a plain folder"):
+            self.target.acquire()
+
+    def test_staging_in_the_way(self) -> None:
+        """So is one that is none."""
+        self.root.mkdir()
+        (self.root / "_staging").write_text("")
+        with self.assertRaisesRegex(TargetError, "cannot write into .*: _staging: File exists"):
+            self.target.acquire()
 
     def test_no_directory(self) -> None:
         """A target that is a file is refused; one that does not exist has no runs, and is not made by looking."""

@@ -1,0 +1,84 @@
+"""Tests of what is made of Spark's stack traces."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import BrokerUnavailable, ConfigurationError
+from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.explaining import explained
+from logd.spark.reading import DataLost
+
+JAVA = """\
+An error occurred while calling o107.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 0.0 failed 4 times
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2898)
+{}
+Driver stacktrace:
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+PYTHON = """\
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/x/worker.py", line 1, in main
+    process()
+
+{}
+
+\tat org.apache.spark.api.python.BasePythonRunner(PythonRunner.scala:1)
+"""
+FULL = """\
+Caused by: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows.
+\tat org.apache.spark.Some(Some.scala:1)
+Caused by: java.io.IOException: No space left on device
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+\t... 20 more
+"""
+
+
+class Gone(Exception):
+    """Asks a Java that has ended."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError("refused")
+
+
+class ExplainedTests(SynchronousTestCase):
+    """One sentence, whichever language said it."""
+
+    def test_ours(self) -> None:
+        """An error of ours keeps its kind, where it has one that a command knows, and its words."""
+        for name, kind in (("errors.BrokerUnavailable", BrokerUnavailable), ("spark.reading.DataLost", DataLost)):
+            error = explained(Exception(JAVA.format(PYTHON.format(f"logd.{name}: because"))), "loading failed")
+            self.assertIs(type(error), kind)
+            self.assertEqual(str(error), "loading failed: because")
+        error = explained(Exception("[X] ...\nlogd.errors.ConfigurationError: option x"), "it failed")
+        self.assertIs(type(error), ConfigurationError)
+        error = explained(Exception("logd.errors.CorruptMessage: damaged"), "it failed")
+        self.assertEqual((type(error), str(error)), (ImportFailed, "it failed: damaged"))
+
+    def test_theirs(self) -> None:
+        """Of Python's errors the last line, of Java's the first cause; of a query that is wrong the first line."""
+        for text, reason in (
+            (
+                JAVA.format(PYTHON.format("ModuleNotFoundError: No module named 'logd'")),
+                "ModuleNotFoundError: No module named 'logd'",
+            ),
+            (JAVA.format(FULL), "java.io.IOException: No space left on device"),
+            (
+                JAVA.format(""),
+                "org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 0.0 failed 4 times",
+            ),
+            (
+                "[UNRESOLVED_COLUMN] `x` cannot be resolved;\n'Project ['x]\n",
+                "[UNRESOLVED_COLUMN] `x` cannot be resolved",
+            ),
+            ("", "Exception"),
+        ):
+            error = explained(Exception(text), "loading failed")
+            self.assertEqual((type(error), str(error)), (ImportFailed, f"loading failed in Spark: {reason}"))
+
+    def test_nobody_to_ask(self) -> None:
+        """Where the Java has ended, which would have the words, that is said."""
+        self.assertEqual(
+            str(explained(Gone(), "loading failed")), "loading failed in Spark: its Java has ended (refused)"
+        )
