@@ -91,8 +91,6 @@ class KazooSuiteTests(SynchronousTestCase):
             again = self.run_suite(name)
             self.assertIn("1 passed", again, output)
         if failed:
-            # Not silently: trial's summary names what is skipped, with the reason (a "todo" has to be set before the test).
+            # Not silently: trial's summary has the reasons of skips (a "todo" would have to be set before the test).
             names = " ".join(sorted(failed))
-            raise SkipTest(
-                f"passed, but these when tried again, or not since they want port 2181 for themselves: {names}"
-            )
+            raise SkipTest(f"passed, but when tried again, or not since it wants port 2181 for itself: {names}")

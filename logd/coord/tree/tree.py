@@ -101,6 +101,10 @@ class Tree:
         """The paths of the ephemeral nodes, by their session's id. Not to be kept: it changes."""
         return MappingProxyType(self._store.ephemerals())
 
+    def children_count(self, path: str) -> int:
+        """How many children a node has; 0 also when there is no such node."""
+        return len(self._store.children(path))
+
     def stat(self, path: str) -> Stat:
         """A node's Stat; raises KeyError when there is no such node."""
         return self._store.stat(path)
@@ -292,6 +296,8 @@ class Tree:
 
     def _set_watches(self, session_id: int, request: SetWatches) -> Iterator[Notification]:
         nodes, zxid = self._store.nodes, request.zxid
+        # All or none: the events that were found before one could not be left would be lost.
+        self.watches.demand_room((*request.data, *request.exists, *request.children))
 
         def event(type_: EventType, path: str) -> Notification:
             return Notification(session_id, WatchEvent(type_, path))

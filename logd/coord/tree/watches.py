@@ -8,7 +8,7 @@ change tells a session of one node once, even if both of its watches fire. Whoev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from logd.coord.errors import SystemFailure
 from logd.coord.records import OPEN_ACL, Acl, EventType, WatchEvent
@@ -93,10 +93,18 @@ class Watches:
     def leave(self, table: WatchTable, path: str, session_id: int) -> None:
         """Leave a watch in one of the tables. Raises SystemFailure when there are too many (ZooKeeper has no bound)."""
         if self.data.cost_bytes + self.children.cost_bytes >= self.limit_bytes:
-            raise SystemFailure(
-                f"{path[:200]}: no watch can be left, since all of them take {self.limit_bytes} bytes already", path
-            )
+            raise self._too_many(path)
         table.add(path, session_id)
+
+    def demand_room(self, paths: Collection[str]) -> None:
+        """Raise SystemFailure unless watches on all of these paths can be left."""
+        more = sum(map(len, paths)) + _WATCH_BYTES * len(paths)
+        if paths and self.data.cost_bytes + self.children.cost_bytes + more > self.limit_bytes:
+            raise self._too_many(next(iter(paths)))
+
+    def _too_many(self, path: str) -> SystemFailure:
+        text = f"{path[:200]}: no watch can be left, since all of them may take {self.limit_bytes} bytes"
+        return SystemFailure(text, path)
 
     def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
         """A node was made; the lists are its own and that of its parent."""
