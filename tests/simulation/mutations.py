@@ -165,6 +165,11 @@ def deaf_to_members() -> AbstractContextManager[Any]:
     return mock.patch.object(view.GroupView, "read", once)
 
 
+def stay_removed() -> AbstractContextManager[Any]:
+    """A member whose entry somebody has removed does not register again."""
+    return mock.patch.object(Membership, "_look", lambda membership, subscription: membership._view.read(subscription))
+
+
 def believe_in_a_lost_session() -> AbstractContextManager[Any]:
     """A consumer in a new session believes that it still has what it had in the former one."""
     rebalance = Membership._rebalance
@@ -174,12 +179,8 @@ def believe_in_a_lost_session() -> AbstractContextManager[Any]:
             membership._session = membership._coordination.session_id
         await rebalance(membership)
 
-    return mock.patch.object(Membership, "_rebalance", believing)
-
-
-def stay_removed() -> AbstractContextManager[Any]:
-    """A member whose entry somebody has removed does not register again."""
-    return mock.patch.object(Membership, "_look", lambda membership, subscription: membership._view.read(subscription))
+    # Who looks whether its entry is there finds out, too.
+    return _both(mock.patch.object(Membership, "_rebalance", believing), stay_removed())
 
 
 def skip_what_is_left() -> AbstractContextManager[Any]:
