@@ -44,6 +44,20 @@ class TablesTests(SynchronousTestCase):
         lines = [line.split() for line in self.shown(Terminal(), [("t", 12345), ("u", 1)]).splitlines()]
         self.assertEqual(lines, [["topic", "bytes"], ["t", "12,345"], ["u", "1"]])
 
+    def test_narrow(self) -> None:
+        """In eighty columns long texts are folded, not numbers and headings; what nobody has is not there."""
+        self.patch(sys, "stdout", stream := Terminal())
+        columns = ["topic", "partition", "position", "log end", "lag bytes", "lag messages", "lag seconds", "owner"]
+        rows = [("clicks", number, 1 << 30, 1 << 31, 1 << 30, None, 12.5, "host-12345-abcdef01-0") for number in (0, 1)]
+        with mock.patch.dict(os.environ, {**ORDINARY, "COLUMNS": "80"}):
+            show([*columns, "error"], [(*row, None) for row in rows])
+        shown = unstyle(stream.getvalue())
+        self.assertLessEqual(max(map(len, shown.splitlines())), 80)
+        for word in ("partition", "position", "1,073,741,824", "2,147,483,648", "12.5"):
+            self.assertIn(word, shown.split())
+        for word in ("messages", "error"):
+            self.assertNotIn(word, shown)
+
     def test_nothing(self) -> None:
         """No rows are no lines, but for a person's heading."""
         self.assertEqual(self.shown(io.StringIO(), []), "")
