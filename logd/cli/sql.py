@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from logd.cli.ending import ended
-from logd.cli.options import broker_option, json_option, tls_options
+from logd.cli.options import absolute, broker_option, json_option, tls_options
 from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
@@ -78,7 +78,7 @@ def _sql(
     from logd.spark.topicsql import make_views, named_topics, rewrite
 
     asked = rewrite(sys.stdin.read() if query == "-" else query)
-    settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=tls_ca)
+    settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca))
     settings.addresses()
     with Cluster(settings) as cluster:
         known = {topic.topic: topic for topic in cluster.metadata(None).topics}
