@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -89,6 +90,11 @@ def tls_options(command: Command) -> Command:
         "--tls-ca", metavar="FILE", type=click.Path(exists=True), help="Speak TLS, trusting the certificates of FILE."
     )
     return click.option("--tls", is_flag=True, help="Speak TLS, as --broker tls:HOST:PORT does.")(trusted(command))
+
+
+def absolute(path: str | None) -> str | None:
+    """A file's path that means the same to processes that work in other folders."""
+    return None if path is None else os.path.abspath(path)
 
 
 def zookeeper_option(command: Command) -> Command:
