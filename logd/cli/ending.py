@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Mapping
 
@@ -9,10 +10,11 @@ from logd.cli.running import FAILED, OK, SIGNALLED, complain, report, status_of
 from logd.errors import LogdError
 
 
-class Signalled(BaseException):
+class Signalled(KeyboardInterrupt):
     """SIGINT or SIGTERM: raised wherever the command is, so that what it holds is let go of.
 
-    Not KeyboardInterrupt, for which py4j logs a traceback on its way.
+    A KeyboardInterrupt, since on that py4j closes the line whose answer it was waiting for. On anything else it would
+    ask its next question there, such as pyspark has on the way out of a query, and wait for the query's end.
     """
 
     def __init__(self, number: int) -> None:
@@ -29,27 +31,36 @@ def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | Non
     classes, which the command may not import before it runs.
     """
 
+    came: list[int] = []
+
     def end(number: int, frame: object) -> None:
+        came.append(number)
         raise Signalled(number)
 
     before = {number: signal.signal(number, end) for number in _WORDS}
+    logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         work()
-    except Signalled as signalled:
-        complain(f"{_WORDS[signal.Signals(signalled.number)]}{said}")
-        return SIGNALLED + signalled.number
-    except KeyboardInterrupt:  # from a handler that pyspark sets while it starts
-        complain(f"interrupted{said}")
-        return SIGNALLED + signal.SIGINT
-    except BrokenPipeError:
-        return SIGNALLED + signal.SIGPIPE
-    except LogdError as error:
-        report(error)
-        return (statuses or {}).get(type(error).__name__) or status_of(error)
-    except OSError as error:
+    except (KeyboardInterrupt, LogdError, OSError) as error:
+        # What fails once a signal has come fails by it: pyspark's way out may raise an error of its own.
+        if came or isinstance(error, KeyboardInterrupt):
+            number = signal.Signals(came[0] if came else signal.SIGINT)
+            complain(f"{_WORDS[number]}{said}")
+            return SIGNALLED + number
+        if isinstance(error, BrokenPipeError):
+            return SIGNALLED + signal.SIGPIPE
+        if isinstance(error, LogdError):
+            report(error)
+            return (statuses or {}).get(type(error).__name__) or status_of(error)
         complain(str(error))
         return FAILED
     finally:
+        logging.getLogger().removeFilter(_is_not_of_py4j)
         for number, handler in before.items():
             signal.signal(number, handler)
     return OK
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """What py4j raises, an interruption too, it logs before, with the whole stack and under nobody's name."""
+    return record.module != "java_gateway"

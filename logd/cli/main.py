@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
@@ -112,6 +112,14 @@ class Commands(LazyGroup):
         "verify": Lazy("Check a data directory, a partition or a segment.", _verify),
         "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),
     }
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. Ctrl-C while it is being imported ends as it does later: click's own end is a status of 1."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("logd: interrupted", err=True)
+            ctx.exit(130)
 
 
 @click.group(

@@ -8,7 +8,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -75,19 +76,34 @@ def _quiet_child() -> Iterator[None]:
     """Have a JVM that is started inside write its remarks on a file that nobody sees; show them if it fails to start.
 
     What it says of itself at a start (of its modules, its logging, native libraries) is no news for the command's user,
-    and what goes wrong later comes as an exception.
+    and what goes wrong later comes as an exception. What is left by an exception, an interruption say, ends its JVM:
+    one that was on its way would wait for ever for who has gone.
     """
+    before = _children()
     with tempfile.TemporaryFile() as remarks:
         sys.stderr.flush()
         kept = os.dup(2)
         os.dup2(remarks.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            for child in _children() - before:
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGTERM)
             os.dup2(kept, 2)
-            remarks.seek(0)
-            sys.stderr.write(remarks.read().decode(errors="replace"))
+            if isinstance(error, Exception):
+                remarks.seek(0)
+                sys.stderr.write(remarks.read().decode(errors="replace"))
             raise
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def _children() -> set[int]:
+    """The ids of the processes that this one has started; none where the system does not say."""
+    found: set[int] = set()
+    with suppress(OSError):
+        for thread in Path("/proc/self/task").iterdir():
+            found.update(map(int, (thread / "children").read_text(encoding="ascii").split()))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -60,6 +61,16 @@ def without_java(folder: str) -> dict[str, str]:
                 (programs / program.name).symlink_to(program.absolute())
     absolute = {"PATH": str(programs.absolute()), "XDG_CACHE_HOME": str(cache.absolute())}
     return {"JAVA_HOME": "", **absolute}
+
+
+def threads_of(program: str, session: int) -> list[str]:
+    """The names of all threads of the processes in a session that run that program."""
+    names = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it may end at any moment
+            if os.getsid(int(place.name)) == session and Path(os.readlink(place / "exe")).name == program:
+                names += [each.read_text(encoding="utf-8") for each in place.glob("task/*/comm")]
+    return names
 
 
 class StatusTests(CliTestCase):
@@ -253,3 +264,34 @@ class SparkCommandTests(CliTestCase):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)
         self.assertEqual(errors.decode(), "logd: terminated; nothing is visible in part\n")
         self.assertEqual([name for name in os.listdir(to) if name[0] != "_"], [])
+
+    def test_interrupted_early(self) -> None:
+        """Ctrl-C while Java is starting is status 130 and one line, and no Java is left behind."""
+        process = self.asking("SELECT 1")
+        self.assertTrue(wait_until(lambda: bool(threads_of("java", process.pid))))
+        self.interrupted(process)
+        self.assertTrue(wait_until(lambda: not threads_of("java", process.pid)), threads_of("java", process.pid))
+
+    def test_interrupted(self) -> None:
+        """One Ctrl-C is enough while a query runs that would take days."""
+        process = self.asking("SELECT count(*) FROM range(1000000000000000) WHERE id % 7 = 3")
+        self.assertTrue(wait_until(lambda: any("Executor task" in each for each in threads_of("java", process.pid))))
+        self.interrupted(process)
+
+    def asking(self, query: str) -> subprocess.Popen[bytes]:
+        """Begin ``logd sql`` as at a terminal: a signal from there is for all of its processes."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", "sql", query],
+            stderr=subprocess.PIPE,
+            env={**self.env, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
+        self.addCleanup(kill_group, process)
+        return process
+
+    def interrupted(self, process: subprocess.Popen[bytes]) -> None:
+        """Ctrl-C; the command ends by it."""
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(PATIENCE), 128 + signal.SIGINT)
+        assert process.stderr is not None
+        self.assertEqual(process.stderr.read(), b"logd: interrupted\n")
