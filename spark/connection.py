@@ -70,6 +70,7 @@ class Connection:
         self._clock = clock
         self._conversation = ClientConversation(MAX_FRAME_BYTES)
         self._arrived: deque[tuple[object, Response]] = deque()
+        self._heard = False
         self.closed = False
 
     @classmethod
@@ -117,7 +118,9 @@ class Connection:
             except OSError as error:
                 raise self._lost(error) from None
             if not data:
-                raise self._lost("it was closed by the broker")
+                more = "" if self._heard else ", which said nothing (one that speaks TLS alone does so, and wants it)"
+                raise self._lost(f"it was closed by the broker{more}")
+            self._heard = True
             self._arrived.extend(self._conversation.receive_data(data))
 
     def ask(self, request: OurRequest, timeout: float) -> Any:

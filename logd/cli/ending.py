@@ -9,8 +9,17 @@ from logd.cli.running import FAILED, OK, SIGNALLED, complain, report, status_of
 from logd.errors import LogdError
 
 
-class Terminated(BaseException):
-    """SIGTERM: raised wherever the command is, so that what it holds is let go of."""
+class Signalled(BaseException):
+    """SIGINT or SIGTERM: raised wherever the command is, so that what it holds is let go of.
+
+    Not KeyboardInterrupt, for which py4j logs a traceback on its way.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | None = None) -> int:
@@ -20,18 +29,18 @@ def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | Non
     classes, which the command may not import before it runs.
     """
 
-    def terminate(number: int, frame: object) -> None:
-        raise Terminated
+    def end(number: int, frame: object) -> None:
+        raise Signalled(number)
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {number: signal.signal(number, end) for number in _WORDS}
     try:
         work()
-    except KeyboardInterrupt:
+    except Signalled as signalled:
+        complain(f"{_WORDS[signal.Signals(signalled.number)]}{said}")
+        return SIGNALLED + signalled.number
+    except KeyboardInterrupt:  # from a handler that pyspark sets while it starts
         complain(f"interrupted{said}")
         return SIGNALLED + signal.SIGINT
-    except Terminated:
-        complain(f"terminated{said}")
-        return SIGNALLED + signal.SIGTERM
     except BrokenPipeError:
         return SIGNALLED + signal.SIGPIPE
     except LogdError as error:
@@ -41,5 +50,6 @@ def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | Non
         complain(str(error))
         return FAILED
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return OK

@@ -11,7 +11,7 @@ import click
 
 from logd.cli.bytesprogress import BytesProgress
 from logd.cli.ending import ended
-from logd.cli.options import broker_option, json_option, tls_options, zookeeper_option
+from logd.cli.options import absolute, broker_option, json_option, tls_options, zookeeper_option
 from logd.cli.running import complain
 from logd.cli.spark import needs, needs_spark
 from logd.cli.tables import show
@@ -213,7 +213,9 @@ def _settings(
     settings = ImportSettings(
         subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
         to=to,
-        cluster=ClusterSettings(brokers=broker, retry_timeout=timeout, tls=tls or tls_ca is not None, tls_ca=tls_ca),
+        cluster=ClusterSettings(
+            brokers=broker, retry_timeout=timeout, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca)
+        ),
         starting=starting,
         format=file_format,
         codec=codec,

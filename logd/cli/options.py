@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import click
 
 from logd.client.addresses import parse_brokers
 from logd.config.kinds import Hosts
+from logd.coord import paths
 from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
 
@@ -55,6 +57,20 @@ class TopicParameter(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
+class GroupParameter(click.ParamType[str]):
+    """The name of a consumer group."""
+
+    name = "GROUP"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a name that no group can have."""
+        try:
+            paths.group(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
 def broker_option(command: Command) -> Command:
     """--broker, or the environment's LOGD_BROKER."""
     return click.option(
@@ -74,6 +90,11 @@ def tls_options(command: Command) -> Command:
         "--tls-ca", metavar="FILE", type=click.Path(exists=True), help="Speak TLS, trusting the certificates of FILE."
     )
     return click.option("--tls", is_flag=True, help="Speak TLS, as --broker tls:HOST:PORT does.")(trusted(command))
+
+
+def absolute(path: str | None) -> str | None:
+    """A file's path that means the same to processes that work in other folders."""
+    return None if path is None else os.path.abspath(path)
 
 
 def zookeeper_option(command: Command) -> Command:
@@ -96,3 +117,4 @@ def json_option(command: Command) -> Command:
 
 
 topic_argument = click.argument("topic", type=TopicParameter())
+group_argument = click.argument("group", type=GroupParameter())

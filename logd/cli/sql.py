@@ -6,7 +6,6 @@ import base64
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import click
 
 from logd.cli.ending import ended
-from logd.cli.options import broker_option, json_option, tls_options
+from logd.cli.options import absolute, broker_option, json_option, tls_options
 from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
@@ -75,10 +74,11 @@ def _sql(
     from logd.spark.cluster import Cluster, ClusterSettings
     from logd.spark.importer.session import open_session
     from logd.spark.options import cluster_options
+    from logd.spark.session import ending
     from logd.spark.topicsql import make_views, named_topics, rewrite
 
     asked = rewrite(sys.stdin.read() if query == "-" else query)
-    settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=tls_ca)
+    settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca))
     settings.addresses()
     with Cluster(settings) as cluster:
         known = {topic.topic: topic for topic in cluster.metadata(None).topics}
@@ -91,19 +91,18 @@ def _sql(
         raise _explained(error) from error
     options = {"startingOffsets": start, "endingOffsets": until, "includeHeaders": "true", **cluster_options(settings)}
     try:
-        make_views(session, topics, options)
-        frame = session.sql(asked.text)
-        rows = frame.limit(limit + 1).collect()
+        with ending(session, "logd-sql", "logd sql"):
+            make_views(session, topics, options)
+            frame = session.sql(asked.text)
+            columns = frame.columns
+            rows = frame.limit(limit + 1).collect()
     except (PySparkException, Py4JError) as error:
         raise _explained(error) from error
-    finally:
-        with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
-            session.stop()
     if as_json:
         for row in rows[:limit]:
             click.echo(json.dumps(_plain(row.asDict(recursive=True)), ensure_ascii=False))
     else:
-        show(frame.columns, [tuple(_cell(value) for value in row) for row in rows[:limit]])
+        show(columns, [tuple(_cell(value) for value in row) for row in rows[:limit]])
     if len(rows) > limit:
         complain(f"there are more rows than {limit}: --limit shows more")
 

@@ -98,8 +98,9 @@ class Cluster:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
         address = self._addresses.get(view.leaders.get(partition, -1))
         if address is None:
-            has_it = partition in view.partitions
-            why = "it has no leader now" if has_it else f"the topic has partitions {list(view.partitions)}"
+            why = f"the topic has partitions {list(view.partitions)}"
+            if partition in view.partitions:
+                why = "it has no leader now, since no broker that stores it is live"
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
         return self.link(address)
 

@@ -168,9 +168,10 @@ class Feed:
 
     def made_again(self, uuid: str, log_start: int, visible_end: int) -> None:
         """The topic was deleted and made again: its position was in another log. Go on where the settings say."""
-        before = "" if self.start is not None else f", and {self.position} was in the former one"
         self.uuid = uuid
-        self._jump(f"the topic was deleted and made again{before}", log_start, visible_end)
+        if self.start is None:  # else it has not been anywhere yet
+            what = f"the topic was deleted and made again, and {self.position} was in the former one"
+            self._jump(what, log_start, visible_end)
 
     def _jump(self, why: str, log_start: int, visible_end: int) -> None:
         policy = self._settings.on_out_of_range

@@ -97,15 +97,14 @@ class Fetcher:
         wanted: dict[Link, list[tuple[_Entry, Wanted]]] = {}
         for entry in list(self._entries.values()):
             feed = entry.feed
-            if entry.held_up:
-                continue
-            if self._cluster.settings.discover and feed.error is None and not self._is_of_its_topic(entry):
+            if entry.held_up or feed.error is not None:
                 continue
             if feed.start is not None or feed.lost_at is not None:
-                self._begin(entry, self._locate(entry))
+                if self._is_of_its_topic(entry):
+                    self._begin(entry, self._locate(entry))
                 continue
             want = feed.wanted(share)
-            if want is None:
+            if want is None or not self._is_of_its_topic(entry):
                 continue
             try:
                 link = self._cluster.leader(feed.topic, feed.partition)
@@ -126,6 +125,8 @@ class Fetcher:
     def _is_of_its_topic(self, entry: _Entry) -> bool:
         """Whether the feed's position is of the topic that has its name now; if not, that is seen to."""
         feed, cluster = entry.feed, self._cluster
+        if not cluster.settings.discover:
+            return True
         view = cluster.known(feed.topic)
         if view is None and feed.start is not None and not feed.fixed:
             return True  # who finds out where that is reads the metadata
@@ -298,7 +299,8 @@ class Fetcher:
                     feed.found(found)
                     entry.arrived(feed)
             elif feed.start is not None:
-                position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start)
+                uuid = feed.uuid if feed.fixed else None
+                position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, uuid)
                 if feed.generation == generation:
                     feed.seek(position)
         except ClientClosed:

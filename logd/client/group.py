@@ -222,7 +222,7 @@ class Group:
         while starts == self._starts and self._given:
             try:
                 if feed.start is not None:
-                    position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start)
+                    position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, feed.uuid)
                     if starts != self._starts:
                         return
                     feed.seek(position)

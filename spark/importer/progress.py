@@ -16,9 +16,9 @@ Reach = Callable[[int], None]
 
 
 class JobProgress:
-    """A context manager: what is run inside is followed; ``reach`` is called on another thread, in growing steps."""
+    """A context manager: follows the group's jobs inside; ``reach`` is called on another thread, in growing steps."""
 
-    def __init__(self, session: SparkSession, total: int, reach: Reach, group: str = "logd-import") -> None:
+    def __init__(self, session: SparkSession, total: int, reach: Reach, group: str) -> None:
         self._context = session.sparkContext
         self._group = group
         self._total = total
@@ -27,7 +27,6 @@ class JobProgress:
         self._thread = threading.Thread(target=self._follow, name="logd-import-progress", daemon=True)
 
     def __enter__(self) -> JobProgress:
-        self._context.setJobGroup(self._group, "logd import", interruptOnCancel=True)
         self._thread.start()
         return self
 

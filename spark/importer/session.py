@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -37,6 +39,16 @@ def open_session(name: str, master: str | None, settings: Mapping[str, str], siz
 
     Raises NoJava where there is no Java on this machine, and what Spark raises.
     """
+    interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        return _open_session(name, master, settings, size)
+    finally:
+        # pyspark's own handler asks Java in the midst of an answer from Java, which fails with tracebacks.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
+
+
+def _open_session(name: str, master: str | None, settings: Mapping[str, str], size: int | None) -> SparkSession:
     # What is wrong with a query comes as an exception, and need not be logged beside it.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has started the Java

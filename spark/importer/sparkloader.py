@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 #: Told of how many bytes of how many are done.
 Progress = Callable[[int, int], None]
 
+#: What Spark calls the jobs of an import.
+_GROUP = "logd-import"
+
 
 @define(eq=False)
 class SparkLoader:
@@ -48,16 +51,22 @@ class SparkLoader:
         from logd.spark.importer.counting import check, count
         from logd.spark.importer.loading import load
         from logd.spark.importer.progress import JobProgress
+        from logd.spark.session import ending
 
         session = self._opened()
         total = sum(each.bytes for each in ranges)
         try:
-            with JobProgress(session, total, lambda done: self.progress(done, total)):
-                read = load(session, self.settings, ranges, folder, began_ms)
-            self.progress(total, total)
-            loaded = count(session, self.settings.format, folder, ranges)
+            with ending(session, _GROUP, "logd import", stop=False):
+                with JobProgress(session, total, lambda done: self.progress(done, total), _GROUP):
+                    read = load(session, self.settings, ranges, folder, began_ms)
+                self.progress(total, total)
+                loaded = count(session, self.settings.format, folder, ranges)
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise _remedied(explained(error, "loading failed")) from error
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._ours = None  # it ends with the process
+            raise
         check(loaded, read)
         return loaded
 

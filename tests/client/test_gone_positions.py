@@ -159,6 +159,22 @@ class GroupTests(ClientGroupCase):
         self.run_for(6.0)
         self.assertEqual(len(app.got), 220)
 
+    def test_where_to_begin_is_asked_of_the_new_topic(self) -> None:
+        """A group that begins at the end does not take that of a log which the leader is about to delete."""
+        app = Application(self, start="latest").read()
+        self.run_for(1.0)
+        former = self.broker.logs["t"]
+        self.make_again("t", self.messages(60))
+        now = self.broker.logs["t"], self.broker.uuids["t"]
+        self.broker.logs["t"], self.broker.uuids["t"] = former, "uuid-t"
+        self.run_for(3.0)
+        self.broker.logs["t"], self.broker.uuids["t"] = now
+        self.run_for(6.0)
+        for log in self.broker.logs["t"].values():
+            log.data += encode_set(self.messages(70)[60:])
+        self.run_for(2.0)
+        self.assertEqual(len(app.got), 40)
+
 
 class FormerTenureTests(ClientGroupCase):
     """A partition that was taken away, and given back."""

@@ -232,10 +232,10 @@ class SparkCommandTests(CliTestCase):
         self.assertEqual(self.errors.count("\n"), 1, self.errors)
 
     def test_terminated(self) -> None:
-        """SIGTERM while tasks write is status 143; nothing is visible and nothing stays staged."""
-        self.logd("produce", "t", given=b"".join(b"%d %s\n" % (number, b"x" * 200) for number in range(100_000)))
+        """SIGTERM while tasks are at work is status 143, at once, however long they would take; nothing is visible."""
+        self.logd("produce", "t", given=b"".join(b"%d %s\n" % (number, b"x" * 200) for number in range(20_000)))
         to = os.path.abspath(self.mktemp())
-        command = ["import", "--topics", "t", "--to", to, "--task-bytes", "200000", "--json"]
+        command = ["import", "--topics", "t", "--to", to, "--task-bytes", "50000", "--json"]
         process = subprocess.Popen(
             [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')", *command],
             stdout=subprocess.PIPE,
@@ -245,6 +245,9 @@ class SparkCommandTests(CliTestCase):
         )
         self.addCleanup(kill_group, process)
         self.assertTrue(wait_until(partial(tasks_under_way, to)))
+        assert self.broker.process is not None
+        self.broker.process.send_signal(signal.SIGSTOP)  # from now on tasks wait for it, for minutes
+        self.addCleanup(self.broker.process.send_signal, signal.SIGCONT)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)

@@ -8,13 +8,17 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
+from logd.errors import BrokerUnavailable, LogdError
 from logd.protocol.message import Message
+from logd.testing.processes import BrokerProcess, free_port
 from tests.integration.sparking import SparkTestCase, numbered, shared_folder, why_not
+from tests.integration.test_tls_clients import make_certificate
 
 if why_not() is None:
     from logd.spark.cluster import ClusterSettings
@@ -199,6 +203,54 @@ class WithoutLocks(Importer if why_not() is None else object):  # type: ignore[m
         return target
 
 
+class FailingTests(ImportTestCase):
+    """Loads that fail in Spark, whose words are many."""
+
+    def fails(self, kind: type[LogdError], words: str, meanwhile: Callable[[], object], **changes: Any) -> None:
+        """The import fails so, in one line, when something happens once it is about to load; nothing is visible."""
+        settings = evolve(self.settings, **changes)
+        loader = self.loader(settings)
+        start = loader.start
+        self.patch(SparkLoader, "start", lambda _, size: (start(size), meanwhile()))
+        with self.assertRaisesRegex(kind, words) as caught:
+            Importer(settings, loader).run()
+        self.assertNotIn("\n", str(caught.exception))
+        self.assertEqual([name for name in os.listdir(self.to) if name[0] != "_"], [])
+
+    def test_damage(self) -> None:
+        """An entry that is damaged is named, with what mends it."""
+        self.use_own_broker()
+        self.create(2, self.topic)
+        self.fill(self.topic, numbered(range(200)), 0)
+        (segment,) = Path(shared_folder(), self.name(), f"{self.topic}-0").glob("*.log")
+
+        def damage() -> None:
+            with segment.open("r+b") as file:
+                file.seek(5000)
+                file.write(b"?")
+
+        cluster = ClusterSettings(brokers=self.broker.address, retry_timeout=5.0)
+        self.fails(ImportFailed, "loading failed: .*'logd repair' can make a gap of it", damage, cluster=cluster)
+
+    def test_broker_gone(self) -> None:
+        """A broker that goes away and does not come back is one that cannot be reached, whoever found out."""
+        self.use_own_broker()
+        self.create(2, self.topic)
+        self.fill(self.topic, numbered(range(200)), 0)
+        cluster = ClusterSettings(brokers=self.broker.address, retry_timeout=0.3)
+        self.fails(BrokerUnavailable, "loading failed: .*refused", self.broker.kill, cluster=cluster)
+
+    def test_target_taken_away(self) -> None:
+        """What Java says of files that it cannot make is told in its words."""
+        staging = Path(self.to, "_staging")
+
+        def block() -> None:
+            staging.rmdir()
+            staging.write_text("")
+
+        self.fails(ImportFailed, "loading failed in Spark: .*_staging", block)
+
+
 class RaceTests(ImportTestCase):
     """Two imports at once."""
 
@@ -215,6 +267,40 @@ class RaceTests(ImportTestCase):
         self.assertEqual(list(Path(self.to, "_staging").iterdir()), [])
         self.assertEqual((verify(self.to).messages, verify(self.to).runs), (300, 1))
         self.assertIsNone(WithoutLocks(self.settings, self.loader(self.settings)).run().run)
+
+
+class TlsTests(SparkTestCase):
+    """A broker that speaks nothing but TLS."""
+
+    def make_broker(self) -> BrokerProcess:
+        """With a certificate made here."""
+        if find_spec("OpenSSL") is None:
+            self.skipTest("TLS needs the extra logd[tls]")
+        folder = Path(shared_folder(), self.name(".tls"))
+        folder.mkdir()
+        make_certificate(folder)
+        port = free_port()
+        listen = f"ssl:{port}:privateKey={folder}/key.pem:certKey={folder}/cert.pem:interface=127.0.0.1"
+        self.trusted = folder / "cert.pem"
+        broker = BrokerProcess(str(folder / "data"), ("--listen", listen), port=port).start()
+        self.addCleanup(broker.stop)
+        return broker
+
+    def test_there_and_back(self) -> None:
+        """Tasks write, read and import over it, with what the options say they trust."""
+        options = {"brokers": f"localhost:{self.broker.port}", "tls": "true", "tls.ca": str(self.trusted)}
+        frame = self.spark.range(1000).selectExpr("cast(id as string) as value", "'tls' as topic")
+        frame.write.format("logd").options(**options).mode("append").save()
+        found = self.spark.read.format("logd").options(**options, subscribe="tls").load()
+        self.assertEqual(sorted(int(row.value) for row in found.select("value").collect()), list(range(1000)))
+        settings = ImportSettings(
+            subscription=Subscription(topics=("tls",)),
+            to=f"{shared_folder()}/{self.name()}.target",
+            cluster=ClusterSettings(brokers=options["brokers"], tls=True, tls_ca=str(self.trusted)),
+        )
+        self.assertEqual(Importer(settings, SparkLoader(settings, session=self.spark)).run().messages, 1000)
+        plain = self.spark.read.format("logd").options(brokers=options["brokers"], subscribe="tls", retryTimeoutMs="1")
+        self.assert_fails(plain.load().count, "speaks TLS alone")
 
 
 class HadoopTargetTests(SparkTestCase):

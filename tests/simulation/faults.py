@@ -12,7 +12,7 @@ from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
-from tests.simulation.retention import remove_segments
+from tests.simulation.retention import removable, remove_segments
 from tests.simulation.world import World
 
 #: Seconds until a message arrives that is lost.
@@ -206,8 +206,9 @@ class Faults:
 
     def _remove_segments(self) -> None:
         broker = self.random.choice(self.brokers)
-        logs = [] if broker.store is None else broker.store.logs()
-        if logs and remove_segments(broker, self.random.choice(logs), self.cluster.ledger, self.random):
+        logs = removable(broker, self.cluster.ledger)
+        if logs:
+            remove_segments(broker, self.random.choice(logs), self.cluster.ledger, self.random)
             self._note("segments removed", broker.host)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:

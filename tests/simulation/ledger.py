@@ -80,7 +80,8 @@ class Ledger:
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
         if position > progress.handled:
-            self.skips[group] += progress.committed > 0  # without a position a group begins where the log does
+            # A group without a position begins where the log does, and may have stored that before its first message.
+            self.skips[group] += 0 < progress.committed < position
             known = who, topic, partition, position, progress.handled, removed
             check(position <= removed, "messages were left out", *known)
         key = key_of(message.payload)

@@ -24,10 +24,23 @@ def payloads_of(broker: MemoryBroker, log: PartitionLog, below: int | None = Non
     return payloads
 
 
-def remove_segments(broker: MemoryBroker, log: PartitionLog, ledger: Ledger, random: Random) -> bool:
-    """Let retention by size remove some of a log's segments; say whether there were any to remove."""
+def removable(broker: MemoryBroker, ledger: Ledger) -> list[PartitionLog]:
+    """The logs of which retention can remove something; those alone where a group is behind, if there are such."""
+    logs = [] if broker.store is None else [log for log in broker.store.logs() if len(log.segments()) > 1]
+    behind = [
+        log
+        for log in logs
+        for places in ledger.groups.values()
+        if (progress := places.get((log.topic, log.partition))) is not None
+        and 0 < progress.committed <= progress.handled < log.segments()[-1][0]
+    ]
+    return behind or logs
+
+
+def remove_segments(broker: MemoryBroker, log: PartitionLog, ledger: Ledger, random: Random) -> None:
+    """Let retention by size remove some of a log's segments."""
     assert broker.store is not None
-    settings, begin = log.settings, log.start
+    settings = log.settings
     log.settings = evolve(settings, retention_bytes=random.choice([0, 300, 1000]))
     try:
         expired = log.expire()
@@ -38,4 +51,3 @@ def remove_segments(broker: MemoryBroker, log: PartitionLog, ledger: Ledger, ran
         removed = payloads_of(broker, log, log.start)
         ledger.remove(log.topic, log.partition, log.start, removed, everything[len(removed) :])
         broker.store.upkeep.look_after([log])
-    return log.start > begin
