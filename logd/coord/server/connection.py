@@ -34,16 +34,13 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 #: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
 _NO_ZXID = 0
-
 #: What a request takes that waits for its answer, beside its bytes (1.2 kB measured for a small write); and each name
 #: in an answer that lists children.
 _REQUEST_BYTES = 1 << 10
 _NAME_BYTES = 8
-
 #: Seconds for which requests of one connection are taken before others have their turn, looked at every so often.
 _SLICE_SECONDS = 0.01
 _SLICE_REQUESTS = 16
-
 #: What is asked of the connection, not of the tree.
 _TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
 
@@ -301,19 +298,22 @@ class ServerConnection(Protocol):
     # The session
 
     def _connect(self, asked: ConnectRequest) -> None:
-        server = self._server
+        server, host = self._server, self._server.host
         if asked.last_zxid > server.last_zxid:
             raise ProtocolViolation(
                 f"the client has seen change {asked.last_zxid:#x}, the last one here is {server.last_zxid:#x}: "
                 "it was connected to another server before, or this one has lost its data"
             )
+        if host.held_back * _REQUEST_BYTES >= server.settings.pending_bytes:
+            server.counters.connections_refused += 1
+            self.abort()  # who comes and goes while the disk stands still leaves a session, or a question, each time
+            return
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
         self._unready = True
         if asked.session_id:
-            host = server.host
             host.attach(self, asked.session_id, asked.password, identities, lambda each: self._found(each, asked))
         else:
-            server.host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
+            host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
 
     def _found(self, attachment: Attachment | None, asked: ConnectRequest) -> None:
         self._unready = False

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import Create
-from logd.coord.server.handshake import ConnectRequest
+from logd.coord.server.handshake import ConnectRequest, encode_connect_request
 from logd.coord.server.opcodes import Opcode
 from logd.interfaces import Timer
 from tests.coord.server.rig import Rig, create, read, request, set_data
@@ -229,6 +229,23 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertFalse(client.closed)
         rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
+
+    def test_newcomers(self) -> None:
+        """Who comes and goes while the disk stands still leaves no more than is allowed to wait; later all may come."""
+        rig = Rig(pending_bytes=10_000)
+        known = rig.client()
+        assert known.session is not None
+        wrong = ConnectRequest(0, 10_000, known.session.session_id, bytes(16))
+        known.send(request(1, Opcode.CREATE, create("/a")))
+        for asked in (ConnectRequest(0, 10_000), wrong) * 50:
+            client = rig.connect()
+            client.send(encode_connect_request(asked))
+            client.lose()
+        self.assertEqual((rig.server.host.held_back, rig.server.counters.connections_refused), (10, 91))
+        rig.settle()
+        rig.settle()
+        self.assertEqual((rig.server.host.held_back, len(rig.server.tree.sessions)), (0, 1))
+        self.assertIsNotNone(rig.client().session)
 
     def test_takes_nothing(self) -> None:
         """A client that takes no answers loses its session when it is due, and its connection with it."""
