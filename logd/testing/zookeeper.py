@@ -24,8 +24,6 @@ from logd.testing.serverprocess import ServerProcess
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "snappy-java-*.jar")
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA_OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-#: The exit status of a Java that a SIGTERM has ended.
-_TERMINATED = 128 + signal.SIGTERM
 _POLL_SECONDS = 0.02
 
 
@@ -80,11 +78,6 @@ class ZooKeeperProcess(ServerProcess):
         self.launch()
         self.wait_until_ready()
         return self
-
-    def stop(self) -> int:
-        """Ask it to stop and return 0 when it did: a Java that ends in order on SIGTERM says 128 + 15."""
-        status = super().stop()
-        return 0 if status == _TERMINATED else status
 
     def launch(self) -> None:
         """Start it without waiting. Raises LogdError where it cannot be (see ``missing``)."""
