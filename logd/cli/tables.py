@@ -8,10 +8,16 @@ from collections.abc import Mapping, Sequence
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+#: A text of up to so many characters is not cut in two, however narrow the terminal: an address, HOST:PORT in IPv4.
+_WHOLE = 21
+#: None among numbers is one that is not known.
+_NUMBER = (int, float, type(None))
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows; numbers are set to the right, and a person is spared columns that are empty throughout."""
+    """Print rows. At a terminal numbers are set to the right and never cut in two, and what no row has is left out."""
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join("" if cell is None else str(cell) for cell in row))
@@ -23,8 +29,14 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     _print(headings, table, numbers)
 
 
-#: None among numbers is one that is not known.
-_NUMBER = (int, float, type(None))
+def show_fields(fields: Mapping[str, object]) -> None:
+    """Print names and values, one pair a line."""
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in fields.items():
+        table.add_row(name.replace("_", " "), Text(_text(value)))
+    Console().print(table)
 
 
 def _text(cell: object) -> str:
@@ -35,27 +47,27 @@ def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
     """Where a line is too narrow, headings are wrapped and texts folded; words of headings and numbers stay whole."""
     console = Console()
     cells = [[row[index] for row in rows] for index in range(len(headings))]
-    widest = sum(max(map(len, [heading, *each])) + 2 for heading, each in zip(headings, cells, strict=True)) - 2
+    longest = [max(map(len, each), default=0) for each in cells]
+    tight = [
+        max([*map(len, heading.split()), width if is_number else 0])
+        for heading, width, is_number in zip(headings, longest, numbers, strict=True)
+    ]
+    whole = [max(least, min(width, _WHOLE)) for least, width in zip(tight, longest, strict=True)]
+    room = console.width - 2 * (len(headings) - 1)
+    widest = sum(max(len(heading), width) for heading, width in zip(headings, longest, strict=True))
     table = Table(box=None, pad_edge=False)
-    for heading, each, is_number in zip(headings, cells, numbers, strict=True):
-        least = max(map(len, [*heading.split(), *(each if is_number else ())]), default=0)
+    # What is too wide in any case need not be folded small.
+    fits = sum(tight) <= room
+    leasts = tight if fits and room < sum(whole) else whole
+    for heading, least, is_number in zip(headings, leasts, numbers, strict=True):
         table.add_column(
             heading,
             justify="right" if is_number else "left",
             overflow="fold",
             min_width=least,
-            width=least if is_number and widest > console.width else None,
+            width=least if is_number and fits and widest > room else None,
         )
     for row in rows:
-        table.add_row(*row)
-    console.print(table)
-
-
-def show_fields(fields: Mapping[str, object]) -> None:
-    """Print names and values, one pair a line."""
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in fields.items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
-    Console().print(table)
+        # Not as plain strings: in these rich looks for markup, and a log is full of brackets.
+        table.add_row(*map(Text, row))
+    console.print(table, crop=False)  # where it is too wide all the same, the terminal breaks its lines

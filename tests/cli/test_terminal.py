@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Sequence
 from unittest import mock
 
 from click import unstyle
@@ -28,11 +29,13 @@ class Terminal(io.StringIO):
 class TablesTests(SynchronousTestCase):
     """show()."""
 
-    def shown(self, stream: io.StringIO, rows: list[tuple[object, ...]]) -> str:
+    def shown(
+        self, stream: io.StringIO, rows: list[tuple[object, ...]], columns: Sequence[str] = ("topic", "bytes")
+    ) -> str:
         """What is printed of rows on a stream."""
         self.patch(sys, "stdout", stream)
         with mock.patch.dict(os.environ, ORDINARY):
-            show(["topic", "bytes"], rows)
+            show(columns, rows)
         return unstyle(stream.getvalue())
 
     def test_script(self) -> None:
@@ -57,6 +60,28 @@ class TablesTests(SynchronousTestCase):
             self.assertIn(word, shown.split())
         for word in ("messages", "error"):
             self.assertNotIn(word, shown)
+
+    def test_brackets(self) -> None:
+        """What stands in brackets is text: it is shown, and not taken for a style, or for an error in one."""
+        for text in ("[error] at [/x]", "[bold]x", ":smile:"):
+            self.assertIn(text, self.shown(Terminal(), [(text, 1)]))
+
+    def test_too_narrow(self) -> None:
+        """Numbers and addresses are whole, however many columns there are; a long text is folded, and whole as well."""
+        numbers = (1_234_567_890,) * 8
+        text = "".join(f"{number:04}" for number in range(100))
+        shown = self.shown(Terminal(), [(*numbers, "127.0.0.1:6667", text)], [*"abcdefgh", "address", "text"])
+        self.assertEqual(shown.count("1,234,567,890"), 8)
+        self.assertIn("127.0.0.1:6667", shown)
+        self.assertEqual("".join(line[-21:] for line in shown.splitlines()[1:]).replace(" ", ""), text)
+
+    def test_empty_columns(self) -> None:
+        """A person is not shown columns that no row has anything for; a script counts on all of them."""
+        rows: list[tuple[object, ...]] = [("t", None, "", 1.5), ("u", None, None, None)]
+        columns = ("topic", "key", "error", "seconds")
+        lines = [line.split() for line in self.shown(Terminal(), rows, columns).splitlines()]
+        self.assertEqual(lines, [["topic", "seconds"], ["t", "1.5"], ["u"]])
+        self.assertEqual(self.shown(io.StringIO(), rows, columns), "t\t\t\t1.5\nu\t\t\t\n")
 
     def test_nothing(self) -> None:
         """No rows are no lines, but for a person's heading."""
