@@ -1,6 +1,8 @@
 # Every target but clean and help makes what it needs first: a virtual environment in .venv with the project in it.
 
 PYTHON ?= python3
+# How many processes share the tests; many of them wait for other processes most of the time.
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -22,7 +24,7 @@ demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that
 	$(BIN)/python -m demo
 
 test: lint  ## Lint, types, layering and the whole suite by trial
-	$(BIN)/python -m twisted.trial tests
+	$(BIN)/python -m twisted.trial -j $(JOBS) tests
 
 coverage: $(STAMP)  ## The whole suite under coverage, processes that it starts as well; half as long again
 	$(BIN)/python -m coverage erase
@@ -53,6 +55,6 @@ docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
 
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info .demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

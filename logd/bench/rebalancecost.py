@@ -104,7 +104,12 @@ class _Reader:
         """See IGroupReader: nothing is handled here, so nothing is committed."""
         return {}
 
-    def start(self, streams: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int | None]) -> None:
+    def start(
+        self,
+        streams: Mapping[TopicPartition, str],
+        positions: Mapping[TopicPartition, int | None],
+        uuids: Mapping[str, str],
+    ) -> None:
         """See IGroupReader."""
         self._set(len(streams))
 

@@ -128,7 +128,10 @@ class TreeTopics:
             noted = []
         for each in noted:
             if each not in uuids:
-                await removed_by(self._tree, each, self._me)
+                try:
+                    await removed_by(self._tree, each, self._me)
+                except ValueError as error:
+                    self._log.warn("passed over: {error}", error=str(error))
 
     def halt(self) -> None:
         """Follow the tree no more, and make and delete nothing more."""

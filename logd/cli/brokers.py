@@ -24,7 +24,7 @@ def brokers() -> None:
     """Look at the brokers that share a coordination tree."""
 
 
-@brokers.command("list", epilog=_LIST_EPILOG)
+@brokers.command("list", short_help="Print the live brokers, and how much each stores.", epilog=_LIST_EPILOG)
 @zookeeper_option
 @json_option
 @click.pass_context

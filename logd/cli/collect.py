@@ -24,7 +24,7 @@ from logd.collect.cutting import Rules
 from logd.collect.disk import Disk
 from logd.collect.follower import Follower, FollowSettings
 from logd.collect.statefile import StateFile, default_path
-from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError
+from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
 from logd.log.files import LocalFiles
 
 #: Seconds that an interrupted command still gives the broker to acknowledge what was read.
@@ -244,7 +244,8 @@ def _end(
             complain(f"ended; {counted}")
         raise CancelledError
     if problem is not None:
-        if isinstance(problem, DeliveryFailed) and problem.__cause__ is None:
+        if isinstance(problem, DeliveryFailed) and isinstance(problem.__cause__, WrongPartition | None):
+            # Those brokers that answered have nothing of the topic.
             problem.__cause__ = BrokerUnavailable(str(problem))
         if not isinstance(problem, LogdError):
             raise problem

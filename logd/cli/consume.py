@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from logd.cli.background import BackgroundThread
 from logd.cli.member import consume_as_member
-from logd.cli.options import broker_option, topic_argument, zookeeper_option
+from logd.cli.options import GroupParameter, broker_option, topic_argument, zookeeper_option
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
 from logd.cli.rendering import FORMATS
@@ -37,7 +37,7 @@ Examples:
 @broker_option
 @click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
 @click.option(
-    "--group", metavar="GROUP", help="Share the topic with the other consumers of this group, and go on where it is."
+    "--group", type=GroupParameter(), help="Share the topic with the other consumers of this group; go on where it is."
 )
 @zookeeper_option
 @click.option(

@@ -64,7 +64,7 @@ def _row(record: Record) -> tuple[object, ...]:
         record.magic if not record.inside else f"in {record.magic}",
         record.codec,
         record.size,
-        record.timestamp,
+        None if record.timestamp is None else str(record.timestamp),  # a date, of which nobody wants the thousands
         _text(record.key, record.key_bytes),
         record.headers or None,
         record.problem or "ok",

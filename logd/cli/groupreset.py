@@ -10,7 +10,7 @@ import click
 
 from logd.cli.asking import confirm, is_person_there
 from logd.cli.coordination import tree_at
-from logd.cli.options import TopicParameter, json_option, zookeeper_option
+from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
 from logd.cli.running import run
 from logd.cli.starting import ALLOWED, StartParameter
 from logd.cli.tables import show
@@ -35,8 +35,8 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
-@click.argument("group")
+@click.command(short_help="Move the positions of a group.", epilog=_EPILOG)
+@group_argument
 @zookeeper_option
 @click.option("--topic", type=TopicParameter(), required=True, help="The topic in which to move.")
 @click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
@@ -86,7 +86,8 @@ async def _reset(
         admin = Admin(brokers, reactor=reactor)
         try:
             found = await gather_some(
-                (target(admin, lambda: Consumer(brokers, reactor=reactor), where, to) for where in places), AT_ONCE
+                (target(admin, lambda: Consumer(brokers, reactor=reactor), reactor, where, to) for where in places),
+                AT_ONCE,
             )
         finally:
             await admin.close()

@@ -11,16 +11,16 @@ import click
 from logd.cli.asking import confirm, is_person_there
 from logd.cli.coordination import tree_at, with_tree
 from logd.cli.groupreset import reset
-from logd.cli.options import TopicParameter, json_option, zookeeper_option
+from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
 from logd.cli.running import run
 from logd.cli.tables import show
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.lag import LagReader, PartitionLag, find_brokers, partitions_of, streams_by_consumer, together
-from logd.coord.groups.administration import delete_group
+from logd.coord.groups.administration import check_at_rest, delete_group
 from logd.coord.groups.inspection import GroupEntry, list_groups, read_group
 from logd.coord.interfaces import ICoordination
-from logd.errors import BrokerUnavailable, LogdError
+from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
 from logd.topic import TopicPartition
 
 _COLUMNS = ("topic", "partition", "position", "log_end", "lag_bytes", "lag_messages", "lag_seconds", "owner")
@@ -41,7 +41,7 @@ def groups() -> None:
 groups.add_command(reset)
 
 
-@groups.command("list")
+@groups.command("list", short_help="Print every group, and what it reads.")
 @zookeeper_option
 @json_option
 @click.pass_context
@@ -71,8 +71,8 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     with_tree(ctx, zookeeper, work)
 
 
-@groups.command(epilog=_DESCRIBE_EPILOG)
-@click.argument("group")
+@groups.command(short_help="Print how far a group is, and who owns what.", epilog=_DESCRIBE_EPILOG)
+@group_argument
 @zookeeper_option
 @click.option("--topic", type=TopicParameter(), help="This topic alone; by default all that the group reads.")
 @click.option(
@@ -108,14 +108,14 @@ async def _describe(
             return
         places = await partitions_of(tree, entry, topic)
         if topic is not None and not places:
-            raise LogdError(f"there is no topic {topic!r}, and group {group!r} has no positions in it")
+            raise UnknownTopic(f"there is no topic {topic!r}, and group {group!r} has no positions in it")
         try:
             brokers = await find_brokers(tree)
         except BrokerUnavailable as error:
             lags = [_not_described(entry, where, str(error)) for where in places]
         else:
             admin = Admin(brokers, reactor=reactor)
-            reader = LagReader(admin, lambda: Consumer(brokers, reactor=reactor), time.time, count_below)
+            reader = LagReader(admin, lambda: Consumer(brokers, reactor=reactor), reactor, time.time, count_below)
             try:
                 lags = await reader.read(entry, places)
             finally:
@@ -167,8 +167,8 @@ def _show_consumers(entry: GroupEntry) -> None:
     show(["consumer", "reads", "streams", "partitions"], rows)
 
 
-@groups.command()
-@click.argument("group")
+@groups.command(short_help="Delete a group and its positions.")
+@group_argument
 @zookeeper_option
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, not even a person at a terminal.")
 @json_option
@@ -180,6 +180,7 @@ def delete(ctx: click.Context, /, group: str, zookeeper: str, yes: bool, as_json
     """
 
     async def work(tree: ICoordination) -> None:
+        check_at_rest(await read_group(tree, group))  # before anybody is asked
         if not yes and is_person_there() and not confirm(f"Delete group {group} and how far it is?"):
             raise LogdError("nothing was done")
         positions = await delete_group(tree, group)

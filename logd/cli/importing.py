@@ -13,7 +13,7 @@ from logd.cli.bytesprogress import BytesProgress
 from logd.cli.ending import ended
 from logd.cli.options import absolute, broker_option, json_option, tls_options, zookeeper_option
 from logd.cli.running import complain
-from logd.cli.spark import needs_spark
+from logd.cli.spark import needs, needs_spark
 from logd.cli.tables import show
 from logd.errors import ConfigurationError, LogdError
 
@@ -122,8 +122,8 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
 def _import(
     as_json: bool, quiet: bool, verify: bool, to: str, group: str | None, zookeeper: str, **options: Any
 ) -> None:
-    needs_spark()
     if verify:
+        needs("pyarrow")
         _verify(to, as_json)
         return
     if group is not None:
@@ -133,8 +133,8 @@ def _import(
     from logd.spark.importer.sparkloader import SparkLoader
 
     settings = _settings(to=to, **options)
-    if not settings.dry_run:
-        needs_spark(java=True)  # before anything is asked of a broker
+    if not settings.dry_run or settings.local_path is None:  # a plan for a target at hand is made without Spark
+        needs_spark()  # before anything is asked of a broker
     with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
         done = Importer(settings, loader).run()
     notices = [*done.notices]

@@ -10,6 +10,7 @@ import click
 
 from logd.client.addresses import parse_brokers
 from logd.config.kinds import Hosts
+from logd.coord import paths
 from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
 
@@ -54,6 +55,20 @@ class TopicParameter(click.ParamType[str]):
             return check_topic_name(str(value))
         except InvalidTopic as error:
             self.fail(str(error), param, ctx)
+
+
+class GroupParameter(click.ParamType[str]):
+    """The name of a consumer group."""
+
+    name = "GROUP"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a name that no group can have."""
+        try:
+            paths.group(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
 
 
 def broker_option(command: Command) -> Command:
@@ -102,3 +117,4 @@ def json_option(command: Command) -> Command:
 
 
 topic_argument = click.argument("topic", type=TopicParameter())
+group_argument = click.argument("group", type=GroupParameter())

@@ -19,7 +19,7 @@ from logd.cli.progress import ProgressLine
 from logd.cli.running import run
 from logd.client.admin import Admin
 from logd.client.producer import Producer
-from logd.errors import DeliveryFailed, LogdError
+from logd.errors import LogdError
 from logd.protocol.message import Message
 
 #: Seconds that an interrupted command still gives the broker to acknowledge what it has.
@@ -219,13 +219,6 @@ def _end(
         click.echo(f"logd: interrupted; {counted}", err=True)
         raise problem
     if problem is not None:
-        raise SendFailed(f"{counted}, then: {_reason(problem)}") from problem
+        raise SendFailed(f"{counted}, then: {problem}") from problem
     if not as_json and not quiet:
         click.echo(f"{tally.sent} messages, {tally.bytes} bytes in {seconds:.2f} s", err=True)
-
-
-def _reason(problem: BaseException) -> str:
-    """What went wrong, with what was behind it."""
-    if isinstance(problem, DeliveryFailed) and problem.__cause__ is not None:
-        return f"{problem} ({problem.__cause__})"
-    return str(problem)

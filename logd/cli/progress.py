@@ -31,7 +31,7 @@ class ProgressLine:
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
-        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
+        columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         if total:
             columns.append(BarColumn())
         columns += [_RateColumn(), TimeElapsedColumn()]

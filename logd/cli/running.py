@@ -24,7 +24,7 @@ import click
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
+from logd.errors import BrokerUnavailable, ConfigurationError, LogdError, UnknownTopic
 
 OK = 0
 FAILED = 1
@@ -63,6 +63,8 @@ def report(error: BaseException) -> None:
         return
     if isinstance(error, click.Abort):
         complain("interrupted; nothing was done")
+    elif isinstance(error, UnknownTopic):
+        complain(f"{error}: `logd topics list` shows those that there are")
     elif isinstance(error, LogdError):
         complain(str(error))
     else:

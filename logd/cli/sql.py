@@ -67,7 +67,7 @@ def _sql(
     tls_ca: str | None,
     as_json: bool,
 ) -> None:
-    needs_spark(java=True)
+    needs_spark()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 

@@ -8,21 +8,25 @@ from collections.abc import Mapping, Sequence
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+#: A text of up to so many characters is not cut in two, however narrow the terminal: an address, HOST:PORT in IPv4.
+_WHOLE = 21
+#: None among numbers is one that is not known.
+_NUMBER = (int, float, type(None))
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows; numbers are set to the right."""
+    """Print rows. At a terminal numbers are set to the right and never cut in two, and what no row has is left out."""
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join("" if cell is None else str(cell) for cell in row))
         return
-    table = Table(box=None, pad_edge=False)
-    for index, column in enumerate(columns):
-        numbers = bool(rows) and all(isinstance(row[index], int) for row in rows)
-        table.add_column(column, justify="right" if numbers else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*("" if cell is None else f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
-    Console().print(table)
+    shown = [index for index in range(len(columns)) if not rows or any(row[index] not in (None, "") for row in rows)]
+    headings = [columns[index] for index in shown]
+    table = [[_text(row[index]) for index in shown] for row in rows]
+    numbers = [bool(rows) and all(isinstance(row[index], _NUMBER) for row in rows) for index in shown]
+    _print(headings, table, numbers)
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
@@ -31,5 +35,39 @@ def show_fields(fields: Mapping[str, object]) -> None:
     table.add_column()
     table.add_column(justify="right")
     for name, value in fields.items():
-        table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, int | float) else str(value))
+        table.add_row(name.replace("_", " "), Text(_text(value)))
     Console().print(table)
+
+
+def _text(cell: object) -> str:
+    return "" if cell is None else f"{cell:,}" if isinstance(cell, int | float) else str(cell)
+
+
+def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> None:
+    """Where a line is too narrow, headings are wrapped and texts folded; words of headings and numbers stay whole."""
+    console = Console()
+    cells = [[row[index] for row in rows] for index in range(len(headings))]
+    longest = [max(map(len, each), default=0) for each in cells]
+    tight = [
+        max([*map(len, heading.split()), width if is_number else 0])
+        for heading, width, is_number in zip(headings, longest, numbers, strict=True)
+    ]
+    whole = [max(least, min(width, _WHOLE)) for least, width in zip(tight, longest, strict=True)]
+    room = console.width - 2 * (len(headings) - 1)
+    widest = sum(max(len(heading), width) for heading, width in zip(headings, longest, strict=True))
+    table = Table(box=None, pad_edge=False)
+    # What is too wide in any case need not be folded small.
+    fits = sum(tight) <= room
+    leasts = tight if fits and room < sum(whole) else whole
+    for heading, least, is_number in zip(headings, leasts, numbers, strict=True):
+        table.add_column(
+            heading,
+            justify="right" if is_number else "left",
+            overflow="fold",
+            min_width=least,
+            width=least if is_number and fits and widest > room else None,
+        )
+    for row in rows:
+        # Not as plain strings: in these rich looks for markup, and a log is full of brackets.
+        table.add_row(*map(Text, row))
+    console.print(table, crop=False)  # where it is too wide all the same, the terminal breaks its lines

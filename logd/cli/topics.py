@@ -117,7 +117,7 @@ def create(
     _with_admin(ctx, broker, work)
 
 
-@topics.command(epilog=_DESCRIBE_EPILOG)
+@topics.command(short_help="Print where a topic's partitions live.", epilog=_DESCRIBE_EPILOG)
 @topic_argument
 @broker_option
 @json_option
@@ -199,7 +199,7 @@ def _print_segments(described: list[dict[str, Any]]) -> None:
     show(["partition", "segment", "bytes", "last written"], rows)
 
 
-@topics.command()
+@topics.command(short_help="Delete a topic and every message in it.")
 @topic_argument
 @broker_option
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, not even a person at a terminal.")

@@ -20,6 +20,11 @@ class EntryBoundaries:
         #: What has come of a length field that a piece cut.
         self._head = b""
 
+    @property
+    def end(self) -> int:
+        """Where the next piece begins."""
+        return self.position + self._open
+
     def passed(self, data: bytes | memoryview) -> int:
         """The next piece; return the boundary behind its last complete entry."""
         at, end = 0, len(data)

@@ -98,8 +98,9 @@ class Cluster:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
         address = self._addresses.get(view.leaders.get(partition, -1))
         if address is None:
-            has_it = partition in view.partitions
-            why = "it has no leader now" if has_it else f"the topic has partitions {list(view.partitions)}"
+            why = f"the topic has partitions {list(view.partitions)}"
+            if partition in view.partitions:
+                why = "it has no leader now, since no broker that stores it is live"
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
         return self.link(address)
 
@@ -154,6 +155,11 @@ class Cluster:
             self._asking[topic, create] = [waiter]
             Deferred.fromCoroutine(self._read(topic, create))
         return waiter
+
+    def refresh(self, topic: str) -> None:
+        """Read a topic's metadata again, unless that is under way. What is known stays so until it was read."""
+        if (topic, False) not in self._asking:
+            self.read(topic).addErrback(lambda _: None)  # who uses what is known finds out what is wrong with it
 
     def close(self) -> Deferred[None]:
         """Close every connection once what was written has left."""

@@ -37,11 +37,25 @@ class Feed:
 
     _log = Logger()
 
-    def __init__(self, topic: str, partition: int, start: str | Position | Time, settings: ConsumerSettings) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        start: str | Position | Time,
+        settings: ConsumerSettings,
+        uuid: str | None = None,
+    ) -> None:
+        """``uuid``: of the topic that the start is of, where the caller knows it (see ``fixed``)."""
         self.topic = topic
         self.partition = partition
         #: Where to begin, until that is known as a position; then None.
         self.start: str | Position | Time | None = start
+        #: The uuid of the topic that positions are of; None until there is one. Where it is ``fixed``, nothing is to be
+        #: read of another topic of that name; else reading goes on in that one, as behind a position that is gone.
+        self.uuid = uuid
+        self.fixed = uuid is not None
+        #: Damage was seen since the metadata was looked at: is it another topic's log?
+        self.doubted = False
         #: Where the visible log ended by the last answer; -1 before the first.
         self.visible_end = -1
         #: Why nothing more comes, once that is so.
@@ -150,9 +164,18 @@ class Feed:
         """The position asked for is not in the log (any more): go on where the settings say."""
         if not self.answered(wanted) or wanted.offset != self._fetch_at:
             return
+        self._jump(f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}", log_start, visible_end)
+
+    def made_again(self, uuid: str, log_start: int, visible_end: int) -> None:
+        """The topic was deleted and made again: its position was in another log. Go on where the settings say."""
+        self.uuid = uuid
+        if self.start is None:  # else it has not been anywhere yet
+            what = f"the topic was deleted and made again, and {self.position} was in the former one"
+            self._jump(what, log_start, visible_end)
+
+    def _jump(self, why: str, log_start: int, visible_end: int) -> None:
         policy = self._settings.on_out_of_range
-        where = f"topic {self.topic!r}, partition {self.partition}"
-        what = f"{where}: {wanted.offset} is not in the log, which is {log_start} to {visible_end}"
+        what = f"topic {self.topic!r}, partition {self.partition}: {why}"
         if policy == "fail" or log_start < 0:
             self.error = OffsetOutOfRange(what)
             return
@@ -294,6 +317,7 @@ class Feed:
             self._damaged_at, self._tries = position, 0
         if self._tries < settings.corrupt_retries:
             self._tries += 1
+            self.doubted = True
             self._restart(position, exact=True)
             return
         if settings.on_corrupt == "fail":

@@ -11,14 +11,14 @@ from twisted.python.failure import Failure
 
 from logd.client.background import Background
 from logd.client.backoff import Backoff
-from logd.client.cluster import Cluster
+from logd.client.cluster import Cluster, TopicView
 from logd.client.describe import describe_log
 from logd.client.feed import Feed, Wanted
 from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
 from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
-from logd.protocol.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests import MAX_ITEMS
 
 #: Room in an answer's frame for what is around the sets.
@@ -97,16 +97,14 @@ class Fetcher:
         wanted: dict[Link, list[tuple[_Entry, Wanted]]] = {}
         for entry in list(self._entries.values()):
             feed = entry.feed
-            if entry.held_up:
+            if entry.held_up or feed.error is not None:
                 continue
             if feed.start is not None or feed.lost_at is not None:
-                self._begin(entry, self._locate(entry))
+                if self._is_of_its_topic(entry):
+                    self._begin(entry, self._locate(entry))
                 continue
             want = feed.wanted(share)
-            if want is None:
-                continue
-            if self._cluster.known(feed.topic) is None and self._cluster.settings.discover:
-                self._begin(entry, self._recover(entry, at_once=True))
+            if want is None or not self._is_of_its_topic(entry):
                 continue
             try:
                 link = self._cluster.leader(feed.topic, feed.partition)
@@ -123,6 +121,27 @@ class Fetcher:
                 link.get().addCallbacks(
                     self._connected, self._unreachable, callbackArgs=(link,), errbackArgs=(link, wants)
                 )
+
+    def _is_of_its_topic(self, entry: _Entry) -> bool:
+        """Whether the feed's position is of the topic that has its name now; if not, that is seen to."""
+        feed, cluster = entry.feed, self._cluster
+        if not cluster.settings.discover:
+            return True
+        view = cluster.known(feed.topic)
+        if view is None and feed.start is not None and not feed.fixed:
+            return True  # who finds out where that is reads the metadata
+        if view is None or feed.doubted:
+            feed.doubted = False
+            self._begin(entry, self._recover(entry, at_once=True))
+            return False
+        if cluster.clock.seconds() - view.read_at > cluster.settings.metadata_age:
+            cluster.refresh(feed.topic)
+        if feed.uuid is None:
+            feed.uuid = view.uuid
+        if feed.uuid != view.uuid:
+            self._begin(entry, self._recover(entry) if feed.fixed else self._go_over(entry, view))
+            return False
+        return True
 
     def _send(self, link: Link, connection: Connection, wants: list[tuple[_Entry, Wanted]]) -> None:
         settings = self._settings
@@ -159,9 +178,10 @@ class Fetcher:
                 else:  # at the end: go behind the others in the next request
                     self._entries[feed] = self._entries.pop(feed)
             elif part.error == OffsetOutOfRange.code:
-                feed.out_of_range(want, part.log_start, part.visible_end)
-                if feed.error is not None:
-                    arrived.append(entry)
+                if entry.held_up:
+                    feed.answered(want)
+                else:
+                    self._begin(entry, self._out_of_range(entry, want, part))
             elif feed.answered(want):
                 self._trouble(entry, error_for_code(part.error))
         self._issue()  # before anything is decoded: the broker works while we do
@@ -220,6 +240,54 @@ class Fetcher:
         entry.held_up = False
         self.wake()
 
+    async def _out_of_range(self, entry: _Entry, want: Wanted, part: FetchedPart) -> None:
+        """Before the settings decide where to go on: is it the same topic still?"""
+        feed = entry.feed
+        if self._cluster.settings.discover:
+            try:
+                view = await self._cluster.read(feed.topic)
+            except ClientClosed:
+                return
+            except (BrokerUnavailable, WireError) as error:
+                feed.answered(want)
+                entry.held_up = False
+                self._trouble(entry, error)
+                return
+            if feed.uuid != view.uuid:
+                feed.answered(want)
+                entry.held_up = False
+                self.wake()
+                return
+        feed.out_of_range(want, part.log_start, part.visible_end)
+        entry.held_up = False
+        if feed.error is not None:
+            entry.arrived(feed)
+        self.wake()
+
+    async def _go_over(self, entry: _Entry, view: TopicView) -> None:
+        """Go on in another topic of the same name: the former one was deleted."""
+        feed = entry.feed
+        generation = feed.generation
+        try:
+            log = await describe_log(self._cluster, feed.topic, feed.partition)
+        except ClientClosed:
+            return
+        except (BrokerUnavailable, WireError) as error:
+            entry.held_up = False
+            self._trouble(entry, error)
+            return
+        if log.uuid != view.uuid:  # one of the brokers is behind the other
+            await self._recover(entry)
+            return
+        if feed.generation == generation:
+            feed.made_again(log.uuid, log.log_start, log.visible_end)
+            if feed.error is not None:
+                entry.arrived(feed)
+        else:
+            feed.uuid = log.uuid  # the application has said meanwhile where to go on
+        entry.held_up = False
+        self.wake()
+
     async def _locate(self, entry: _Entry) -> None:
         """Find the position that a start means, or where the log goes on behind damage."""
         feed = entry.feed
@@ -231,7 +299,8 @@ class Fetcher:
                     feed.found(found)
                     entry.arrived(feed)
             elif feed.start is not None:
-                position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start)
+                uuid = feed.uuid if feed.fixed else None
+                position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, uuid)
                 if feed.generation == generation:
                     feed.seek(position)
         except ClientClosed:

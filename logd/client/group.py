@@ -156,7 +156,12 @@ class Group:
             positions.update(stream.handled_positions())
         return positions
 
-    def start(self, streams: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int | None]) -> None:
+    def start(
+        self,
+        streams: Mapping[TopicPartition, str],
+        positions: Mapping[TopicPartition, int | None],
+        uuids: Mapping[str, str],
+    ) -> None:
         """See IGroupReader."""
         feeds: dict[GroupStream, list[Feed]] = {stream: [] for stream in self._streams()}
         late: list[tuple[GroupStream, Feed]] = []
@@ -168,7 +173,7 @@ class Group:
             if index < len(mine):  # else it was claimed before the subscription changed, and is given back soon
                 position = positions[where]
                 start = start_for(self._start, where.partition) if position is None else Position(position)
-                feed = Feed(where.topic, where.partition, start, self._settings)
+                feed = Feed(where.topic, where.partition, start, self._settings, uuids.get(where.topic))
                 if position is None and start != "earliest":
                     late.append((mine[index], feed))
                 else:
@@ -181,6 +186,7 @@ class Group:
 
     def lost(self, where: TopicPartition) -> None:
         """See IGroupReader."""
+        self._cluster.forget(where.topic)  # which may be another one by now
         for stream in self._streams():
             stream.drop(where)
         if where in self._given:
@@ -216,7 +222,7 @@ class Group:
         while starts == self._starts and self._given:
             try:
                 if feed.start is not None:
-                    position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start)
+                    position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, feed.uuid)
                     if starts != self._starts:
                         return
                     feed.seek(position)

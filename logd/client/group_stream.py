@@ -65,13 +65,16 @@ class GroupStream(MessageStream):
         feed = self._feed(item.topic or "", item.partition)
         if feed is None or not self._explicit:
             return
+        mark = self._marks.get(feed)
+        if mark is None:  # nothing was handed over since the partition was taken away, and given back
+            return
         position = item.next_position
         if isinstance(item, RawChunk):
             ends = self._ends.get(feed, {})
             position = ends.get(position, -1)
             for end in [end for end in ends if end <= item.next_position]:
                 del ends[end]
-        if self._marks.get(feed, -1) < position <= feed.position:
+        if mark < position <= feed.position:
             self._marks[feed] = position
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
@@ -208,6 +211,8 @@ class GroupStream(MessageStream):
             if feed in self._raw:
                 self._forget_raw(feed)  # decoding knows the boundaries itself
             mark = self._marks.setdefault(feed, batch.position)
+            if mark > batch.position:  # the position was not in the log, and reading went on before it
+                mark = self._marks[feed] = batch.position
             if batch.messages:
                 self._hand = feed, batch
             elif mark == batch.position:  # gaps alone: there is nothing to handle
@@ -221,10 +226,13 @@ class GroupStream(MessageStream):
         chunk = super()._take_raw()
         if chunk is not None:
             feed = self._feeds[chunk.topic, chunk.partition]
+            if feed in self._raw and self._raw[feed].end != chunk.position:
+                self._forget(feed)  # its position was not in the log: it went on elsewhere, at an entry
             if feed not in self._raw:
+                begin = first.get(feed, chunk.position)  # which may be inside the wrapper that the chunk begins with
                 self._raw[feed] = EntryBoundaries(chunk.position)
-                self._before[feed] = first[feed]  # which may be inside the wrapper that the chunk begins with
-                self._marks.setdefault(feed, first[feed])
+                self._before[feed] = begin
+                self._marks.setdefault(feed, begin)
             self._hand = feed, chunk
             boundary = self._raw[feed].passed(chunk.data)
             if self._explicit:

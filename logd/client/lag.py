@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 from attrs import asdict, frozen
 
 from logd.client.admin import Admin
 from logd.client.ages import age_at
 from logd.client.consumer import Consumer
+from logd.client.deliveries import MessageBatch
+from logd.client.patience import with_patience
 from logd.client.starts import Position
 from logd.coord import paths
 from logd.coord.errors import NoNode
@@ -19,6 +21,8 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import read_brokers
 from logd.coord.registries.topics import read_topic
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
+from logd.interfaces import Clock
+from logd.protocol.message import Message
 from logd.topic import TopicPartition
 
 #: Partitions that are asked about at the same time.
@@ -99,6 +103,7 @@ class LagReader:
 
     admin: Admin
     consumer: Callable[[], Consumer]
+    clock: Clock
     now: Callable[[], float]
     #: A lag of up to so many bytes is read to count its messages; 0: never.
     count_bytes: int = 1 << 20
@@ -119,15 +124,17 @@ class LagReader:
                 return PartitionLag(*where, stream, position, log.log_start, log.visible_end)
             begin = min(max(position, log.log_start), log.visible_end)
             lag = log.visible_end - begin
-            messages = seconds = None
+            messages = seconds = problem = None
             if self.seconds:
                 seconds = await age_at(self.admin, *where, begin, round(self.now() * 1000)) if lag else 0.0
             if lag <= self.count_bytes:
-                messages = await self._count(where, begin, log.visible_end) if lag else 0
+                try:
+                    messages = await self._count(where, begin, log.visible_end) if lag else 0
+                except BrokerUnavailable as error:
+                    problem = str(error)
         except LogdError as error:
             return PartitionLag(*where, stream, position, error=str(error))
         removed = max(0, log.log_start - position)
-        problem = None
         if position > log.visible_end:
             problem = f"position {position} is behind the log's end, {log.visible_end}: the topic was made again?"
         return PartitionLag(
@@ -135,26 +142,48 @@ class LagReader:
         )
 
     async def _count(self, where: TopicPartition, begin: int, end: int) -> int | None:
-        """How many messages lie in between; None where they cannot be read."""
+        """How many messages lie in between; None where they cannot be read. Raises BrokerUnavailable."""
         consumer = self.consumer()
         try:
             (stream,) = consumer.create_message_streams(where.topic, 1, [where.partition], {where.partition: begin})
+            batches = stream.batches({where.partition: end})
+            complaint = f"{where}: its leader sent nothing of the {end - begin} bytes that were to be counted"
             count = 0
-            async for batch in stream.batches({where.partition: end}):
+            while (batch := await with_patience(self.clock, _next(batches), complaint)) is not None:
                 count += sum(message.id < end for message in batch.messages)
             return count
+        except BrokerUnavailable as error:
+            remedy = f"`logd topics describe {where.topic}` shows whether it is live; --count-below 0 does without"
+            raise BrokerUnavailable(f"{error}: {remedy}") from error
         except LogdError:
             return None
         finally:
             await consumer.close()
 
 
-async def first_message(consumer: Consumer, where: TopicPartition, position: int) -> tuple[int, int]:
-    """Where the first message at or behind a position begins, and where the next one does. Raises LogdError."""
+async def _next(batches: AsyncIterator[MessageBatch]) -> MessageBatch | None:
+    return await anext(batches, None)
+
+
+async def first_message(consumer: Consumer, clock: Clock, where: TopicPartition, position: int) -> tuple[int, int]:
+    """Where the first message at or behind a position begins, and where the next one does.
+
+    Raises LogdError: BrokerUnavailable when nothing comes from there, since the leader is gone or only gaps follow.
+    """
     (stream,) = consumer.create_message_streams(
         where.topic, 1, [where.partition], start={where.partition: Position(position)}
     )
-    message = await stream.get()
+
+    async def get() -> Message:
+        return await stream.get()
+
+    try:
+        message = await with_patience(clock, get(), f"{where}: its leader sent no message from {position} on")
+    except BrokerUnavailable as error:
+        raise BrokerUnavailable(
+            f"{error}, so it is not known whether one begins there: `logd topics describe {where.topic}` shows whether "
+            "it is live; or give it a position where a message begins"
+        ) from error
     return message.id, message.next_position
 
 

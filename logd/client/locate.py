@@ -5,19 +5,27 @@ from __future__ import annotations
 from logd.client.cluster import Cluster
 from logd.client.describe import describe_log
 from logd.client.starts import Position, Time
+from logd.errors import UnknownTopic
 
 #: The first distance, in bytes, at which a boundary is asked for: about one entry of the broker's index.
 FIRST_STEP = 4096
 
 
-async def locate_start(cluster: Cluster, topic: str, partition: int, start: str | Position | Time) -> int:
-    """Return the position of a start. Raises what describe_log raises."""
+async def locate_start(
+    cluster: Cluster, topic: str, partition: int, start: str | Position | Time, uuid: str | None = None
+) -> int:
+    """Return the position of a start. Raises what describe_log raises.
+
+    ``uuid``: of the topic that is meant; UnknownTopic while the leader has another one of that name.
+    """
     if isinstance(start, Position):
         return start.value
+    time = start.milliseconds if isinstance(start, Time) else -1
+    described = await describe_log(cluster, topic, partition, time=time)
+    if uuid is not None and described.uuid != uuid:
+        raise UnknownTopic(f"the leader of partition {partition} has another topic {topic!r} than the tree as yet")
     if isinstance(start, Time):
-        described = await describe_log(cluster, topic, partition, time=start.milliseconds)
         return described.visible_end if described.time_position < 0 else described.time_position
-    described = await describe_log(cluster, topic, partition)
     return described.log_start if start == "earliest" else described.visible_end
 
 

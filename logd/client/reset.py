@@ -9,16 +9,22 @@ from logd.client.consumer import Consumer
 from logd.client.lag import first_message
 from logd.client.starts import Position, Time, check_start
 from logd.errors import OffsetOutOfRange
+from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
 
 async def target(
-    admin: Admin, consumer: Callable[[], Consumer], where: TopicPartition, to: str | int | Position | Time
+    admin: Admin,
+    consumer: Callable[[], Consumer],
+    clock: Clock,
+    where: TopicPartition,
+    to: str | int | Position | Time,
 ) -> int:
     """The position that ``to`` means in a partition at this moment.
 
     Raises OffsetOutOfRange for a position that is not in the log or is inside a message, naming those around it;
-    ConfigurationError for what is none of these; and fails as ``Admin.describe_log`` does. ``consumer()`` makes a
+    ConfigurationError for what is none of these; BrokerUnavailable when the leader does not send what is there; and
+    fails as ``Admin.describe_log`` does. ``consumer()`` makes a
     Consumer of no group.
     """
     start = check_start(to)
@@ -35,14 +41,14 @@ async def target(
         raise OffsetOutOfRange(f"{where}: {position} is not in the log, which is {log.log_start} to {log.visible_end}")
     (boundary,) = log.boundaries
     if position not in (boundary, log.visible_end):
-        await _check_inside(consumer(), where, position)
+        await _check_inside(consumer(), clock, where, position)
     return position
 
 
-async def _check_inside(consumer: Consumer, where: TopicPartition, position: int) -> None:
+async def _check_inside(consumer: Consumer, clock: Clock, where: TopicPartition, position: int) -> None:
     """Inside an entry there are positions only when it is compressed, one for each message (docs/protocol.md)."""
     try:
-        begin, behind = await first_message(consumer, where, position)
+        begin, behind = await first_message(consumer, clock, where, position)
     finally:
         await consumer.close()
     if begin < position:

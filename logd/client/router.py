@@ -39,6 +39,8 @@ class Router:
         self._senders: dict[Link, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
+        #: Why the last look of such a search found nothing, by topic.
+        self._reasons: dict[str, Exception] = {}
         self._background = Background(cluster.clock)
         self._closed = False
 
@@ -63,8 +65,13 @@ class Router:
             lane.expire()
         for topic, sends in self._unknown.items():
             for send in [send for send in sends if send.deadline <= now]:
-                limit = f"delivery_timeout = {self._settings.delivery_timeout:g} seconds"
-                self._fail_held(send, DeliveryFailed(f"no metadata of topic {topic!r} within {limit}"))
+                cause = self._reasons.get(topic)
+                failure = DeliveryFailed(
+                    f"no metadata of topic {topic!r} within delivery_timeout = {self._settings.delivery_timeout:g} "
+                    "seconds" + (f"; the last error: {cause}" if cause else "")
+                )
+                failure.__cause__ = cause
+                self._fail_held(send, failure)
         if self._discover:
             for topic in self.lanes:
                 view = self._cluster.known(topic)
@@ -226,6 +233,7 @@ class Router:
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
                     break
+                self._reasons[topic] = error
                 await self._background.sleep(backoff.next())
             else:
                 sends = self._unknown[topic]
@@ -237,6 +245,7 @@ class Router:
             if not self._unknown[topic]:
                 break
         self._unknown.pop(topic, None)
+        self._reasons.pop(topic, None)
 
     def withdraw(self, send: PendingSend) -> None:
         """End a send that was cancelled while its topic is not known."""

@@ -87,7 +87,7 @@ def _add_partition(files: IFileOperations, folder: str, found: Contents) -> None
 
 def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
     found = Contents(path if META in names else None)
-    _check_meta(files, path, found)
+    broker_id = _check_meta(files, path, found)
     folders = set()
     for name in names:
         where = join(path, name)
@@ -104,26 +104,28 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
             found.remarks.append(Remark(where, text, False))
         else:
             found.remarks.append(Remark(where, "is not a part of logd", False))
-    _check_topics(files, path, folders, found)
+    _check_topics(files, path, broker_id, folders, found)
     return found
 
 
-def _check_meta(files: IFileOperations, path: str, found: Contents) -> None:
+def _check_meta(files: IFileOperations, path: str, found: Contents) -> int | None:
+    """Return whose directory it is, None when that cannot be known."""
     where = join(path, META)
     if found.data_directory is None:
         found.remarks.append(Remark(where, "is missing: no broker starts here", True))
-        return
+        return None
     file = files.open_for_reading(where)
     try:
-        Meta.decode(file.read_at(0, _META_LIMIT))
+        return Meta.decode(file.read_at(0, _META_LIMIT)).broker_id
     except (ValueError, DataDirectoryError) as error:
         found.remarks.append(Remark(where, f"is damaged: {error}", True))
+        return None
     finally:
         file.close()
 
 
-def _check_topics(files: IFileOperations, path: str, folders: set[str], found: Contents) -> None:
-    """Compare topics.json with the folders. A topic of another broker's has no folder here, so that says little."""
+def _check_topics(files: IFileOperations, path: str, broker_id: int | None, folders: set[str], found: Contents) -> None:
+    """Compare topics.json with the folders. A partition that is stored by other brokers alone has none here."""
     where = join(path, TOPICS)
     try:
         topics = TopicsFile(files, path).read()
@@ -132,8 +134,13 @@ def _check_topics(files: IFileOperations, path: str, folders: set[str], found: C
         return
     if not files.exists(where):
         return
-    expected = {folder_name(topic, number) for topic, entry in topics.items() for number in entry.partitions}
-    for name in sorted(folders - expected):
+    stored = {
+        folder_name(topic, number): brokers
+        for topic, entry in topics.items()
+        for number, brokers in entry.partitions.items()
+    }
+    expected = {name for name, brokers in stored.items() if broker_id is None or broker_id in brokers}
+    for name in sorted(folders - set(stored)):
         # A broker makes the logs of a new topic first, so this may be one that is being made.
         found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
     for name in sorted(expected - folders):

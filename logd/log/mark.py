@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from attrs import evolve
+from attrs import define, evolve, field
 
-from logd.interfaces import IFileOperations
+from logd.interfaces import IFile, IFileOperations
 from logd.log.atomic import read_file
 from logd.log.checkpoint import Checkpoint, read_checkpoint
 from logd.log.names import MARK, join
@@ -31,18 +31,39 @@ def encode_mark(flushed: int) -> bytes:
 
 def write_mark(files: IFileOperations, folder: str, flushed: int) -> None:
     """Say that all before ``flushed`` is on the disk. Any thread, one at a time. Never raises OSError: it is a hint."""
-    path = join(folder, MARK)
-    try:
+    mark = Mark(files, folder)
+    mark.write(flushed)
+    mark.close()
+
+
+@define(eq=False)
+class Mark:
+    """The mark of one folder; its file is open from the first ``write`` to ``close``. Any thread, one at a time."""
+
+    _files: IFileOperations
+    _folder: str
+    _file: IFile | None = field(default=None, init=False)
+
+    def write(self, flushed: int) -> None:
+        """See write_mark."""
         try:
-            file = files.open(path)
-        except FileNotFoundError:
-            file = files.open(path, create=True)
-        try:
-            file.write_at(0, encode_mark(flushed))
-        finally:
+            if self._file is None:
+                self._file = self._open(join(self._folder, MARK))
+            self._file.write_at(0, encode_mark(flushed))
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Let go of the file; ``write`` opens it again."""
+        file, self._file = self._file, None
+        if file is not None:
             file.close()
-    except OSError:
-        return
+
+    def _open(self, path: str) -> IFile:
+        try:
+            return self._files.open(path)
+        except FileNotFoundError:
+            return self._files.open(path, create=True)
 
 
 def read_mark(files: IFileOperations, folder: str) -> int:

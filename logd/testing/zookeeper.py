@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from functools import cache
@@ -101,6 +102,11 @@ class ZooKeeperProcess(ServerProcess):
             time.sleep(_POLL_SECONDS)
         self.kill()
         raise LogdError(f"ZooKeeper did not start: {self.end_of_log()}")
+
+    def stop(self) -> int:
+        """Ask it to stop and return its exit status; 0 where Java says that it was SIGTERM that ended it."""
+        status = super().stop()
+        return 0 if status == 128 + signal.SIGTERM else status
 
     def mode(self) -> str:
         """``standalone``, ``leader`` or ``follower``; empty while it does not serve."""

@@ -230,6 +230,14 @@ class DeletionTests(MembersTestCase):
 class StartTests(MembersTestCase):
     """What a broker brings along, and what the tree has."""
 
+    def test_note_that_is_none(self) -> None:
+        """A node among the notes that is none is passed over and stays; the broker joins the others."""
+        for number, data in enumerate((b"", b"{}", b"[1]", b'{"brokers": "1"}')):
+            self.outcome(self.reader.create(f"{paths.DELETED_TOPICS}/by-hand-{number}", data, makepath=True))
+        member = self.member(1)
+        self.create(member, "t", 1)
+        self.assertEqual((member.partitions("t"), len(self.nodes(paths.DELETED_TOPICS))), ([0], 4))
+
     def stored(self, uuid: str, *partitions: int, broker: int = 1, data: bytes = HELLO) -> Member:
         """A broker that was stopped, with topic "t" in topics.json and something in its logs."""
         member = self.member(broker)

@@ -84,7 +84,10 @@ class RunTests(SynchronousTestCase):
 
     def test_foreseen(self) -> None:
         """What logd raises on purpose is one line, without a traceback."""
-        self.assertEqual(self.ended("raise UnknownTopic('no topic x')"), (1, "logd: no topic x\n"))
+        self.assertEqual(
+            self.ended("raise UnknownTopic('no topic x')"),
+            (1, "logd: no topic x: `logd topics list` shows those that there are\n"),
+        )
         self.assertEqual(self.ended("raise BrokerUnavailable('no one there')"), (3, "logd: no one there\n"))
 
     def test_unforeseen(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Sequence
 from unittest import mock
 
 from click import unstyle
@@ -28,11 +29,13 @@ class Terminal(io.StringIO):
 class TablesTests(SynchronousTestCase):
     """show()."""
 
-    def shown(self, stream: io.StringIO, rows: list[tuple[object, ...]]) -> str:
+    def shown(
+        self, stream: io.StringIO, rows: list[tuple[object, ...]], columns: Sequence[str] = ("topic", "bytes")
+    ) -> str:
         """What is printed of rows on a stream."""
         self.patch(sys, "stdout", stream)
         with mock.patch.dict(os.environ, ORDINARY):
-            show(["topic", "bytes"], rows)
+            show(columns, rows)
         return unstyle(stream.getvalue())
 
     def test_script(self) -> None:
@@ -43,6 +46,42 @@ class TablesTests(SynchronousTestCase):
         """A person gets a heading and numbers that can be read."""
         lines = [line.split() for line in self.shown(Terminal(), [("t", 12345), ("u", 1)]).splitlines()]
         self.assertEqual(lines, [["topic", "bytes"], ["t", "12,345"], ["u", "1"]])
+
+    def test_narrow(self) -> None:
+        """In eighty columns long texts are folded, not numbers and headings; what nobody has is not there."""
+        self.patch(sys, "stdout", stream := Terminal())
+        columns = ["topic", "partition", "position", "log end", "lag bytes", "lag messages", "lag seconds", "owner"]
+        rows = [("clicks", number, 1 << 30, 1 << 31, 1 << 30, None, 12.5, "host-12345-abcdef01-0") for number in (0, 1)]
+        with mock.patch.dict(os.environ, {**ORDINARY, "COLUMNS": "80"}):
+            show([*columns, "error"], [(*row, None) for row in rows])
+        shown = unstyle(stream.getvalue())
+        self.assertLessEqual(max(map(len, shown.splitlines())), 80)
+        for word in ("partition", "position", "1,073,741,824", "2,147,483,648", "12.5"):
+            self.assertIn(word, shown.split())
+        for word in ("messages", "error"):
+            self.assertNotIn(word, shown)
+
+    def test_brackets(self) -> None:
+        """What stands in brackets is text: it is shown, and not taken for a style, or for an error in one."""
+        for text in ("[error] at [/x]", "[bold]x", ":smile:"):
+            self.assertIn(text, self.shown(Terminal(), [(text, 1)]))
+
+    def test_too_narrow(self) -> None:
+        """Numbers and addresses are whole, however many columns there are; a long text is folded, and whole as well."""
+        numbers = (1_234_567_890,) * 8
+        text = "".join(f"{number:04}" for number in range(100))
+        shown = self.shown(Terminal(), [(*numbers, "127.0.0.1:6667", text)], [*"abcdefgh", "address", "text"])
+        self.assertEqual(shown.count("1,234,567,890"), 8)
+        self.assertIn("127.0.0.1:6667", shown)
+        self.assertEqual("".join(line[-21:] for line in shown.splitlines()[1:]).replace(" ", ""), text)
+
+    def test_empty_columns(self) -> None:
+        """A person is not shown columns that no row has anything for; a script counts on all of them."""
+        rows: list[tuple[object, ...]] = [("t", None, "", 1.5), ("u", None, None, None)]
+        columns = ("topic", "key", "error", "seconds")
+        lines = [line.split() for line in self.shown(Terminal(), rows, columns).splitlines()]
+        self.assertEqual(lines, [["topic", "seconds"], ["t", "1.5"], ["u"]])
+        self.assertEqual(self.shown(io.StringIO(), rows, columns), "t\t\t\t1.5\nu\t\t\t\n")
 
     def test_nothing(self) -> None:
         """No rows are no lines, but for a person's heading."""

@@ -44,6 +44,10 @@ class UsageTests(SynchronousTestCase):
             (["groups", "reset", "g", "--topic", "t", "--to", "5"], "needs --partition"),
             (["groups", "reset", "g", "--to", "latest"], "Missing option '--topic'"),
             (["groups", "describe", "g", "--topic", "a/b"], "'a/b' is not allowed"),
+            (["groups", "describe", "a/b"], "'a/b' is not allowed"),
+            (["groups", "delete", ""], "'' is not allowed"),
+            (["groups", "reset", "..", "--topic", "t", "--to", "latest"], "'..' is not allowed"),
+            (["consume", "t", "--group", "a/b"], "'a/b' is not allowed"),
             (["bench", "groups", "--consumers", "3", "--consumers", "4"], "for --simulate"),
             (["topics", "create", "t", "--partitions", "0"], "0 is not in the range x>=1"),
             (["topics", "create", "t", "--set", "retention.msec=1"], "did you mean retention.ms"),
@@ -78,6 +82,19 @@ class UsageTests(SynchronousTestCase):
                 if isinstance(parameter, click.Option):
                     self.assertIn(parameter.opts[0], output)
         self.assertIn(["topics", "delete"], [path for path, _ in commands])
+
+    def test_summaries(self) -> None:
+        """What a group of commands says of each fits into one line of eighty columns, and is not cut."""
+        groups: list[tuple[list[str], click.Group]] = [([], main)]
+        for path, group in groups:
+            result = CliRunner().invoke(main, [*path, "--help"], terminal_width=80)
+            lines = result.output.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+            members = subcommands(group)
+            self.assertEqual([line.split()[0] for line in lines], [name for name, _ in members], path)
+            for line in lines:
+                self.assertRegex(line, r"^.{,80}(?<!\.)\.$")
+            groups += [([*path, name], each) for name, each in members if isinstance(each, click.Group)]
+        self.assertGreater(len(groups), 4)
 
     def test_lazy(self) -> None:
         """A command that is imported late has the name that it is listed under."""

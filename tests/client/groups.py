@@ -13,7 +13,7 @@ from logd.client.consumer import Consumer
 from logd.client.group_stream import GroupStream
 from logd.coord import paths
 from logd.coord.inprocess.client import InProcessCoordination
-from logd.coord.registries.topics import encode_entry
+from logd.coord.registries.topics import delete_topic, encode_entry
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
@@ -99,6 +99,16 @@ class ClientGroupCase(SynchronousTestCase):
         entry = TopicEntry(f"uuid-{name}", dict.fromkeys(range(partitions), (7, 8)))
         self.eye.create(paths.topic(name), encode_entry(entry), makepath=True)
         self.run_for(0.1)
+
+    def make_again(self, name: str, messages: list[Message]) -> None:
+        """Delete a topic, and make it again with these messages in each partition."""
+        deleting = Deferred.fromCoroutine(delete_topic(self.eye, name))
+        for log in self.broker.make_again(name).values():
+            log.data += encode_set(messages)
+        while not deleting.called:
+            self.clock.advance(0.001)
+        entry = TopicEntry(self.broker.uuids[name], dict.fromkeys(self.broker.logs[name], (7, 8)))
+        self.eye.create(paths.topic(name), encode_entry(entry))
 
     def run_for(self, seconds: float) -> None:
         """Let time pass in small steps."""

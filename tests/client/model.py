@@ -82,6 +82,8 @@ class ModelBroker:
     leaders: dict[tuple[str, int], int] = field(factory=dict)
     #: What Metadata answers for a topic, instead of describing it.
     topic_errors: dict[str, int] = field(factory=dict)
+    #: The uuids of topics that were made again.
+    uuids: dict[str, str] = field(factory=dict)
     #: Requests of these types are never answered.
     silent: tuple[type, ...] = ()
 
@@ -89,6 +91,11 @@ class ModelBroker:
         """Make a topic."""
         self.logs[topic] = {number: ModelLog() for number in range(partitions)}
         return self.logs[topic]
+
+    def make_again(self, topic: str) -> dict[int, ModelLog]:
+        """Delete a topic and make another one of that name and size: nobody is told."""
+        self.uuids[topic] = self.uuids.get(topic, f"uuid-{topic}") + "-again"
+        return self.add(topic, len(self.logs[topic]))
 
     def connect(self, address: Address) -> Deferred[Connection]:
         """What a client is given as its ``connect``."""
@@ -145,7 +152,7 @@ class ModelBroker:
                 PartitionMetadata(number, 0, self.leaders.get((topic, number), 7), 0, (7, 8), (7, 8))
                 for number in self.logs[topic]
             )
-            topics.append(TopicMetadata(topic, 0, f"uuid-{topic}", parts))
+            topics.append(TopicMetadata(topic, 0, self.uuids.get(topic, f"uuid-{topic}"), parts))
         return MetadataResponse((BrokerAddress(7, "model", 6667), BrokerAddress(8, "model", 6668)), tuple(topics))
 
     def _produce(self, part: ProducePart, connection: ModelConnection) -> ProducedPart:
@@ -208,6 +215,7 @@ class ModelBroker:
             (SegmentInfo(log.start, len(log.data), 0),),
             tuple(max(b for b in known if b <= position) for position in request.positions),
             time,
+            self.uuids.get(request.topic, f"uuid-{request.topic}"),
         )
 
 

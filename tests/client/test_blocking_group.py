@@ -42,7 +42,7 @@ class BlockingGroupTests(BlockingCase):
         self.addCleanup(self.host.stop)
         self.eye = await self.tree()
         await self.eye.create(paths.broker(7), b"{}", ephemeral=True, makepath=True)
-        entry = encode_entry(TopicEntry("u", {0: (7,), 1: (7,)}))
+        entry = encode_entry(TopicEntry("uuid-topic1", {0: (7,), 1: (7,)}))
         await self.eye.create(paths.topic("topic1"), entry, makepath=True)
         for number, log in self.logs.items():
             log.data += encode_set([Message(b"%d%03d" % (number, index)) for index in range(100)])

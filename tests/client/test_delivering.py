@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from logd.client.pending import Sent
 from logd.errors import (
+    BrokerUnavailable,
     ClientClosed,
     DeliveryFailed,
     InvalidMessage,
@@ -69,7 +70,9 @@ class TroubleTests(ProducerCase):
         self.broker.up = False
         sends = [self.producer(delivery_timeout=5.0).send("t", b"x")]
         self.run_for(6.5)
-        self.assertIsInstance(self.failureResultOf(sends[0]).value, DeliveryFailed)
+        error = self.failureResultOf(sends[0], DeliveryFailed).value
+        self.assertIsInstance(error.__cause__, BrokerUnavailable)
+        self.assertIn(str(error.__cause__), str(error))
 
     def test_gives_up_a_set_that_was_tried(self) -> None:
         """The same for a set that keeps being refused; room is given back, and later sets are delivered."""

@@ -13,17 +13,20 @@ from logd.client.admin import Admin
 from logd.client.ages import EXACT, age_at
 from logd.client.consumer import Consumer
 from logd.client.lag import LagReader, PartitionLag, find_brokers, partitions_of, streams_by_consumer, together
+from logd.client.patience import PATIENCE
 from logd.client.reset import target
 from logd.coord.groups.inspection import GroupEntry
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.coord.registries.offsets import Offset
 from logd.coord.registries.owners import Owner
-from logd.errors import OffsetOutOfRange
+from logd.errors import BrokerUnavailable, OffsetOutOfRange
 from logd.protocol.describe_log import DescribeLogResponse
+from logd.protocol.fetch_wait import FetchWait
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap
 from logd.topic import TopicPartition
 from tests.client.groups import ClientGroupCase
+from tests.client.model import run
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
@@ -54,7 +57,7 @@ class LagCase(ClientGroupCase):
 
     def lags(self, entry: GroupEntry, **more: Any) -> list[PartitionLag]:
         """How far the group is in the first two partitions."""
-        reader = LagReader(self.admin, self.consumer, lambda: 100.0, **{"seconds": False, **more})
+        reader = LagReader(self.admin, self.consumer, self.clock, lambda: 100.0, **{"seconds": False, **more})
         found = self.do(reader.read(entry, [tp(0), tp(1)]))
         assert isinstance(found, list)
         return found
@@ -100,6 +103,21 @@ class LagTests(LagCase):
         self.assertTrue(one.error)
         self.assertEqual((one.position, other.error, other.lag_messages), (5, None, 50))
 
+    def test_leader_dies_in_between(self) -> None:
+        """A leader that describes the log and then sends nothing of it is not waited for for ever."""
+        self.broker.silent = (FetchWait,)
+        entry = GroupEntry("g", offsets={tp(0): Offset(0, 1), tp(1): Offset(0, 1)})
+        reader = LagReader(self.admin, self.consumer, self.clock, lambda: 100.0, seconds=False)
+        waiting = Deferred.fromCoroutine(reader.read(entry, [tp(0), tp(1)]))
+        self.run_for(0.1)
+        self.assertNoResult(waiting)
+        run(self.clock, 2 * PATIENCE, 0.1)
+        one, other = self.successResultOf(waiting)
+        self.assertEqual((one.lag_bytes, one.lag_messages), (self.broker.logs["t"][0].end, None))
+        for each in (one, other):
+            self.assertIn(f"topic 't', partition {each.partition}", each.error)
+            self.assertIn("logd topics describe t", each.error)
+
     def test_places(self) -> None:
         """What matters: partitions of topics that are read, by name or pattern, and those with a position or owner."""
         self.topic("u", 1, 1)
@@ -132,7 +150,7 @@ class TargetTests(LagCase):
 
     def where(self, to: Any) -> int:
         """What is meant by it in partition 0."""
-        found = self.do(target(self.admin, self.consumer, tp(0), to))
+        found = self.do(target(self.admin, self.consumer, self.clock, tp(0), to))
         assert isinstance(found, int)
         return found
 
@@ -146,14 +164,23 @@ class TargetTests(LagCase):
         log = self.broker.logs["t"][0]
         size, wrapper = log.end // 50, log.end
         for position in (size - 1, log.end + 1):
-            waiting = Deferred.fromCoroutine(target(self.admin, self.consumer, tp(0), position))
+            waiting = Deferred.fromCoroutine(target(self.admin, self.consumer, self.clock, tp(0), position))
             self.run_for(0.5)
             self.failureResultOf(waiting, OffsetOutOfRange)
         log.data += wrap([Message(b"x") for _ in range(3)], "gzip")
         self.assertEqual(self.where(log.end - 1), log.end - 1)
-        waiting = Deferred.fromCoroutine(target(self.admin, self.consumer, tp(0), wrapper + 3))
+        waiting = Deferred.fromCoroutine(target(self.admin, self.consumer, self.clock, tp(0), wrapper + 3))
         self.run_for(0.5)
         self.assertIn(str(wrapper), str(self.failureResultOf(waiting, OffsetOutOfRange).value))
+
+    def test_leader_dies_in_between(self) -> None:
+        """Nobody waits for ever to see whether a message begins at the position."""
+        self.broker.silent = (FetchWait,)
+        waiting = Deferred.fromCoroutine(target(self.admin, self.consumer, self.clock, tp(0), 3))
+        run(self.clock, 2 * PATIENCE, 0.1)
+        text = str(self.failureResultOf(waiting, BrokerUnavailable).value)
+        self.assertIn("topic 't', partition 0", text)
+        self.assertIn("logd topics describe t", text)
 
 
 class _Times:

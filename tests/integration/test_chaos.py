@@ -1,7 +1,8 @@
 """Three brokers, two groups of consumers and a tree, real processes all, harmed by a seed while messages flow.
 
 LOGD_CHAOS_SECONDS says for how long (20 unless it is set), LOGD_CHAOS_SEED repeats the choices of a run (its timing is
-the machine's): ``LOGD_CHAOS_SECONDS=600 python -m twisted.trial tests.integration.test_chaos``.
+the machine's), and LOGD_CHAOS_ENSEMBLE=1 adds a run over an ensemble of three whose leader is harmed:
+``LOGD_CHAOS_SECONDS=600 python -m twisted.trial tests.integration.test_chaos``.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
+from tests.integration.chaos.ensemble import EnsembleTree
 from tests.integration.chaos.faults import torment
 from tests.integration.chaos.producing import SET_MESSAGES, TOPIC
 from tests.integration.chaos.verdict import judge_group, read_acknowledged
-from tests.integration.chaos.world import GROUPS, PARTITIONS, TreeProcess, World
+from tests.integration.chaos.world import GROUPS, PARTITIONS, Target, TreeProcess, World
 
 SECONDS = float(os.environ.get("LOGD_CHAOS_SECONDS", "20"))
+ENSEMBLE = os.environ.get("LOGD_CHAOS_ENSEMBLE", "0") != "0"
 SEED = int(os.environ.get("LOGD_CHAOS_SEED", str(int(time.time()))))
 #: Seconds for a group to settle and handle what is left, once nothing is wrong any more.
 SETTLE_SECONDS = 90.0
@@ -58,9 +61,19 @@ class ChaosTests(TestCase):
         folder.mkdir()
         await self.run_world(folder, ZooKeeperProcess(str(folder / "tree")))
 
-    async def run_world(self, folder: Path, tree: TreeProcess) -> None:
+    async def test_ensemble(self) -> None:
+        """Over three real ZooKeepers, of which the leader and a follower are harmed, at times both."""
+        reason = missing() or ("" if ENSEMBLE else "only with LOGD_CHAOS_ENSEMBLE=1: it takes as long as the others")
+        if reason:
+            self.skipTest(reason)
+        folder = Path(os.path.abspath(self.mktemp()))
+        folder.mkdir()
+        tree = EnsembleTree(ZooKeeperEnsemble(str(folder / "tree")))
+        await self.run_world(folder, tree, *tree.targets())
+
+    async def run_world(self, folder: Path, tree: TreeProcess, *tree_targets: Target) -> None:
         """Start, torment, heal, wait for the end, judge."""
-        world = World(folder, tree)
+        world = World(folder, tree, tree_targets=tree_targets) if tree_targets else World(folder, tree)
         self.addCleanup(deferToThread, world.kill)
         await deferToThread(world.start_servers)
         await self.create(world.addresses)

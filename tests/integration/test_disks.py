@@ -232,12 +232,23 @@ class FailingTests(DiskTestCase):
         else:
             raise SkipTest("the page cache does not let go")
         os.truncate(self.image, 1 << 12)
-        both = FetchWait(0, 1, 1 << 20, tuple([FetchPart("t", number, 0, 0, 1 << 18, True) for number in (0, 1)]))
-        self.assertRaises(ConnectionError, peer.ask, both)
-        peer = self.connect()
-        bad, good = peer.ask(both).parts
-        self.assertEqual((bad.error, good.error), (UNKNOWN, 0))
-        self.assertEqual(len(good.message_set), sum(map(len, self.kept[1].values())))
-        self.assertIn("cannot be read at offset 0", Path(self.broker.log_path).read_text())
+        # The kernel may still have the file's beginning somewhere, so the place that fails has to be looked for.
+        offset = losses = error = 0
+        while not error:
+            parts = (FetchPart("t", 0, 0, offset, 1 << 18, True), FetchPart("t", 1, 0, 0, 1 << 18, True))
+            try:
+                bad, good = peer.ask(FetchWait(0, 1, 1 << 20, parts)).parts
+            except ConnectionError:
+                losses += 1
+                self.assertLessEqual(losses, 5, "a place that is known costs a connection again")
+                peer = self.connect()
+                continue
+            self.assertEqual((good.error, len(good.message_set)), (0, sum(map(len, self.kept[1].values()))))
+            error = bad.error
+            self.assertTrue(error or bad.message_set, "all of it can be read")
+            offset += len(bad.message_set)
+        self.assertEqual(error, UNKNOWN)
+        self.assertGreater(losses, 0)
+        self.assertIn(f"t-0 cannot be read at offset {offset}:", Path(self.broker.log_path).read_text())
         peer.close()
         self.broker.kill()

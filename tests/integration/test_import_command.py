@@ -27,9 +27,8 @@ from tests.spark.importer.runs import run_of
 
 #: A machine on which one package is not installed.
 WITHOUT = """
-import importlib.util, sys
-missing, find = sys.argv.pop(), importlib.util.find_spec
-importlib.util.find_spec = lambda name, package=None: None if name == missing else find(name, package)
+import sys
+sys.modules[sys.argv.pop()] = None
 from logd.cli.main import main
 main(prog_name='logd')
 """
@@ -184,7 +183,7 @@ class StatusTests(CliTestCase):
         self.refused(1, (["import", "--to", self.to, "--verify"], "is damaged"))
 
     def test_not_installed(self) -> None:
-        """Without pyspark or Java one line says what to install; nothing else of the command line needs them."""
+        """Without pyspark or Java one line says what to install."""
         for command in (self.arguments(), ["sql", "SELECT 1"]):
             for program, more, words in (
                 (WITHOUT, ["pyspark"], "pip install 'logd[spark]'"),
@@ -199,6 +198,23 @@ class StatusTests(CliTestCase):
                 )
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
                 self.assertIn(words, done.stderr)
+
+    def test_without_spark(self) -> None:
+        """A plan is made, and a target checked, where pyspark is not installed."""
+        self.publish(Lineage("t", json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"], 0))
+        for command, words in (
+            (self.arguments("--dry-run"), "nothing new"),
+            (["import", "--to", self.to, "--verify"], "1 runs"),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", WITHOUT, *command, "pyspark"],
+                capture_output=True,
+                text=True,
+                env=self.env,
+                timeout=PATIENCE,
+            )
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1), done.stderr)
+            self.assertIn(words, done.stderr)
 
 
 class SparkCommandTests(CliTestCase):

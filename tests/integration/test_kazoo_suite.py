@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.testing.coordination import CoordinationProcess
 from tests.integration.kazoo_acceptance import SERVER
@@ -20,6 +21,8 @@ NEEDED = ("kazoo.tests", "pytest", "pytest_timeout", "objgraph")
 PASSED = 304
 #: How many of them may need their second try.
 MOST_FAILED = 3
+#: Expects that nobody listens on ZooKeeper's port of this machine, whichever server the suite is for.
+NEEDS_FREE_PORT = "test_utils.py::TestCreateTCPConnection::test_slow_connect"
 #: Seconds for one of its tests, and for all of them: some 70 on an idle machine.
 TEST_SECONDS = 60
 SUITE_SECONDS = 600
@@ -31,6 +34,15 @@ def is_there(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError:
         return False
+
+
+def is_served(port: int) -> bool:
+    """Whether a port of loopback takes connections."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5.0).close()
+    except OSError:
+        return False
+    return True
 
 
 class KazooSuiteTests(SynchronousTestCase):
@@ -74,6 +86,11 @@ class KazooSuiteTests(SynchronousTestCase):
         self.assertEqual(len(passed) + len(failed), PASSED, output)
         self.assertLessEqual(len(failed), MOST_FAILED, output)
         for name in sorted(failed):
-            print(f"kazoo's suite: {name} failed, tried once more")
+            if name.endswith(NEEDS_FREE_PORT) and is_served(2181):
+                continue  # what is served there is none of ours
             again = self.run_suite(name)
             self.assertIn("1 passed", again, output)
+        if failed:
+            # Not silently: trial's summary has the reasons of skips (a "todo" would have to be set before the test).
+            names = " ".join(sorted(failed))
+            raise SkipTest(f"passed, but when tried again, or not since it wants port 2181 for itself: {names}")

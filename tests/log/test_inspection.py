@@ -122,6 +122,8 @@ class DirectoryTests(InspectionTestCase):
         self.assert_remark("topics.json", "damaged", True)
         TopicsFile(self.files, ROOT).write({"t": TopicEntry("u", {0: (0,), 1: (0,)})})
         self.assert_remark("t-1", "is missing", False)
+        TopicsFile(self.files, ROOT).write({"t": TopicEntry("u", {0: (0,), 1: (7,)})})
+        self.assertEqual(self.remarks(), [], "what another broker stores is not missing here")
         TopicsFile(self.files, ROOT).write({})
         self.assert_remark("t-0", "no topic", False)
 

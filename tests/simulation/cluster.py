@@ -145,7 +145,7 @@ class SimulatedCluster:
             topics_partitions=self.partitions,
             zookeeper_session_ms=random.choice([4_000, 8_000]),
             zookeeper_timeout_ms=5_000,
-            log=LogSettings(segment_bytes=random.choice([500, 100_000])),
+            log=LogSettings(segment_bytes=random.choice([200, 500, 100_000])),
         )
         self.brokers.append(
             MemoryBroker(

@@ -29,6 +29,8 @@ class ConsumingApplication:
     random: Random = field(init=False)
     clock: ProcessClock | None = field(default=None, init=False)
     _consumer: Consumer | None = field(default=None, init=False)
+    _streams: list[MessageStream] = field(factory=list, init=False)
+    _former_jumps: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random(self.host)
@@ -56,15 +58,22 @@ class ConsumingApplication:
             start = {partition: progress.handled for (name, partition), progress in places.items() if name == topic}
             starts = {**dict.fromkeys(range(16), 0), **start}
             for stream in self._consumer.create_message_streams(topic, random.choice([1, 2]), start=starts):
+                self._streams.append(stream)
                 Deferred.fromCoroutine(self._read(stream, clock)).addErrback(self._failed)
 
     def kill(self) -> None:
         """End at once."""
         if self.clock is not None:
             self.clock.kill()
+            self._former_jumps, self._streams = self.jumps, []
             self.world.network.graveyard.append((self.clock, self._consumer))
             self.clock = None
             self.world.network.end_host(self.host)
+
+    @property
+    def jumps(self) -> int:
+        """How often its streams have said that a position was not in the log any more, in all its lives."""
+        return self._former_jumps + sum(stream.jumps for stream in self._streams)
 
     async def _read(self, stream: MessageStream, clock: ProcessClock) -> None:
         async for batch in stream.batches():

@@ -12,6 +12,7 @@ from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
+from tests.simulation.retention import removable, remove_segments
 from tests.simulation.world import World
 
 #: Seconds until a message arrives that is lost.
@@ -60,6 +61,8 @@ class Faults:
             (self._expire, 2),
             (self._move_positions, 2),
             (self._take_from_owners, 2),
+            (self._remove_entry, 2),
+            (self._remove_segments, 3),
         ]
 
     def begin(self) -> None:
@@ -194,6 +197,19 @@ class Faults:
         if places and self.cluster.operator.connected:
             self._note("owners removed", group)
             self.cluster.operator.take(group, places)
+
+    def _remove_entry(self) -> None:
+        member = self.random.choice(self.cluster.members)
+        if member.consumer is not None and member.consumer.group is not None and self.cluster.operator.connected:
+            self._note("entry removed", member.host)
+            self.cluster.operator.remove_entry(member.group, member.consumer.group.consumer)
+
+    def _remove_segments(self) -> None:
+        broker = self.random.choice(self.brokers)
+        logs = removable(broker, self.cluster.ledger)
+        if logs:
+            remove_segments(broker, self.random.choice(logs), self.cluster.ledger, self.random)
+            self._note("segments removed", broker.host)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
         """Partitions that a group has come to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from attrs import define, field
@@ -50,6 +51,13 @@ class Ledger:
     duplicates: int = 0
     commits: int = 0
     refused_commits: int = 0
+    #: Up to where retention has removed each partition, and what was there, in order.
+    removed: dict[Place, int] = field(factory=dict)
+    removed_payloads: dict[Place, list[bytes]] = field(factory=dict)
+    #: What is in no log any more; a group that has not had it by then need not get it.
+    gone: set[Key] = field(factory=set)
+    #: How often a group went on behind something that it never had.
+    skips: Counter[str] = field(factory=Counter)
 
     def send(self, producer: str, number: int, topic: str, filler: bytes) -> bytes:
         """A producer is given a message; returns its payload."""
@@ -70,7 +78,12 @@ class Ledger:
         topic, partition = message.topic, message.partition
         assert topic is not None and message.payload is not None
         progress = self.progress(group, topic, partition)
-        check(position <= progress.handled, "messages were left out", who, topic, partition, position, progress.handled)
+        removed = self.removed.get((topic, partition), 0)
+        if position > progress.handled:
+            # A group without a position begins where the log does, and may have stored that before its first message.
+            self.skips[group] += 0 < progress.committed < position
+            known = who, topic, partition, position, progress.handled, removed
+            check(position <= removed, "messages were left out", *known)
         key = key_of(message.payload)
         check(self.sent.get(key) == (topic, message.payload), "this was never sent", who, topic, message.payload)
         count = progress.times[key] = progress.times.get(key, 0) + 1
@@ -82,7 +95,7 @@ class Ledger:
         else:
             self.duplicates += 1
         progress.handled = max(progress.handled, message.next_position)
-        if position <= progress.reached:  # else it was handed over in a former tenure
+        if position <= max(progress.reached, removed):  # else it was handed over in a former tenure
             progress.reached = max(progress.reached, message.next_position)
 
     def move(self, group: str, topic: str, partition: int, position: int) -> None:
@@ -93,11 +106,19 @@ class Ledger:
         """A position was written down in the tree."""
         self.commits += 1
         progress = self.progress(group, topic, partition)
-        known = group, topic, partition, position, progress.handled, progress.reached, progress.committed
-        check(position <= progress.handled, "a position was committed that no application had come to", *known)
-        check(position <= progress.reached, "a commit of what was handled in a former tenure", *known)
+        removed = self.removed.get((topic, partition), 0)
+        known = group, topic, partition, position, progress.handled, progress.reached, progress.committed, removed
+        come_to, reached = max(progress.handled, removed), max(progress.reached, removed)
+        check(position <= come_to, "a position was committed that no application had come to", *known)
+        check(position <= reached, "a commit of what was handled in a former tenure", *known)
         check(position >= progress.committed, "a commit went back", *known)
         progress.committed = position
+
+    def remove(self, topic: str, partition: int, position: int, payloads: list[bytes], left: list[bytes]) -> None:
+        """Retention has removed what was before a position: these; and those are left."""
+        self.removed[topic, partition] = max(position, self.removed.get((topic, partition), 0))
+        self.removed_payloads.setdefault((topic, partition), []).extend(payloads)
+        self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
 
     def missing(self, group: str, topics: frozenset[str] | None = None) -> list[Key]:
         """What was acknowledged and this group has not handled (of some topics)."""
@@ -106,6 +127,7 @@ class Ledger:
             key
             for key, place in self.acknowledged.items()
             if (topics is None or place[0] in topics)
+            and key not in self.gone
             and key not in (progress[place].times if place in progress else ())
         ]
 
@@ -118,12 +140,17 @@ class Ledger:
                 f"{missing[0]} in {self.acknowledged[missing[0]]}"
             )
 
+    def check_reported(self, group: str, jumps: int) -> None:
+        """Whatever the group was not given since retention had removed it, its streams have counted."""
+        skips = self.skips[group]
+        check(skips <= jumps, "removed messages were passed by without a word", group, skips, jumps)
+
     def check_logs(self, logs: Mapping[Place, list[bytes]]) -> None:
-        """What the brokers have at the end holds everything acknowledged, in the order in which it was sent."""
+        """What the brokers have at the end, behind what was removed, is all that was acknowledged, in order."""
         found: dict[Key, Place] = {}
         for place, payloads in logs.items():
             newest: dict[str, int] = {}
-            for payload in payloads:
+            for payload in [*self.removed_payloads.get(place, ()), *payloads]:
                 key = key_of(payload)
                 check(self.sent.get(key) == (place[0], payload), "a log has what was never sent", place, payload)
                 if key not in found:

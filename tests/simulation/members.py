@@ -45,6 +45,8 @@ class Member:
     _style: str = field(default="", init=False)
     _explicit: bool = field(default=False, init=False)
     _leaving: bool = field(default=False, init=False)
+    _streams: list[GroupStream] = field(factory=list, init=False)
+    _former_jumps: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random(self.host)
@@ -79,12 +81,14 @@ class Member:
         for topic, count in self.subscriptions:
             for stream in consumer.create_message_streams(topic, count):
                 assert isinstance(stream, GroupStream)
+                self._streams.append(stream)
                 Deferred.fromCoroutine(self._read(stream, clock)).addErrback(self._failed)
 
     def kill(self) -> None:
         """End at once."""
         if self.clock is not None and self.coordination is not None:
             self.clock.kill()
+            self._former_jumps, self._streams = self.jumps, []
             self.world.network.graveyard.append((self.clock, self.consumer, self.coordination))
             self.clock = None
             self.world.network.end_host(self.host)
@@ -101,6 +105,11 @@ class Member:
                 self.kill()
 
         return consumer.close().addCallback(lambda _: tree.close()).addCallback(over)
+
+    @property
+    def jumps(self) -> int:
+        """How often its streams have said that a position was not in the log any more, in all its lives."""
+        return self._former_jumps + sum(stream.jumps for stream in self._streams)
 
     @property
     def leaving(self) -> bool:

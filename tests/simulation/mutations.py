@@ -165,6 +165,11 @@ def deaf_to_members() -> AbstractContextManager[Any]:
     return mock.patch.object(view.GroupView, "read", once)
 
 
+def stay_removed() -> AbstractContextManager[Any]:
+    """A member whose entry somebody has removed does not register again."""
+    return mock.patch.object(Membership, "_look", lambda membership, subscription: membership._view.read(subscription))
+
+
 def believe_in_a_lost_session() -> AbstractContextManager[Any]:
     """A consumer in a new session believes that it still has what it had in the former one."""
     rebalance = Membership._rebalance
@@ -174,7 +179,29 @@ def believe_in_a_lost_session() -> AbstractContextManager[Any]:
             membership._session = membership._coordination.session_id
         await rebalance(membership)
 
-    return mock.patch.object(Membership, "_rebalance", believing)
+    # Who looks whether its entry is there finds out, too.
+    return _both(mock.patch.object(Membership, "_rebalance", believing), stay_removed())
+
+
+def skip_what_is_left() -> AbstractContextManager[Any]:
+    """Where retention has removed a position, reading goes on at the end of the log."""
+    jump = Feed._jump
+
+    def to_the_end(feed: Feed, why: str, log_start: int, visible_end: int) -> None:
+        jump(feed, why, visible_end, visible_end)
+
+    return mock.patch.object(Feed, "_jump", to_the_end)
+
+
+def skip_silently() -> AbstractContextManager[Any]:
+    """What retention has removed before it was handled is passed by without being counted."""
+    jump = Feed._jump
+
+    def uncounted(feed: Feed, why: str, log_start: int, visible_end: int) -> None:
+        jump(feed, why, log_start, visible_end)
+        feed.jumps = 0
+
+    return mock.patch.object(Feed, "_jump", uncounted)
 
 
 def answer_before_the_flush() -> AbstractContextManager[Any]:
@@ -210,6 +237,9 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         release_before_committing,
         deaf_to_members,
         believe_in_a_lost_session,
+        stay_removed,
+        skip_what_is_left,
+        skip_silently,
         answer_before_the_flush,
         tree_answers_before_the_flush,
     )

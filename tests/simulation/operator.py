@@ -37,7 +37,7 @@ _HEARD = 3.0
 
 @define(eq=False)
 class Operator:
-    """What he does is begun by ``move`` and ``take``, and goes on by itself."""
+    """What he does is begun by ``move``, ``take`` and ``remove_entry``, and goes on by itself."""
 
     world: World
     ledger: Ledger
@@ -83,6 +83,10 @@ class Operator:
         """Remove who owns these, claim them as another consumer does, and give them back after a while."""
         self._begin(self._take(group, places))
 
+    def remove_entry(self, group: str, consumer: str) -> None:
+        """Remove a consumer from its group's registry, though it lives."""
+        self._begin(self._remove_entry(group, consumer))
+
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self.under_way += 1
         Deferred.fromCoroutine(self._work(work)).addErrback(self._failed)
@@ -109,6 +113,12 @@ class Operator:
                 seen = {where: await registry.read(where) for where in places}
                 with suppress(GroupChanged):
                     return await move_positions(tree, group, seen, positions)
+
+    async def _remove_entry(self, group: str, consumer: str) -> None:
+        tree = self.coordination
+        assert tree is not None
+        with suppress(CoordinationError):
+            await tree.delete(paths.group_consumer(group, consumer))
 
     async def _take(self, group: str, places: Sequence[TopicPartition]) -> None:
         tree = self.coordination

@@ -10,11 +10,11 @@ from attrs import define, field, frozen
 from logd.coord import paths
 from logd.coord.groups import holdings
 from logd.coord.groups.records import Phase
-from logd.protocol.loops import decode_set
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults
 from tests.simulation.ledger import Place
 from tests.simulation.members import Member
+from tests.simulation.retention import payloads_of
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
@@ -90,6 +90,10 @@ class Simulation:
         check(self._is_well(), "what was well is not any more")
         ledger = cluster.ledger
         ledger.check_logs(self._logs())
+        for group, members in cluster.groups.items():
+            ledger.check_reported(group, sum(member.jumps for member in members))
+        for consumer in cluster.consumers:
+            ledger.check_reported(consumer.host, consumer.jumps)
         counts = [
             member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group
         ]
@@ -117,7 +121,7 @@ class Simulation:
     def _is_settled(self) -> bool:
         """Whether all is well, and no member has heard of something that it has not looked at yet."""
         groups = [member.consumer.group for member in self.cluster.members if member.consumer is not None]
-        resting = all(group is not None and group._membership._pause is not None for group in groups)
+        resting = all(group is not None and group._membership._pause.can_be_woken for group in groups)
         return resting and self._is_well()
 
     def _is_well(self) -> bool:
@@ -140,7 +144,20 @@ class Simulation:
             return False
         if any(ledger.missing(consumer.host, frozenset(TOPICS)) for consumer in cluster.consumers):
             return False
-        return not self._without_owner()
+        return not self._unregistered() and not self._without_owner()
+
+    def _unregistered(self) -> list[str]:
+        """Members whose entry is not in the tree, or is another session's."""
+        server = self.cluster.tree.server
+        assert server is not None
+        wrong = []
+        for member in self.cluster.members:
+            assert member.consumer is not None and member.consumer.group is not None
+            assert member.coordination is not None
+            node = server.tree.nodes.get(paths.group_consumer(member.group, member.consumer.group.consumer))
+            if node is None or node.ephemeral_owner != member.coordination.session_id:
+                wrong.append(member.host)
+        return wrong
 
     def _without_owner(self) -> list[str]:
         """Partitions whose owner in the tree is not a living member that delivers it."""
@@ -177,6 +194,8 @@ class Simulation:
             assert member.consumer is not None and member.consumer.group is not None
             phase, counts = member.consumer.group.phase, member.consumer.group.counts
             check(phase is Phase.STEADY, "a member never settled", member.host, phase, counts)
+        unregistered = self._unregistered()
+        check(not unregistered, "members that are not registered", *unregistered)
         wrong = self._without_owner()
         check(not wrong, "partitions without an owner", *wrong)
         for group in cluster.groups:
@@ -197,13 +216,6 @@ class Simulation:
         for broker in self.cluster.brokers:
             assert broker.store is not None
             for log in broker.store.logs():
-                payloads = []
-                for name in broker.files.list(log.folder):
-                    if name.endswith(".log"):
-                        file = broker.files.open_for_reading(f"{log.folder}/{name}")
-                        decoded = decode_set(file.read_at(0, file.size()), 0)
-                        file.close()
-                        payloads += [message.payload for message in decoded.messages if message.payload is not None]
                 check((log.topic, log.partition) not in found, "two brokers have a partition", log.topic, log.partition)
-                found[log.topic, log.partition] = payloads
+                found[log.topic, log.partition] = payloads_of(broker, log)
         return found

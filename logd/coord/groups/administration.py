@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from logd.coord import paths
 from logd.coord.errors import BadVersion, NodeExists, NoNode, NotEmpty
-from logd.coord.groups.inspection import read_group
+from logd.coord.groups.inspection import GroupEntry, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation, SetData
 from logd.coord.registries.offsets import Offset, OffsetRegistry, encode_position
@@ -69,6 +69,15 @@ async def move_positions(
             ) from error
 
 
+def check_at_rest(entry: GroupEntry) -> None:
+    """Raise GroupLive for a group that is live: its consumers are in the way of a deletion."""
+    if entry.live:
+        raise GroupLive(
+            f"group {entry.name!r} is live, with {len(entry.consumers)} consumers and {len(entry.owners)} partitions "
+            "owned: stop them first"
+        )
+
+
 async def delete_group(coordination: ICoordination, group: str) -> int:
     """Remove everything about a group at rest; return how many positions that were.
 
@@ -77,11 +86,7 @@ async def delete_group(coordination: ICoordination, group: str) -> int:
     """
     for _ in range(ATTEMPTS):
         entry = await read_group(coordination, group)
-        if entry.live:
-            raise GroupLive(
-                f"group {group!r} is live, with {len(entry.consumers)} consumers and {len(entry.owners)} partitions "
-                "owned: stop them first"
-            )
+        check_at_rest(entry)
         doomed = [*await _below(coordination, paths.group(group)), paths.group(group)]
         # The parents of what live consumers make go first: whoever joins from now on is in the way of the rest.
         doomed.sort(key=lambda path: path.startswith(f"{paths.group(group)}/offsets"))

@@ -13,10 +13,11 @@ from contextlib import asynccontextmanager, suppress
 from attrs import define
 from twisted.internet.defer import DeferredLock
 
+from logd.coord import paths
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
-from logd.coord.records import Operation, SessionState, Stat
+from logd.coord.records import Check, Operation, SessionState, Stat
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.topic import TopicPartition
@@ -129,17 +130,20 @@ class Holdings:
         operations: list[Operation] = []
         for where, stream in wanted.items():
             operations += self._owners.claim(where, stream), self._offsets.fence(where, found[where])
+        # Of a topic that was deleted a moment ago nothing is claimed: its positions went with it, and what would be
+        # stored now would be taken for those of the next topic of that name.
+        topics = sorted({where.topic for where in wanted})
         try:
-            results = await self._coordination.multi(operations)
+            results = await self._coordination.multi([*operations, *(Check(paths.topic(topic)) for topic in topics)])
         except (NodeExists, BadVersion) as error:
             raise Conflict(f"{error}", error.path) from error
         except NoNode as error:
-            self._ready.clear()  # somebody removed the parents, or an offset: make them, read it again
+            self._ready.clear()  # somebody removed the parents, an offset or the topic: make them, read again
             raise Conflict(f"{error}", error.path) from error
         except BaseException:
             doubtful.update(wanted)
             raise
-        for (where, stream), stat in zip(wanted.items(), results[1::2], strict=True):
+        for (where, stream), stat in zip(wanted.items(), results[1 : len(operations) : 2], strict=True):
             offset = found[where]
             version = stat.version if isinstance(stat, Stat) else 0
             held[where] = Holding(stream, None if offset is None else offset.position, version)

@@ -56,7 +56,7 @@ async def read_group(coordination: ICoordination, name: str) -> GroupEntry:
     """Everything about one group. Raises UnknownGroup, CoordinationError, and ValueError for a name that none has."""
     path = paths.group(name)
     if await coordination.exists(path) is None:
-        raise UnknownGroup(f"there is no group {name!r}")
+        raise UnknownGroup(f"there is no group {name!r}: `logd groups list` shows those that there are")
     registry = ConsumerRegistry(coordination, name)
     ids = await _children(coordination, registry.path)
     read = await gather(_subscription(registry, consumer) for consumer in ids)

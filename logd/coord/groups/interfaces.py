@@ -26,8 +26,15 @@ class IGroupReader(Interface):
         A partition whose place is not known yet is left out.
         """
 
-    def start(streams: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int | None]) -> None:
-        """These partitions are ours now, each for a stream, and begin at these positions (None: the group is new)."""
+    def start(
+        streams: Mapping[TopicPartition, str],
+        positions: Mapping[TopicPartition, int | None],
+        uuids: Mapping[str, str],
+    ) -> None:
+        """These partitions are ours now, each for a stream, and begin at these positions (None: the group is new).
+
+        ``uuids`` are those of the topics that the positions are of.
+        """
 
     def lost(where: TopicPartition) -> None:
-        """One partition has turned out to be another's: stop it, as ``stop`` does."""
+        """One partition has turned out to be another's, or of another topic: stop it, and forget what was handled."""

@@ -20,13 +20,14 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.coord.errors import ConnectionLoss, CoordinationError, SessionExpired
+from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.holdings import Conflict, Holdings
 from logd.coord.groups.interfaces import IGroupReader
+from logd.coord.groups.pause import Pause
 from logd.coord.groups.records import Counts, Phase, Timing
 from logd.coord.groups.registration import Registration
 from logd.coord.groups.silence import SilenceTimer
-from logd.coord.groups.view import GroupView
+from logd.coord.groups.view import GroupView, Registries
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState, WatchEvent
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
@@ -70,12 +71,14 @@ class Membership:
         self._silence = SilenceTimer(coordination, clock, self._cut_off)
         self._session = 0
         self._moved = 0
+        #: Of the topics that were claimed.
+        self._uuids: Mapping[str, str] = {}
         self._wanted = False
         self._started = False
         #: Whether the reader's positions are of what is held: not between a release and the next start.
         self._handed = False
         self._failures = 0
-        self._pause: Deferred[None] | None = None
+        self._pause = Pause(clock)
         self._loop: Deferred[None] | None = None
         self._commits: Timer | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -148,9 +151,9 @@ class Membership:
     async def _run(self) -> None:
         while True:
             if not self._wanted or self._coordination.state is not SessionState.CONNECTED:
-                await self._sleep(None)
+                await self._pause.sleep(None)
                 continue
-            await self._sleep(self._timing.settle, wakeful=False)
+            await self._pause.sleep(self._timing.settle, wakeful=False)
             if self._coordination.state is not SessionState.CONNECTED:
                 continue
             self._wanted = False
@@ -192,9 +195,14 @@ class Membership:
             self._handed = False  # holdings know by themselves in which session they are
             self._session = session
         if self._started and self._registration.subscription == self._subscription:
-            registries = await self._view.read(self._subscription)
-            if registries.moved == self._moved and registries.share(self.consumer) == self._holdings.streams:
+            registries = await self._look(self._subscription)
+            remade = self._remade(registries)
+            unmoved = registries.moved == self._moved and not remade
+            if unmoved and registries.share(self.consumer) == self._holdings.streams:
                 return
+            for where in remade:  # where it came to in the former topic is not to be committed for this one
+                self._log.warn("group {group}: {where} was deleted and made again", group=self.group, where=where)
+                self._reader.lost(where)
         self.phase = Phase.REBALANCING
         self._count(rebalances=1)
         await self._stop()
@@ -203,14 +211,40 @@ class Membership:
         await self._holdings.release()
         subscription = self._subscription
         await self._registration.renew(subscription)
-        registries = await self._view.read(subscription)
+        registries = await self._look(subscription)
         positions = await self._holdings.claim(registries.share(self.consumer))
-        self._moved = registries.moved  # as it was before the positions were read
+        self._moved, self._uuids = registries.moved, registries.uuids  # as they were before the positions were read
         if coordination.session_id != session or not self._silence.held:
             raise SessionExpired(f"group {self.group!r}: the session changed on the way")
         self._started = self._handed = True
         self._silence.begin()
-        self._reader.start(self._holdings.streams, positions)
+        self._reader.start(self._holdings.streams, positions, registries.uuids)
+
+    def _remade(self, registries: Registries) -> list[TopicPartition]:
+        """What it holds of topics that are others by now, of the same names."""
+        others = {topic for topic, uuid in registries.uuids.items() if self._uuids.get(topic, uuid) != uuid}
+        return [where for where in self._holdings.streams if where.topic in others]
+
+    async def _look(self, subscription: Subscription) -> Registries:
+        """The registries, with its own entry among them: where somebody has removed that, it is made again.
+
+        What it owns stays its own meanwhile, so that nothing need be stopped for it.
+        """
+        registries = await self._view.read(subscription)
+        if self.consumer not in registries.consumers:
+            if self._coordination.session_id != self._session:
+                raise SessionExpired(f"group {self.group!r}: the session changed on the way")
+            self._log.warn(
+                "group {group}: somebody removed the entry of {consumer}, which is live: it registers again",
+                group=self.group,
+                consumer=self.consumer,
+            )
+            self._registration.forget()
+            await self._registration.renew(subscription)
+            registries = await self._view.read(subscription)
+            if self.consumer not in registries.consumers:
+                raise NoNode(f"group {self.group!r}: the entry of {self.consumer} was removed at once")
+        return registries
 
     def _stop(self) -> Deferred[None]:
         """Let nothing more be delivered."""
@@ -269,7 +303,7 @@ class Membership:
     def _changed(self) -> None:
         """Something that it has seen is not so any more: look again."""
         self._wanted = True
-        self._wake()
+        self._pause.wake()
 
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
@@ -300,29 +334,13 @@ class Membership:
         watch: Deferred[WatchEvent] | None = None
         if blocker:
             exists, watch = self._coordination.exists_and_watch(blocker)
-            watch.addCallbacks(lambda _: self._wake(), lambda _: None)
-            exists.addCallbacks(lambda stat: self._wake() if stat is None else None, lambda _: None)
+            watch.addCallbacks(lambda _: self._pause.wake(), lambda _: None)
+            exists.addCallbacks(lambda stat: self._pause.wake() if stat is None else None, lambda _: None)
         try:
-            await self._sleep(delay * (0.5 + 0.5 * self._random()))
+            await self._pause.sleep(delay * (0.5 + 0.5 * self._random()))
         finally:
             if watch is not None:
                 watch.cancel()
-
-    async def _sleep(self, seconds: float | None, wakeful: bool = True) -> None:
-        """Sleep until it is time (None: for ever), or until somebody wakes us."""
-        pause: Deferred[None] = Deferred()
-        timer = None if seconds is None else self._clock.callLater(seconds, _wake_from, pause)
-        self._pause = pause if wakeful else None
-        try:
-            await pause
-        finally:
-            self._pause = None
-            if timer is not None and timer.active():
-                timer.cancel()
-
-    def _wake(self) -> None:
-        if self._pause is not None:
-            _wake_from(self._pause)
 
     # How it ends.
 
@@ -373,8 +391,3 @@ class Membership:
     def _bug(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
             self._log.failure("a bug in the membership of group {group}", failure, group=self.group)
-
-
-def _wake_from(pause: Deferred[None]) -> None:
-    if not pause.called:
-        pause.callback(None)

@@ -30,7 +30,7 @@ class Registration:
         return self._named[1] if self._named is not None and self._there else None
 
     def forget(self) -> None:
-        """The session is over, and the entry with it."""
+        """The entry is gone: with the session, or by somebody's hand."""
         self._there = False
 
     async def renew(self, subscription: Subscription) -> None:

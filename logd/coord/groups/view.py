@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.logger import Logger
 
 from logd.coord import paths
@@ -37,6 +37,8 @@ class Registries:
 
     consumers: Mapping[str, Subscription]
     partitions: Mapping[str, tuple[int, ...]]
+    #: Each such topic's uuid: another one since a claim says that the topic was deleted and made again.
+    uuids: Mapping[str, str] = field(factory=dict)
     #: The last change of the group's own node: another one since a claim says that positions were moved from outside.
     moved: int = 0
 
@@ -88,8 +90,13 @@ class GroupView:
         topics = sorted(names)
         found = await gather(self._available(topic, live) for topic in topics)
         consumers = await self._read_consumers(ids or [])
-        partitions = {topic: available for topic, available in zip(topics, found, strict=True) if available is not None}
-        return Registries(consumers, partitions, 0 if group is None else group[1].modified_zxid)
+        there = {topic: available for topic, available in zip(topics, found, strict=True) if available is not None}
+        return Registries(
+            consumers,
+            {topic: partitions for topic, (_, partitions) in there.items()},
+            {topic: uuid for topic, (uuid, _) in there.items()},
+            0 if group is None else group[1].modified_zxid,
+        )
 
     def close(self) -> None:
         """Forget all watches."""
@@ -110,8 +117,8 @@ class GroupView:
             names.update(name for name in await self._names.get() or () if subscription.streams_of(name))
         return names
 
-    async def _available(self, topic: str, live: frozenset[int]) -> tuple[int, ...] | None:
-        """A topic's PT; None where there is no topic, or none that can be read."""
+    async def _available(self, topic: str, live: frozenset[int]) -> tuple[str, tuple[int, ...]] | None:
+        """A topic's uuid and PT; None where there is no topic, or none that can be read."""
         watched = self._entries.get(topic)
         if watched is None:
             coordination = self._coordination
@@ -152,6 +159,7 @@ class GroupView:
 
 
 @lru_cache(128)
-def _available(topic: str, data: bytes, live: frozenset[int]) -> tuple[int, ...]:
-    """PT by a topic's entry. Kept: reading an entry of 10,000 partitions takes 60 ms, for each look of each member."""
-    return tuple(available_partitions(decode_entry(topic, data), live))
+def _available(topic: str, data: bytes, live: frozenset[int]) -> tuple[str, tuple[int, ...]]:
+    """The uuid and PT by a topic's entry. Kept: reading one of 10,000 partitions takes 60 ms, at each look of each."""
+    entry = decode_entry(topic, data)
+    return entry.uuid, tuple(available_partitions(entry, live))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -20,9 +21,9 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.inprocess.attaching import SessionKeeper
-from logd.coord.inprocess.calls import Calls
-from logd.coord.inprocess.link import Link
+from logd.coord.inprocess.link import Link, LinkConnection
 from logd.coord.interfaces import ICoordination
+from logd.coord.outstanding import Call, OutstandingCalls
 from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
@@ -48,7 +49,7 @@ from logd.coord.records import (
     WatchEvent,
 )
 from logd.coord.tree.host import TreeHost
-from logd.coord.tree.outcome import OperationResult
+from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
 from logd.coord.watches import Watches, WatchKind
 from logd.interfaces import Clock
@@ -88,7 +89,9 @@ class InProcessCoordination:
         self._session = SessionKeeper(
             self.link, clock, session_timeout, reconnect, tuple(identities), self._changed, self._fired
         )
-        self._calls = Calls(clock, self._session.heard)
+        #: Set once the listeners know that there is one: what waited is sent first.
+        self._connection: LinkConnection | None = None
+        self._calls = OutstandingCalls(clock, self._send, limit=sys.maxsize, room=sys.maxsize)
 
     @property
     def state(self) -> SessionState:
@@ -170,13 +173,13 @@ class InProcessCoordination:
             each.callback(None)
 
     def _changed(self, state: SessionState) -> None:
+        self._connection = None
         if state is SessionState.SUSPENDED:
-            self._calls.lost(partial(ConnectionLoss, "the connection was lost before the answer came"))
+            self._calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         elif state is SessionState.LOST:
-            self._calls.refuse(partial(SessionExpired, "the session expired before the call was sent"))
+            self._calls.fail_all(lambda path: SessionExpired(path=path))
         elif state is SessionState.CLOSED:
-            self._calls.lost(ClientClosing)
-            self._calls.refuse(ClientClosing)
+            self._calls.fail_all(lambda path: ClientClosing(path=path))
         for listener in self._listeners[:]:
             try:
                 listener(state)
@@ -185,8 +188,8 @@ class InProcessCoordination:
         if self.state is not state:
             return  # a listener has closed the client
         if state is SessionState.CONNECTED:
-            assert self._session.connection is not None
-            self._calls.connected(self._session.connection)
+            self._connection = self._session.connection
+            self._calls.flush()
             for each in self._connecting[:]:
                 each.callback(self)
         elif state in (SessionState.SUSPENDED, SessionState.CLOSED):
@@ -194,6 +197,22 @@ class InProcessCoordination:
         if state is SessionState.CLOSED:
             for each in self._connecting[:]:
                 each.errback(ClientClosing())
+
+    def _send(self, call: Call) -> bool:
+        if self._connection is None:
+            return False
+        self._connection.execute(call.request, partial(self._answered, call, self._clock.seconds()))
+        return True
+
+    def _answered(self, call: Call, sent: float, outcome: Outcome) -> None:
+        self._session.heard(sent)
+        answer = outcome.answer.error if isinstance(outcome.answer, MultiFailed) else outcome.answer
+        if isinstance(answer, NoNode) and isinstance(call.request, Exists):
+            answer = None
+        if isinstance(answer, CoordinationError):
+            self._calls.answered(call, None, answer)
+        else:
+            self._calls.answered(call, answer, None)
 
     def _fired(self, event: WatchEvent) -> None:
         """The host tells of a node's end once, to both kinds of watches."""
@@ -255,13 +274,13 @@ class InProcessCoordination:
 
     def exists(self, path: str, timeout: float | None = None) -> Deferred[Stat | None]:
         """See ICoordination."""
-        return self._ask(Exists(path), _stat_or_none, timeout)
+        return self._ask(Exists(path), _as_it_is, timeout)
 
     def exists_and_watch(
         self, path: str, timeout: float | None = None
     ) -> tuple[Deferred[Stat | None], Deferred[WatchEvent]]:
         """See ICoordination."""
-        return self._ask_and_watch(Exists(path, watch=True), _stat_or_none, timeout)
+        return self._ask_and_watch(Exists(path, watch=True), _as_it_is, timeout)
 
     def get_children(self, path: str, timeout: float | None = None) -> Deferred[list[str]]:
         """See ICoordination."""
@@ -293,7 +312,7 @@ class InProcessCoordination:
         problem = self._problem(request)
         if problem is not None:
             return fail(problem)
-        return self._calls.ask(request, read, self._seconds(timeout))
+        return self._calls.ask(request, _place_of(request), self._seconds(timeout)).addCallback(read)
 
     def _ask_and_watch(
         self, request: GetData | Exists | GetChildren, read: Callable[[Any], T], timeout: float | None
@@ -304,10 +323,10 @@ class InProcessCoordination:
         if problem is not None:
             return fail(problem), watch
 
-        def leave() -> None:
+        def leave(_: object) -> None:
             self._watches.leave(kind, request.path, watch)
 
-        return self._calls.ask(request, read, self._seconds(timeout), leave), watch
+        return self._calls.ask(request, request.path, self._seconds(timeout), leave).addCallback(read), watch
 
     def _problem(self, request: Request) -> CoordinationError | None:
         """Why nothing is sent."""
@@ -325,34 +344,30 @@ class InProcessCoordination:
         return self._timeout if timeout is None else timeout
 
 
+def _place_of(request: Request) -> str:
+    """The path that an error names."""
+    return "/" if isinstance(request, Multi | SetWatches) else request.path
+
+
 def _as_it_is(answer: Any) -> Any:
-    if isinstance(answer, CoordinationError):
-        raise answer
     return answer
 
 
-def _path_of(answer: Created | CoordinationError) -> str:
-    created: Created = _as_it_is(answer)
+def _path_of(answer: Any) -> str:
+    created: Created = answer
     return created.path
 
 
-def _data_of(answer: NodeData | CoordinationError) -> tuple[bytes, Stat]:
-    node: NodeData = _as_it_is(answer)
+def _data_of(answer: Any) -> tuple[bytes, Stat]:
+    node: NodeData = answer
     return node.data, node.stat
 
 
-def _stat_or_none(answer: Stat | CoordinationError) -> Stat | None:
-    if isinstance(answer, NoNode):
-        return None
-    stat: Stat = _as_it_is(answer)
-    return stat
-
-
-def _names_of(answer: Children | CoordinationError) -> list[str]:
-    children: Children = _as_it_is(answer)
+def _names_of(answer: Any) -> list[str]:
+    children: Children = answer
     return sorted(children.names)
 
 
-def _results_of(answer: tuple[OperationResult, ...] | CoordinationError) -> list[str | Stat | None]:
-    results: tuple[OperationResult, ...] = _as_it_is(answer)
+def _results_of(answer: Any) -> list[str | Stat | None]:
+    results: tuple[OperationResult, ...] = answer
     return [each.path if isinstance(each, Created) else each for each in results]

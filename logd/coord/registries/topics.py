@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 from logd.coord import paths
 from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty
@@ -103,22 +104,26 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
 async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int, ...] | None:
     """The brokers that still store something of a deleted topic; None when no such deletion is known.
 
-    Raises CoordinationError.
+    Raises CoordinationError, and ValueError for what is no note.
     """
+    path = paths.deleted_topic(uuid)
     try:
-        data, _ = await coordination.get(paths.deleted_topic(uuid))
+        data, _ = await coordination.get(path)
     except NoNode:
         return None
-    return tuple(int(broker) for broker in json.loads(data)["brokers"])
+    return tuple(_read_note(path, data)["brokers"])
 
 
 async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
-    """Note that this broker has removed what it stored of a deleted topic; the last one removes the note."""
+    """Note that this broker has removed what it stored of a deleted topic; the last one removes the note.
+
+    Raises CoordinationError, and ValueError for what is no note.
+    """
     path = paths.deleted_topic(uuid)
     for _ in range(ATTEMPTS):
         try:
             data, stat = await coordination.get(path)
-            value = json.loads(data)
+            value = _read_note(path, data)
             value["brokers"] = left = [each for each in value["brokers"] if each != broker]
             if left:
                 await coordination.set(path, json.dumps(value).encode(), stat.version)
@@ -146,6 +151,18 @@ def available_partitions(entry: TopicEntry, live: Iterable[int]) -> dict[int, in
         leader = next((broker for broker in brokers if broker in alive), None)
         if leader is not None:
             found[partition] = leader
+    return found
+
+
+def _read_note(path: str, data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+        brokers = value["brokers"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} is no note of a deleted topic: {error!r}") from None
+    if not isinstance(brokers, list) or not all(type(broker) is int for broker in brokers):
+        raise ValueError(f"{path} is no note of a deleted topic: its brokers are {brokers!r}")
+    found: dict[str, Any] = value
     return found
 
 

@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any
 
 from logd.coord.errors import CoordinationError, NoNode, RuntimeInconsistency
-from logd.coord.records import Children, Created, Exists, NodeAcl, NodeData, Stat, Sync, WatchEvent
+from logd.coord.records import Children, Created, Exists, NodeAcl, NodeData, Sync, WatchEvent
 from logd.coord.server.jute import encode_acl, encode_buffer, encode_stat, encode_ustring, encode_ustrings
 from logd.coord.server.opcodes import ERROR_TYPE, EVENT_XID, SYNC_CONNECTED, Opcode
 from logd.coord.server.requests import Call
@@ -40,6 +40,8 @@ def encode_outcome(call: Call, outcome: Outcome) -> bytes:
             answer = NoNode(path=asked.path)
         elif isinstance(asked, Sync):
             return encode_answer(call, zxid, asked.path)
+        elif isinstance(asked, CoordinationError):
+            answer = asked
     return encode_answer(call, zxid, answer)
 
 
@@ -50,7 +52,11 @@ def encode_answer(call: Call, zxid: int, answer: Any) -> bytes:
     """
     if isinstance(answer, CoordinationError):
         return _HEADER.pack(_HEADER_BYTES, call.xid, zxid, answer.code)
-    body = encode_multi(call.parts, answer) if call.opcode == Opcode.MULTI else _body(call.opcode, answer)
+    encode = _BODIES.get(call.opcode)
+    if encode is not None:
+        body = encode(answer)
+    else:
+        body = encode_multi(call.parts, answer) if call.opcode == Opcode.MULTI else b""
     return _HEADER.pack(_HEADER_BYTES + len(body), call.xid, zxid, 0) + body
 
 
@@ -105,18 +111,14 @@ def _names_and_stat(answer: Children) -> bytes:
     return encode_ustrings(answer.names) + encode_stat(answer.stat)
 
 
-def _stat(answer: Stat) -> bytes:
-    return encode_stat(answer)
-
-
 _BODIES: dict[int, Callable[[Any], bytes]] = {
     Opcode.CREATE: _path_alone,
     Opcode.CREATE2: _path_and_stat,
-    Opcode.EXISTS: _stat,
+    Opcode.EXISTS: encode_stat,
     Opcode.GET_DATA: _data,
-    Opcode.SET_DATA: _stat,
+    Opcode.SET_DATA: encode_stat,
     Opcode.GET_ACL: _acl,
-    Opcode.SET_ACL: _stat,
+    Opcode.SET_ACL: encode_stat,
     Opcode.GET_CHILDREN: _names_alone,
     Opcode.GET_CHILDREN2: _names_and_stat,
     Opcode.SYNC: encode_ustring,

@@ -46,11 +46,15 @@ _SESSION = Struct(">qi")
 _NODE = Struct(">qqqqiiqqq")
 _NODE_MADE, _NODE_REMOVED, _DATA_REPLACED, _ACL_REPLACED, _SESSION_OPENED, _SESSION_CLOSED = range(1, 7)
 _SESSION_PIECE, _NODE_PIECE = 1, 2
+_DATA_REPLACED_KIND = _KIND.pack(_DATA_REPLACED)
 
 
 def encode_change(change: Change) -> bytes:
     """Return a record's content; the zxid stands in the record."""
-    return _CHANGE.pack(change.time_ms, change.session_id) + b"".join(map(_encode_effect, change.effects))
+    head = _CHANGE.pack(change.time_ms, change.session_id)
+    if len(change.effects) == 1:
+        return head + _encode_effect(change.effects[0])
+    return head + b"".join(map(_encode_effect, change.effects))
 
 
 def decode_change(zxid: int, data: bytes) -> Change:
@@ -99,13 +103,13 @@ def decode_pieces(pieces: Iterable[bytes]) -> tuple[list[Session], dict[str, Nod
 
 
 def _encode_effect(effect: Effect) -> bytes:
+    if isinstance(effect, DataReplaced):  # most are
+        return _DATA_REPLACED_KIND + encode_ustring(effect.path) + encode_buffer(effect.data)
     if isinstance(effect, NodeMade):
         fields = encode_ustring(effect.path) + encode_buffer(effect.data) + encode_acl(effect.acl)
         return _KIND.pack(_NODE_MADE) + BOOL.pack(effect.ephemeral) + fields
     if isinstance(effect, NodeRemoved):
         return _KIND.pack(_NODE_REMOVED) + encode_ustring(effect.path)
-    if isinstance(effect, DataReplaced):
-        return _KIND.pack(_DATA_REPLACED) + encode_ustring(effect.path) + encode_buffer(effect.data)
     if isinstance(effect, AclReplaced):
         return _KIND.pack(_ACL_REPLACED) + encode_ustring(effect.path) + encode_acl(effect.acl)
     if isinstance(effect, SessionOpened):

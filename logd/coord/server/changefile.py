@@ -15,7 +15,7 @@ random numbers, makes that safe: nobody who writes data into a node can make byt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from zlib import crc32
 
@@ -76,7 +76,18 @@ def decode_head(data: bytes) -> Head | None:
 
 def encode_record(salt: bytes, zxid: int, flushed: int, change: bytes) -> bytes:
     """Return a record."""
-    return _RECORD.pack(len(change), _crc(salt, zxid, flushed, change), zxid, flushed) + change
+    return encode_records(salt, flushed, [(zxid, change)])
+
+
+def encode_records(salt: bytes, flushed: int, changes: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return the records of changes, each with its zxid, that are written together."""
+    salted = crc32(salt)
+    pieces: list[bytes] = []
+    for zxid, change in changes:
+        length = len(change)
+        crc = crc32(change, crc32(_COVERED.pack(length, zxid, flushed), salted))
+        pieces += (_RECORD.pack(length, crc, zxid, flushed), change)
+    return b"".join(pieces)
 
 
 def scan(data: bytes, change: Callable[[int, bytes], None]) -> Scan:
@@ -114,8 +125,5 @@ def _record(data: bytes, at: int, salt: bytes, after: int) -> tuple[int, int, by
     if not (after < zxid <= after + _LOOK_AHEAD and 0 <= flushed < zxid):
         return None
     change = data[start : start + length]
-    return (zxid, flushed, change) if crc == _crc(salt, zxid, flushed, change) else None
-
-
-def _crc(salt: bytes, zxid: int, flushed: int, change: bytes) -> int:
-    return crc32(change, crc32(_COVERED.pack(len(change), zxid, flushed), crc32(salt)))
+    expected = crc32(change, crc32(_COVERED.pack(length, zxid, flushed), crc32(salt)))
+    return (zxid, flushed, change) if crc == expected else None

@@ -14,9 +14,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.coord.errors import AuthFailed, CoordinationError
-from logd.coord.records import Identity, Sync, WatchEvent
+from logd.coord.records import GetChildren, Identity, Sync, WatchEvent
 from logd.coord.server.answers import encode_event, encode_outcome
 from logd.coord.server.handshake import ConnectRequest, ConnectResponse, decode_connect_request, encode_connect_response
+from logd.coord.server.outgoing import Outgoing
 from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
 from logd.coord.tree.access import digest_identity
 from logd.coord.tree.attachment import Attachment
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 #: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
 _NO_ZXID = 0
-#: Answers up to this size that belong to one piece of what arrived are written together, up to so many of them.
-_HELD_BYTES = 1 << 12
-_HELD_ANSWERS = 16
 
+#: What a request takes that waits for its answer, beside its bytes (1.2 kB measured for a small write); and each name
+#: in an answer that lists children.
+_REQUEST_BYTES = 1 << 10
+_NAME_BYTES = 8
 
 #: What is asked of the connection, not of the tree.
 _TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
@@ -44,10 +46,7 @@ _TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
 
 @implementer(IAttached, IPushProducer)
 class ServerConnection(Protocol):
-    """A client's connection. It is read only while its answers are taken and few enough are owed.
-
-    What waits to be sent is kept as it is in the tree, and made bytes of when the transport takes them.
-    """
+    """A client's connection. It is read only while its answers are taken and few enough are owed."""
 
     _log = Logger()
 
@@ -57,22 +56,24 @@ class ServerConnection(Protocol):
         self._arrived: Iterator[Frame] = iter(())
         self._more: deque[bytes] = deque()
         self._first: bytes | None = b""
-        self._connecting = False
+        #: The session, or its end, was asked for and is not there yet: nothing that comes behind that is taken.
+        self._unready = False
         self._attachment: Attachment | None = None
         #: Requests were left where they are, since enough answers are owed.
         self._stalled = False
-        #: Answers to what is being taken: they leave together.
-        self._held: list[bytes] = []
         #: Requests whose answer is not out of the tree yet.
         self._pending = 0
         self._pending_bytes = 0
-        self._out: deque[Callable[[], bytes]] = deque()
-        self._congested = False
+        self._outgoing = Outgoing(server.counters)
         self._taking = False
+        #: What the host tells in one go is held together.
+        self._told = False
         self._reading = True
         self._vouching: Timer | None = None
         #: Nothing is read and nothing more is answered: it is closed, or will be once what was written has left.
         self._over = False
+        #: It is closed once what waits to be sent has left.
+        self._leaving = False
         self.peer = "?"
         self.connected_at = 0.0
 
@@ -89,7 +90,7 @@ class ServerConnection(Protocol):
     @property
     def pending(self) -> int:
         """How many answers are owed."""
-        return self._pending + len(self._out)
+        return self._pending + len(self._outgoing)
 
     # What Twisted calls.
 
@@ -99,6 +100,7 @@ class ServerConnection(Protocol):
         self.peer = f"{getattr(address, 'host', '?')}:{getattr(address, 'port', '?')}"
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
+        self._outgoing.begin(transport.write)
         transport.registerProducer(self, True)
         self.connected_at = self._server.clock.seconds()
         self._server.opened(self)
@@ -129,14 +131,15 @@ class ServerConnection(Protocol):
 
     def pauseProducing(self) -> None:  # noqa: N802
         """The peer does not take what it is sent."""
-        self._congested = True
+        self._outgoing.pause()
         self._regulate()
 
     def resumeProducing(self) -> None:  # noqa: N802
         """It does again."""
-        self._congested = False
-        while self._out and not self._congested:
-            self._write(self._out.popleft()())
+        self._outgoing.resume()
+        if self._leaving:
+            self._leave()
+            return
         self._take()
         self._regulate()
 
@@ -148,7 +151,9 @@ class ServerConnection(Protocol):
     def notified(self, zxid: int, event: WatchEvent) -> None:
         """See IAttached."""
         self._server.counters.watch_events += 1
-        self._send(lambda: encode_event(zxid, event))
+        if not self._taking:
+            self._gather()
+        self._send(encode_event, zxid, event)
 
     def cut(self, reason: CutReason) -> None:
         """See IAttached."""
@@ -175,6 +180,7 @@ class ServerConnection(Protocol):
         if self._taking:
             return
         self._taking = True
+        self._outgoing.hold()
         try:
             while not self._over and not self._is_full():
                 frame = next(self._arrived, None)
@@ -193,17 +199,17 @@ class ServerConnection(Protocol):
             self._close()
         finally:
             self._taking = False
-            self._let_go()
+            self._outgoing.let_go()
             self._regulate()
 
     def _is_full(self) -> bool:
-        if self._congested or self._out or self._connecting:
-            return True
-        settings = self._server.settings
-        if self._pending >= settings.pending:
+        if self._outgoing.is_held_up or self._unready:
             return True
         # Only whoever is owed an answer is left waiting for room: when it gets the answer, it is looked at again.
-        return self._pending > 0 and self._server.pending_bytes >= settings.pending_bytes
+        if not self._pending:
+            return False
+        settings = self._server.settings
+        return self._pending >= settings.pending or self._server.pending_bytes >= settings.pending_bytes
 
     def _regulate(self) -> None:
         reading = not self._is_full()
@@ -221,7 +227,7 @@ class ServerConnection(Protocol):
         """While it is not read because answers wait for our disk, its client cannot be heard: that is not its fault."""
         self._vouching = None
         attachment = self._attachment
-        if attachment is not None and not self._reading and not self._congested and not self._out:
+        if attachment is not None and not self._reading and not self._outgoing.is_held_up:
             attachment.heard()
             third = attachment.session.timeout_ms / 3000
             self._vouching = self._server.clock.callLater(third, self._vouch)
@@ -238,57 +244,51 @@ class ServerConnection(Protocol):
             self._execute(attachment, call, asked, frame[2] - frame[1])
         elif isinstance(asked, Ping):
             attachment.heard()
-            self._send(partial(encode_outcome, call, Outcome(self._server.flushed, None)))
+            self._send(encode_outcome, call, Outcome(self._server.flushed, None))
         elif isinstance(asked, Auth):
             self._authenticate(attachment, call, asked)
         elif isinstance(asked, CloseSession):
+            self._unready = True
             attachment.close(lambda: self._session_closed(call))
         else:
             # In its turn: behind the answers that are owed.
-            error = asked
-            self._execute(attachment, call, Sync("/"), 0, lambda outcome: outcome._replace(answer=error))
+            self._execute(attachment, call, Sync("/"), 0)
 
-    def _execute(
-        self,
-        attachment: Attachment,
-        call: Call,
-        request: Any,
-        size: int,
-        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
-    ) -> None:
+    def _execute(self, attachment: Attachment, call: Call, request: Any, size: int) -> None:
+        server = self._server
+        size += _REQUEST_BYTES
+        if isinstance(request, GetChildren):
+            size += _NAME_BYTES * server.tree.children_count(request.path)
         self._pending += 1
-        self._wait_with(size)
-        clock = self._server.clock
-        asked_at = clock.seconds()
-
-        def answered(outcome: Outcome) -> None:
-            self._pending -= 1
-            self._wait_with(-size)
-            self._server.counters.answered(clock.seconds() - asked_at)
-            self._send(partial(encode_outcome, call, change(outcome)))
-            if self._stalled or not self._reading:
-                self._take()
-
-        attachment.execute(request, answered)
-
-    def _wait_with(self, size: int) -> None:
-        """So many bytes more wait for an answer."""
         self._pending_bytes += size
-        self._server.pending_bytes += size
+        server.pending_bytes += size
+        attachment.execute(request, partial(self._answered, call, size, server.clock.seconds()))
+
+    def _answered(self, call: Call, size: int, asked_at: float, outcome: Outcome) -> None:
+        server = self._server
+        self._pending -= 1
+        self._pending_bytes -= size
+        server.pending_bytes -= size
+        server.counters.answered(server.clock.seconds() - asked_at)
+        if not self._taking:
+            self._gather()
+        self._outgoing.send(encode_outcome, call, outcome)
+        if self._stalled or not self._reading:
+            self._take()
 
     def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
         attachment.heard()
         if asked.scheme == "digest":
             try:
-                attachment.authenticated(digest_identity(asked.data))
+                taken = attachment.authenticated(digest_identity(asked.data))
             except UnicodeDecodeError:
-                pass
-            else:
-                self._send(partial(encode_outcome, call, Outcome(_NO_ZXID, None)))
+                taken = False
+            if taken:
+                self._send(encode_outcome, call, Outcome(_NO_ZXID, None))
                 return
         self._server.counters.authentications_failed += 1
         self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
-        self._send(partial(encode_outcome, call, Outcome(_NO_ZXID, AuthFailed())))
+        self._send(encode_outcome, call, Outcome(_NO_ZXID, AuthFailed()))
         self._close()
 
     # The session
@@ -301,7 +301,7 @@ class ServerConnection(Protocol):
                 "it was connected to another server before, or this one has lost its data"
             )
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
-        self._connecting = True
+        self._unready = True
         if asked.session_id:
             host = server.host
             host.attach(self, asked.session_id, asked.password, identities, lambda each: self._found(each, asked))
@@ -309,18 +309,18 @@ class ServerConnection(Protocol):
             server.host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
 
     def _found(self, attachment: Attachment | None, asked: ConnectRequest) -> None:
-        self._connecting = False
+        self._unready = False
         if self._over:
             if attachment is not None:
                 attachment.detach()
         elif attachment is None:
-            self._write(encode_connect_response(ConnectResponse(), asked.has_read_only))
+            self._outgoing.write(encode_connect_response(ConnectResponse(), asked.has_read_only))
             self._close()
         else:
             self._attached(attachment, asked)
 
     def _opened(self, attachment: Attachment, asked: ConnectRequest) -> None:
-        self._connecting = False
+        self._unready = False
         self._server.counters.sessions_opened += 1
         if self._over:
             # Nobody was told of this session, so nobody can come back to it.
@@ -332,69 +332,64 @@ class ServerConnection(Protocol):
         self._attachment = attachment
         session = attachment.session
         response = ConnectResponse(session.timeout_ms, session.id, session.password)
-        self._write(encode_connect_response(response, asked.has_read_only))
+        self._outgoing.write(encode_connect_response(response, asked.has_read_only))
         self._take()
 
     def _session_closed(self, call: Call) -> None:
         self._attachment = None
         if not self._over:
-            self._send(partial(encode_outcome, call, Outcome(self._server.flushed, None)))
+            self._send(encode_outcome, call, Outcome(self._server.flushed, None))
             self._close()
 
-    def _drop(self) -> None:
+    def _let_session_go(self) -> None:
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             attachment.detach()
         if self._vouching is not None:
             self._vouching.cancel()
             self._vouching = None
-        self._wait_with(-self._pending_bytes)
-        self._out.clear()
+        self._server.pending_bytes -= self._pending_bytes
+        self._pending_bytes = 0
         self._more.clear()
         self._arrived = iter(())
 
+    def _drop(self) -> None:
+        self._let_session_go()
+        self._leaving = False
+        self._outgoing.clear()
+
     # Answers
 
-    def _send(self, make: Callable[[], bytes]) -> None:
-        if self._over:
-            return
-        if self._congested or self._out:
-            self._out.append(make)
-        else:
-            self._write(make())
+    def _gather(self) -> None:
+        """Have what the host tells in one go leave together, as what is answered at once does anyway."""
+        if not self._told:
+            self._told = True
+            self._outgoing.hold()
+            self._server.host.afterwards(self._gathered)
 
-    def _write(self, data: bytes) -> None:
-        counters = self._server.counters
-        counters.packets_sent += 1
-        counters.bytes_sent += len(data)
-        if self._taking and len(data) <= _HELD_BYTES:
-            self._held.append(data)
-            if len(self._held) >= _HELD_ANSWERS:
-                self._let_go()
-            return
-        self._let_go()
-        assert self.transport is not None
-        self.transport.write(data)
+    def _gathered(self) -> None:
+        self._told = False
+        self._outgoing.let_go()
 
-    def _let_go(self) -> None:
-        """Write what was held back while requests were taken."""
-        if self._held:
-            held, self._held = self._held, []
-            assert self.transport is not None
-            self.transport.write(b"".join(held))
+    def _send(self, make: Callable[..., bytes], *args: Any) -> None:
+        if not self._over:
+            self._outgoing.send(make, *args)
 
     def _answer_word(self, word: bytes) -> None:
-        self._write(self._server.answer_word(word))
+        self._outgoing.write(self._server.answer_word(word))
         self._close()
 
     def _close(self) -> None:
         """Close once what was answered has left; the peer has a while for that."""
-        self._over = True
-        for make in self._out:
-            self._write(make())
-        self._let_go()
-        self._drop()
-        transport: Any = self.transport
-        transport.unregisterProducer()
-        transport.loseConnection()
+        self._over = self._leaving = True
+        self._let_session_go()
         self._server.closing(self)
+        self._leave()
+
+    def _leave(self) -> None:
+        if not len(self._outgoing):
+            self._leaving = False
+            self._outgoing.flush()
+            transport: Any = self.transport
+            transport.unregisterProducer()
+            transport.loseConnection()

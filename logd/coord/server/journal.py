@@ -17,14 +17,14 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.coord.server.changecodec import encode_change
-from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_record
+from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_records
 from logd.coord.server.folder import changes_name
 from logd.coord.server.recovery import Recovered
 from logd.coord.tree.changes import Change
 from logd.coord.tree.interfaces import IJournal
 from logd.errors import LogdError
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
-from logd.log.mark import write_mark
+from logd.log.mark import Mark
 from logd.log.names import join
 
 #: So many changes do not wait for the end of the turn: at some 20 us each they have taken as long as a sync does.
@@ -61,6 +61,7 @@ class Journal:
     error: JournalFailed | None = field(default=None, init=False)
     _head: Head | None = None
     _file: IFile | None = field(default=None, init=False)
+    _mark: Mark = field(init=False)
     _queue: list[tuple[int, bytes]] = field(factory=list, init=False)
     _due: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
@@ -68,6 +69,10 @@ class Journal:
     _idle: list[Callable[[], None]] = field(factory=list, init=False)
     _tell_flushed: Callable[[int], None] = field(default=lambda zxid: None, init=False)
     _tell_failed: Callable[[Exception], None] = field(default=lambda error: None, init=False)
+
+    @_mark.default
+    def _make_mark(self) -> Mark:
+        return Mark(self._disk.files, self._disk.folder)
 
     @classmethod
     def resume(cls, disk: Disk, found: Recovered) -> Journal:
@@ -102,7 +107,8 @@ class Journal:
         self._tell_idle()
 
     def close(self) -> None:
-        """Close the file. Only when idle."""
+        """Close the files. Only when idle."""
+        self._mark.close()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -142,10 +148,10 @@ class Journal:
             self._file = disk.files.open(join(disk.folder, changes_name(self._head.base)))
         file, salt = self._file, self._head.salt
         assert file is not None
-        buffers += [encode_record(salt, zxid, flushed, change) for zxid, change in batch]
+        buffers.append(encode_records(salt, flushed, batch))
         count = file.append(buffers)
         file.sync_data()
-        write_mark(disk.files, disk.folder, batch[-1][0])
+        self._mark.write(batch[-1][0])
         return count
 
     def _done(self, zxid: int, count: int | None, error: BaseException | None) -> None:

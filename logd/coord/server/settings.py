@@ -18,6 +18,14 @@ def _at_least(least: int) -> Any:
     return check
 
 
+def _between(least: int, most: int) -> Any:
+    def check(_instance: object, attribute: Attribute[Any], value: Any) -> None:
+        if not least <= value <= most:
+            raise ConfigurationError(f"{attribute.name} = {value!r} is not allowed; allowed is {least} to {most}")
+
+    return check
+
+
 @frozen(kw_only=True)
 class CoordinationServerSettings:
     """Frozen and checked: raises ConfigurationError for a value that is not allowed.
@@ -27,8 +35,9 @@ class CoordinationServerSettings:
 
     shortest_session_ms: int = field(default=4_000, validator=_at_least(1))
     longest_session_ms: int = field(default=40_000, validator=_at_least(1))
-    #: The largest request, in bytes: ZooKeeper's jute.maxbuffer. A larger one ends its connection.
-    frame_bytes: int = field(default=1 << 20, validator=_at_least(1 << 10))
+    #: The largest request, in bytes: ZooKeeper's jute.maxbuffer. A larger one ends its connection. The change that is
+    #: made of a request is not much larger, and has to stay below changefile.py's LARGEST_CHANGE_BYTES.
+    frame_bytes: int = field(default=1 << 20, validator=_between(1 << 10, 16 << 20))
     #: What is here of incomplete requests over all connections; above it the largest goes, with its connection.
     frames_bytes: int = field(default=64 << 20, validator=_at_least(1 << 10))
     #: Connections at a time. When there are as many, the oldest one without a session goes, or the new one.
@@ -37,7 +46,8 @@ class CoordinationServerSettings:
     handshake: float = field(default=10.0, validator=_at_least(0))
     #: Requests of a connection that may wait for their answer; then it is not read until some are answered.
     pending: int = field(default=1_000, validator=_at_least(1))
-    #: Bytes of requests of all connections that may wait for their answer; above it, whoever is owed one is not read.
+    #: Bytes of requests of all connections that may wait for their answer, 1 KiB for each included; above it, whoever
+    #: is owed one is not read.
     pending_bytes: int = field(default=64 << 20, validator=_at_least(1))
     #: About the bytes that watches may take, of which each takes 300 and its path; then no more can be left.
     watches_bytes: int = field(default=WATCHES_BYTES, validator=_at_least(1))

@@ -72,7 +72,8 @@ class Storage:
 
     def append(self, change: Change) -> None:
         """See IJournal."""
-        self.journal.append(change)
+        assert self._journal is not None
+        self._journal.append(change)
 
     def close(self, closed: Callable[[], object]) -> None:
         """Wait until all is on the disk and no snapshot is under way, then let go of the folder and call."""

@@ -11,6 +11,11 @@ from logd.coord.errors import InvalidAcl, NoAuth
 from logd.coord.records import OPEN_ACL, Acl, Identity, Permission
 
 ANYONE = ("world", "anyone")
+#: What the access lists of one request may take in its change, in bytes, once "auth" stands for somebody: as much as a
+#: request itself (ZooKeeper's jute.maxbuffer). Only many identities make more of it, and every node would keep them.
+LISTS_BYTES = 1 << 20
+#: A row's permissions, and the lengths of its two strings.
+_ROW_BYTES = 12
 
 
 def digest_identity(credentials: bytes) -> Identity:
@@ -25,16 +30,18 @@ def digest_identity(credentials: bytes) -> Identity:
 def resolve_acl(acl: Iterable[Acl], identities: Iterable[Identity], path: str) -> tuple[Acl, ...]:
     """Return the list as it is stored: without repetitions, and with "auth" replaced by the client's own identities.
 
-    Raises InvalidAcl when the list is empty, names an unknown scheme or a malformed identity, or says "auth" where the
-    client has not authenticated.
+    Raises InvalidAcl when the list is empty, names an unknown scheme or a malformed identity, says "auth" where the
+    client has not authenticated, or takes more than LISTS_BYTES.
     """
     resolved: dict[Acl, None] = {}
-    for row in acl:
+    for row in dict.fromkeys(acl):
         if row.scheme == "auth":
             own = [Acl(row.permissions, each.scheme, each.id) for each in identities if each.scheme == "digest"]
             if not own:
                 raise InvalidAcl(f"{path}: an access list says 'auth', and the client has not authenticated", path)
             resolved.update(dict.fromkeys(own))
+            if len(resolved) * _ROW_BYTES > LISTS_BYTES:
+                break  # it takes too much already
         elif _is_well_formed(row):
             resolved[row] = None
         else:
@@ -42,7 +49,21 @@ def resolve_acl(acl: Iterable[Acl], identities: Iterable[Identity], path: str) -
     if not resolved:
         raise InvalidAcl(f"{path}: an access list has to name somebody", path)
     result = tuple(resolved)
-    return OPEN_ACL if result == OPEN_ACL else result  # nearly every node has this one: keep it once
+    if result == OPEN_ACL:
+        return OPEN_ACL  # nearly every node has this one: keep it once
+    demand_room(bytes_of(result), path)
+    return result
+
+
+def bytes_of(acl: tuple[Acl, ...]) -> int:
+    """About how many bytes a list takes in a change."""
+    return sum(_ROW_BYTES + len(row.scheme) + len(row.identity) for row in acl)
+
+
+def demand_room(taken: int, path: str) -> None:
+    """Raise InvalidAcl if so many bytes are more than the access lists of one request may take."""
+    if taken > LISTS_BYTES:
+        raise InvalidAcl(f"{path}: access lists of {taken} bytes in one request, {LISTS_BYTES} are allowed", path)
 
 
 def is_allowed(acl: tuple[Acl, ...], permission: int, identities: Iterable[Identity]) -> bool:

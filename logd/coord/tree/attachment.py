@@ -13,6 +13,9 @@ from logd.coord.tree.sessions import Session
 if TYPE_CHECKING:
     from logd.coord.tree.host import TreeHost
 
+#: What the identities may take that a connection is known by, in characters: some dozens of them.
+IDENTITIES_CHARACTERS = 4096
+
 
 class Attachment:
     """One connection's hold on a session. Made by TreeHost.open_session and TreeHost.attach."""
@@ -39,10 +42,13 @@ class Attachment:
         if self.attached:
             self._host.heard(self.session.id)
 
-    def authenticated(self, identity: Identity) -> None:
-        """From now on the client is known also as this one."""
+    def authenticated(self, identity: Identity) -> bool:
+        """From now on the client is known also as this one; False, and it is not, when it is known as too many."""
         if identity not in self.identities:
+            if sum(len(each.id) for each in self.identities) + len(identity.id) > IDENTITIES_CHARACTERS:
+                return False
             self.identities = (*self.identities, identity)
+        return True
 
     def close(self, closed: Callable[[], None]) -> None:
         """End the session, as its client asked.

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from hmac import compare_digest
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 from attrs.validators import gt
@@ -25,6 +26,8 @@ from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.sessions import Session, SessionTracker
 from logd.coord.tree.tree import Tree
 from logd.interfaces import Clock, Timer
+
+T = TypeVar("T")
 
 #: How long a session's password is, as ZooKeeper's clients expect it.
 PASSWORD_BYTES = 16
@@ -80,9 +83,11 @@ class TreeHost:
         self._random_bytes = random_bytes
         self._failed = failed
         self._flushed = tree.zxid
-        #: What is to be told, each behind the change that it may show, and to whom (None: somebody without attachment).
-        self._line: deque[tuple[int, Attachment | None, Callable[[], None]]] = deque()
+        #: What is to be told: behind which change, which it may show; to whom (None: somebody without attachment); how,
+        #: and what of.
+        self._line: deque[tuple[int, Attachment | None, Callable[[Any], None], Any]] = deque()
         self._telling = False
+        self._afterwards: list[Callable[[], None]] = []
         self._attachments: dict[int, Attachment] = {}
         self._tracker = SessionTracker(clock.seconds(), limits.stood_still)
         self._look: Timer | None = None
@@ -119,6 +124,13 @@ class TreeHost:
         """How many answers and notifications wait for the journal."""
         return len(self._line)
 
+    def afterwards(self, call: Callable[[], None]) -> None:
+        """Call once everything was told that can be told now: what one connection is told may leave together."""
+        if self._telling:
+            self._afterwards.append(call)
+        else:
+            call()
+
     # What connections ask for
 
     def open_session(
@@ -143,7 +155,7 @@ class TreeHost:
         attachment = Attachment(self, session, listener, identities)
         self._attachments[session.id] = attachment
         self._committed(outcome)
-        self._tell(attachment, partial(opened, attachment))
+        self._tell(attachment, opened, attachment)
         return attachment
 
     def attach(
@@ -166,14 +178,14 @@ class TreeHost:
         session = self.tree.sessions.get(session_id)
         if session is None or not compare_digest(session.password, password):
             # That the session is over is told no sooner than it is lasting.
-            self._line.append((self.tree.zxid, None, partial(attached, None)))
+            self._line.append((self.tree.zxid, None, attached, None))
             self._tell_flushed()
             return None
         self._let_go(session_id, CutReason.MOVED)
         attachment = Attachment(self, session, listener, identities)
         self._attachments[session_id] = attachment
         self.heard(session_id)
-        self._tell(attachment, partial(attached, attachment))
+        self._tell(attachment, attached, attachment)
         return attachment
 
     def expire(self, session_id: int) -> None:
@@ -191,7 +203,7 @@ class TreeHost:
         outcome = self.tree.execute(session_id, attachment.identities, request, int(now * 1000))
         if outcome.change is not None or outcome.notifications:
             self._committed(outcome)
-        self._tell(attachment, partial(answered, outcome))
+        self._tell(attachment, answered, outcome)
 
     def heard(self, session_id: int) -> None:
         """See Attachment."""
@@ -202,13 +214,13 @@ class TreeHost:
         self._committed(self.tree.close_session(attachment.session.id, self._now_ms()))
         self._tracker.remove(attachment.session.id)
 
-        def tell() -> None:
+        def tell(_: None) -> None:
             attachment.attached = False
             if self._attachments.get(attachment.session.id) is attachment:
                 del self._attachments[attachment.session.id]
             closed()
 
-        self._tell(attachment, tell)
+        self._tell(attachment, tell, None)
 
     def detach(self, attachment: Attachment) -> None:
         """See Attachment."""
@@ -225,13 +237,14 @@ class TreeHost:
         for session_id, event, acl in outcome.notifications:
             attachment = self._attachments.get(session_id)
             if attachment is not None and is_allowed(acl, Permission.READ, attachment.identities):
-                self._line.append((outcome.zxid, attachment, partial(attachment.notified, told_of, event)))
+                self._line.append((outcome.zxid, attachment, partial(attachment.notified, told_of), event))
         if outcome.change is not None:
             self._journal.append(outcome.change)
 
-    def _tell(self, attachment: Attachment, told: Callable[[], None]) -> None:
-        self._line.append((self.tree.zxid, attachment, told))
-        self._tell_flushed()
+    def _tell(self, attachment: Attachment, told: Callable[[T], None], of: T) -> None:
+        self._line.append((self.tree.zxid, attachment, told, of))
+        if self._line[0][0] <= self._flushed:
+            self._tell_flushed()
 
     def _tell_flushed(self) -> None:
         # Who is told something may ask at once for more: that goes to the end of the line.
@@ -240,11 +253,15 @@ class TreeHost:
         self._telling = True
         try:
             while self._line and self._line[0][0] <= self._flushed:
-                _, attachment, told = self._line.popleft()
+                _, attachment, told, of = self._line.popleft()
                 if attachment is None or attachment.attached:
-                    told()
+                    told(of)
         finally:
             self._telling = False
+            if self._afterwards:
+                afterwards, self._afterwards = self._afterwards, []
+                for call in afterwards:
+                    call()
 
     def _on_flushed(self, zxid: int) -> None:
         self._flushed = zxid

@@ -26,6 +26,15 @@ class Node(NamedTuple):
     children_zxid: int = 0
 
 
+#: Versions are int32 on the wire and on disk. Nobody has to tell a version from the one 2^31 changes before it.
+_VERSIONS = 1 << 31
+
+
+def next_version(version: int) -> int:
+    """The version behind this one."""
+    return (version + 1) % _VERSIONS
+
+
 def stat_of(node: Node, children: int) -> Stat:
     """A node's Stat, when it has that many children.
 
@@ -38,7 +47,7 @@ def stat_of(node: Node, children: int) -> Stat:
         node.created_ms,
         node.modified_ms,
         node.version,
-        2 * node.children_made - children,
+        (2 * node.children_made - children + _VERSIONS) % (2 * _VERSIONS) - _VERSIONS,
         node.acl_version,
         node.ephemeral_owner,
         len(node.data),

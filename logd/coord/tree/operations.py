@@ -35,11 +35,15 @@ def resolve(store: NodeStore, operation: SingleWrite, identities: Iterable[Ident
     return _RESOLVERS[type(operation)](store, operation, identities)
 
 
+#: Effects that are answered with the node's new Stat.
+_CHANGING = (DataReplaced, AclReplaced)
+
+
 def result_of(store: NodeStore, effect: Effect | None) -> OperationResult:
     """What the client is told of an effect that has just been applied."""
     if isinstance(effect, NodeMade):
         return Created(effect.path, store.stat(effect.path))
-    if isinstance(effect, DataReplaced | AclReplaced):
+    if isinstance(effect, _CHANGING):
         return store.stat(effect.path)
     return None
 
@@ -74,8 +78,10 @@ def _delete(store: NodeStore, request: Delete, identities: Iterable[Identity]) -
 
 
 def _set_data(store: NodeStore, request: SetData, identities: Iterable[Identity]) -> Effect:
-    path = check_path(request.path)
-    node = store.get(path)
+    path = request.path
+    node = store.nodes.get(path)
+    if node is None:
+        node = store.get(check_path(path))  # a path that is none fails otherwise than one that has no node
     demand(node.acl, Permission.WRITE, identities, path)
     _demand_version(node.version, request.version, path)
     return DataReplaced(path, request.data)

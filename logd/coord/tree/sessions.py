@@ -59,5 +59,7 @@ class SessionTracker:
         return [id_ for _, id_ in sorted(found)]
 
     def _advance(self, now: float) -> None:
-        self._counted += min(max(now - self._clock, 0.0), self._longest_step)
+        passed = now - self._clock
+        if passed > 0:
+            self._counted += passed if passed < self._longest_step else self._longest_step
         self._clock = now

@@ -8,7 +8,7 @@ from typing import TypeVar
 from logd.coord.errors import NoNode
 from logd.coord.records import Stat
 from logd.coord.tree.changes import AclReplaced, DataReplaced, Effect, NodeMade, NodeRemoved, SessionClosed
-from logd.coord.tree.nodes import Node, stat_of
+from logd.coord.tree.nodes import Node, next_version, stat_of
 from logd.coord.tree.pathnames import name_of, parent_of
 
 _Key = TypeVar("_Key")
@@ -38,7 +38,7 @@ class NodeStore:
 
     def stat(self, path: str) -> Stat:
         """A node's Stat; raises KeyError when there is no such node."""
-        return stat_of(self.nodes[path], len(self.children(path)))
+        return stat_of(self.nodes[path], len(self._children.get(path, _NOTHING)))
 
     def children(self, path: str) -> Mapping[str, None]:
         """The names of a node's children, in the order in which they came. Not to be kept: it changes."""
@@ -54,23 +54,23 @@ class NodeStore:
 
     def apply(self, effect: Effect, zxid: int, time_ms: int, session_id: int) -> None:
         """Do what an effect of that change says; for the end of a session, remove its nodes."""
-        if isinstance(effect, NodeMade):
+        if isinstance(effect, DataReplaced):
+            node = self.nodes[effect.path]
+            # Spelt out, in the order of the fields: this is most of what writes do, and _replace takes 4 us.
+            _, acl, created_zxid, _, created_ms, _, version, *rest = node
+            changed = Node(effect.data, acl, created_zxid, zxid, created_ms, time_ms, next_version(version), *rest)
+            self._put(effect.path, changed)
+        elif isinstance(effect, NodeMade):
             owner = session_id if effect.ephemeral else 0
             self._put(effect.path, Node(effect.data, effect.acl, zxid, zxid, time_ms, time_ms, 0, 0, owner, 0, zxid))
             parent = parent_of(effect.path)
             node = self.nodes[parent]
             self._put(parent, node._replace(children_made=node.children_made + 1, children_zxid=zxid))
-        elif isinstance(effect, DataReplaced):
-            node = self.nodes[effect.path]
-            # Spelt out, in the order of the fields: this is most of what writes do, and _replace takes 4 us.
-            _, acl, created_zxid, _, created_ms, _, version, *rest = node
-            changed = Node(effect.data, acl, created_zxid, zxid, created_ms, time_ms, version + 1, *rest)
-            self._put(effect.path, changed)
         elif isinstance(effect, NodeRemoved):
             self._remove(effect.path, zxid)
         elif isinstance(effect, AclReplaced):
             node = self.nodes[effect.path]
-            self._put(effect.path, node._replace(acl=effect.acl, acl_version=node.acl_version + 1))
+            self._put(effect.path, node._replace(acl=effect.acl, acl_version=next_version(node.acl_version)))
         elif isinstance(effect, SessionClosed):
             for path in self.owned(session_id):
                 self._remove(path, zxid)

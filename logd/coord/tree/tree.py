@@ -33,7 +33,7 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
-from logd.coord.tree.access import demand, is_allowed, without_secrets
+from logd.coord.tree.access import bytes_of, demand, demand_room, is_allowed, without_secrets
 from logd.coord.tree.changes import (
     Change,
     DataReplaced,
@@ -101,6 +101,10 @@ class Tree:
         """The paths of the ephemeral nodes, by their session's id. Not to be kept: it changes."""
         return MappingProxyType(self._store.ephemerals())
 
+    def children_count(self, path: str) -> int:
+        """How many children a node has; 0 also when there is no such node."""
+        return len(self._store.children(path))
+
     def stat(self, path: str) -> Stat:
         """A node's Stat; raises KeyError when there is no such node."""
         return self._store.stat(path)
@@ -121,6 +125,9 @@ class Tree:
         """Make a change that was journalled; no watch fires. Raises ValueError when it is not the next one."""
         if change.zxid != self.zxid + 1:
             raise ValueError(f"change {change.zxid} does not follow {self.zxid}: changes are missing or out of order")
+        self._do(change)
+
+    def _do(self, change: Change) -> None:
         for effect in change.effects:
             self._apply(effect, change.zxid, change.time_ms, change.session_id)
         self.zxid = change.zxid
@@ -164,30 +171,40 @@ class Tree:
     # Changes
 
     def _commit(self, session_id: int, now_ms: int, effects: tuple[Effect, ...]) -> Outcome:
+        return Outcome(self.zxid + 1, None, *self._make(session_id, now_ms, effects))
+
+    def _make(
+        self, session_id: int, now_ms: int, effects: tuple[Effect, ...]
+    ) -> tuple[Change, tuple[Notification, ...]]:
         change = Change(self.zxid + 1, now_ms, session_id, effects)
-        guarded: Iterable[_Guarded] = ()
-        if self.watches:
-            guarded = [each for effect in effects for each in self._guarded(effect, session_id)]
-        self.replay(change)
-        return Outcome(self.zxid, None, change, self._fired(guarded))
+        if not self.watches:
+            self._do(change)
+            return change, ()
+        guarded = [each for effect in effects for each in self._guarded(effect, session_id)]
+        self._do(change)
+        return change, self._fired(guarded)
 
     def _write(self, session_id: int, identities: tuple[Identity, ...], request: Any, now_ms: int) -> Outcome:
         effect = resolve(self._store, request, identities)
         if effect is None:
             return Outcome(self.zxid, None)
-        zxid, _, change, notifications = self._commit(session_id, now_ms, (effect,))
-        return Outcome(zxid, result_of(self._store, effect), change, notifications)
+        change, notifications = self._make(session_id, now_ms, (effect,))
+        return Outcome(change.zxid, result_of(self._store, effect), change, notifications)
 
     def _multi(self, session_id: int, identities: tuple[Identity, ...], request: Multi, now_ms: int) -> Outcome:
         zxid = self.zxid + 1
         effects: list[Effect] = []
         guarded: list[_Guarded] = []
         results: list[OperationResult] = []
+        lists_bytes = 0
         self._store.begin()
         try:
             for operation in request.operations:
                 effect = resolve(self._store, operation, identities)
                 if effect is not None:
+                    if isinstance(effect, NodeMade) and effect.acl is not OPEN_ACL:
+                        lists_bytes += bytes_of(effect.acl)
+                        demand_room(lists_bytes, effect.path)
                     guarded.extend(self._guarded(effect, session_id))
                     self._store.apply(effect, zxid, now_ms, session_id)
                     effects.append(effect)
@@ -279,6 +296,8 @@ class Tree:
 
     def _set_watches(self, session_id: int, request: SetWatches) -> Iterator[Notification]:
         nodes, zxid = self._store.nodes, request.zxid
+        # All or none: the events that were found before one could not be left would be lost.
+        self.watches.demand_room((*request.data, *request.exists, *request.children))
 
         def event(type_: EventType, path: str) -> Notification:
             return Notification(session_id, WatchEvent(type_, path))

@@ -8,7 +8,7 @@ change tells a session of one node once, even if both of its watches fire. Whoev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from logd.coord.errors import SystemFailure
 from logd.coord.records import OPEN_ACL, Acl, EventType, WatchEvent
@@ -33,9 +33,6 @@ class WatchTable:
         self._paths: dict[int, dict[str, None]] = {}
         #: About how much memory they take.
         self.cost_bytes = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._paths)
 
     def __len__(self) -> int:
         return sum(map(len, self._paths.values()))
@@ -91,15 +88,23 @@ class Watches:
         self.limit_bytes = limit_bytes
 
     def __bool__(self) -> bool:
-        return bool(self.data or self.children)
+        return self.data.cost_bytes + self.children.cost_bytes > 0  # asked at every change
 
     def leave(self, table: WatchTable, path: str, session_id: int) -> None:
         """Leave a watch in one of the tables. Raises SystemFailure when there are too many (ZooKeeper has no bound)."""
         if self.data.cost_bytes + self.children.cost_bytes >= self.limit_bytes:
-            raise SystemFailure(
-                f"{path[:200]}: no watch can be left, since all of them take {self.limit_bytes} bytes already", path
-            )
+            raise self._too_many(path)
         table.add(path, session_id)
+
+    def demand_room(self, paths: Collection[str]) -> None:
+        """Raise SystemFailure unless watches on all of these paths can be left."""
+        more = sum(map(len, paths)) + _WATCH_BYTES * len(paths)
+        if paths and self.data.cost_bytes + self.children.cost_bytes + more > self.limit_bytes:
+            raise self._too_many(next(iter(paths)))
+
+    def _too_many(self, path: str) -> SystemFailure:
+        text = f"{path[:200]}: no watch can be left, since all of them may take {self.limit_bytes} bytes"
+        return SystemFailure(text, path)
 
     def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
         """A node was made; the lists are its own and that of its parent."""

@@ -52,6 +52,9 @@ from logd.coord.zookeeper.wakeup import Wakeup, WakeupReader, WakeupWriter
 _log = logging.getLogger("logd.coord.kazoo")
 _log.addHandler(logging.NullHandler())
 
+#: A session's id and password.
+Identity = tuple[int, bytes]
+
 _EVENTS = {
     "CREATED": EventType.CREATED,
     "DELETED": EventType.DELETED,
@@ -158,7 +161,7 @@ class KazooSession:
         reactor: ThreadReactor,
         settings: CoordinationSettings,
         events: Events,
-        identity: tuple[int, bytes] | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.settings = settings
         self.events = events

@@ -19,11 +19,11 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
+from logd.coord.outstanding import Call, OutstandingCalls
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
 from logd.coord.watches import Watches, WatchKind
 from logd.coord.zookeeper.contact import Contact
-from logd.coord.zookeeper.kazooclient import KazooSession
-from logd.coord.zookeeper.outstanding import Call, OutstandingCalls
+from logd.coord.zookeeper.kazooclient import Identity, KazooSession
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
 from logd.coord.zookeeper.sessionevents import Events, Told
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
@@ -42,7 +42,14 @@ class KeptSession:
 
     _log = Logger()
 
-    def __init__(self, reactor: ThreadReactor, settings: CoordinationSettings) -> None:
+    def __init__(
+        self,
+        reactor: ThreadReactor,
+        settings: CoordinationSettings,
+        make: Callable[[ThreadReactor, CoordinationSettings, Events, Identity | None], KazooSession] = KazooSession,
+    ) -> None:
+        """``make`` is how a session of kazoo's is made, with the id and password of one that is to be found again."""
+        self._make = make
         self.state = SessionState.SUSPENDED
         self.session_id = 0
         self.session_timeout = settings.session_timeout
@@ -103,7 +110,8 @@ class KeptSession:
             for name in chroot.split("/")[1:]:
                 path = f"{path}/{name}"
                 while True:
-                    with suppress(ConnectionLoss):  # it is asked again, as long as connecting may take
+                    # It is asked again, as long as connecting may take: in another session, if that one is over.
+                    with suppress(ConnectionLoss, SessionExpired):
                         # Without the right to make it, what is asked for inside it will tell.
                         with suppress(NodeExists, NoAuth):
                             await self.calls.ask(Create(path, acl=self._settings.default_acl), chroot, None)
@@ -165,7 +173,7 @@ class KeptSession:
     def _begin(self) -> None:
         identity = (self.session_id, self.password) if self.session_id else None
         events = Events(self._told, self._fired, self._thread_ended)
-        self._kazoo = KazooSession(self._reactor, self._settings, events, identity)
+        self._kazoo = self._make(self._reactor, self._settings, events, identity)
         self._kazoo.start()
 
     def _told(self, told: Told) -> None:
@@ -173,7 +181,10 @@ class KeptSession:
             return
         if told.state is SessionState.CONNECTED:
             if self.session_id not in (0, told.session_id):  # it ended while kazoo's thread was begun again
-                self._told(Told(SessionState.LOST))
+                lost = Told(SessionState.LOST)
+                self._told(lost)
+                if self.state is not lost.state:
+                    return  # closed by one of those whom that was told to
             self._connected(told)
         elif told.state is SessionState.SUSPENDED:
             self._suspended()

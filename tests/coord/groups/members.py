@@ -34,6 +34,7 @@ class NotingReader:
     def __init__(self) -> None:
         self.streams: dict[TopicPartition, str] = {}
         self.began: dict[TopicPartition, int | None] = {}
+        self.uuids: dict[str, str] = {}
         self.positions: dict[TopicPartition, int] = {}
         self.notes: list[str] = []
         self.finishing: Deferred[None] | None = None
@@ -49,17 +50,24 @@ class NotingReader:
         """See IGroupReader."""
         return self.positions
 
-    def start(self, streams: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int | None]) -> None:
+    def start(
+        self,
+        streams: Mapping[TopicPartition, str],
+        positions: Mapping[TopicPartition, int | None],
+        uuids: Mapping[str, str],
+    ) -> None:
         """See IGroupReader."""
         assert not self.streams, "started twice"
         self.notes.append("start")
         self.streams = dict(streams)
         self.began = dict(positions)
+        self.uuids = dict(uuids)
         self.positions = {}
 
     def lost(self, where: TopicPartition) -> None:
         """See IGroupReader."""
         self.notes.append("lost")
+        self.positions.pop(where, None)
         self.streams.pop(where, None)
 
 
@@ -127,9 +135,9 @@ class GroupCase(SynchronousTestCase):
         """A broker is there."""
         self.get(self.eye.create(paths.broker(number), b"{}", ephemeral=True, makepath=True))
 
-    def topic(self, name: str, partitions: int, brokers: Sequence[int] = (0,)) -> None:
+    def topic(self, name: str, partitions: int, brokers: Sequence[int] = (0,), uuid: str = "") -> None:
         """A topic is there; its partitions are on each of the brokers."""
-        entry = TopicEntry(f"uuid-{name}", {number: tuple(brokers) for number in range(partitions)})
+        entry = TopicEntry(uuid or f"uuid-{name}", {number: tuple(brokers) for number in range(partitions)})
         self.get(self.eye.create(paths.topic(name), encode_entry(entry), makepath=True))
 
     def join(self, name: str, subscription: Subscription | None = None, group: str = "g", **timing: float) -> Member:

@@ -187,7 +187,7 @@ class ConflictTests(GroupCase):
         raced: list[int] = []
 
         def racing(operations, timeout=None):  # type: ignore[no-untyped-def]
-            if not raced and len(operations) == 16:
+            if not raced and len(operations) == 17:  # claims, fences, and the topic
                 raced.append(1)
                 self.eye.set(paths.group_offset("g", "t", 2), b"222")
             return read(operations, timeout)

@@ -117,7 +117,7 @@ class JoiningTests(GroupCase):
                 "read while reading",
                 "SetData while stopped",
                 "Check and Delete while stopped",
-                "Create and SetData while stopped",
+                "Check and Create and SetData while stopped",
             ],
         )
 

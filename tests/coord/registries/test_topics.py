@@ -65,6 +65,16 @@ class DeleteTests(TreeTestCase):
         self.assertEqual(self.outcome(brokers_to_remove(self.tree, "some-uuid")), (1, 2))
         self.assertIsInstance(self.error(delete_topic(self.tree, "t")), UnknownTopic)
 
+    def test_note_that_is_none(self) -> None:
+        """What somebody else has put there is an error that names it, and stays as it is."""
+        path = "/brokers/deleted/some-uuid"
+        self.outcome(self.tree.create(path, b'{"brokers": 1}', makepath=True))
+        for asking in (brokers_to_remove(self.tree, "some-uuid"), removed_by(self.tree, "some-uuid", 1)):
+            error = self.error(asking)
+            self.assertIsInstance(error, ValueError)
+            self.assertIn(path, str(error))
+        self.assertIsNotNone(self.outcome(self.tree.exists(path)))
+
     def test_notes(self) -> None:
         """Each broker strikes itself out, twice is harmless; the last one takes the note away."""
         self.outcome(delete_topic(self.tree, "t"))

@@ -19,6 +19,7 @@ from logd.coord.records import (
     GetChildren,
     GetData,
     Identity,
+    Multi,
     NodeAcl,
     Permission,
     Request,
@@ -27,6 +28,7 @@ from logd.coord.records import (
     Stat,
 )
 from logd.coord.tree.access import digest_identity
+from logd.coord.tree.outcome import MultiFailed
 from logd.coord.tree.tree import Tree
 
 ALICE = digest_identity(b"alice:secret")
@@ -112,6 +114,19 @@ class AccessTests(SynchronousTestCase):
         ):
             self.assertIsInstance(self.ask(Create("/m", acl=acl)), InvalidAcl)
             self.assertIsInstance(self.ask(SetAcl("/n", acl)), InvalidAcl)
+
+    def test_many_identities(self) -> None:
+        """What "auth" makes of a small request is bounded, in one list and over a multi: nothing of it is done."""
+        many = tuple(Identity("digest", f"{number}:{'h' * 28}") for number in range(100))
+        rows = tuple(Acl(number, "auth", "") for number in range(1, 1_000))
+        self.assertIsInstance(self.ask(Create("/n", acl=rows), *many), InvalidAcl)
+        self.assertIsInstance(self.ask(SetAcl("/", rows), *many), InvalidAcl)
+        creates = tuple(Create(f"/{number}", acl=rows[:10]) for number in range(50))
+        failed = self.ask(Multi(creates), *many)
+        self.assertIsInstance(failed, MultiFailed)
+        self.assertIsInstance(failed.error, InvalidAcl)
+        self.assertEqual(len(self.tree.nodes), 4)
+        self.assertIsInstance(self.ask(Multi(creates[:10]), *many), tuple)
 
     def test_repetitions(self) -> None:
         """A row that is there twice is kept once."""

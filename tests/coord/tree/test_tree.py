@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import BadArguments, InvalidAcl, NoAuth, NoNode, SessionExpired
 from logd.coord.records import (
+    OPEN_ACL,
     Acl,
     Create,
     Created,
@@ -19,10 +20,12 @@ from logd.coord.records import (
     Multi,
     Permission,
     Request,
+    SetAcl,
     SetData,
     Sync,
 )
 from logd.coord.tree.changes import Change, NodeMade, NodeRemoved, SessionClosed, SessionOpened
+from logd.coord.tree.nodes import FIRST_NODES, Node
 from logd.coord.tree.outcome import MultiFailed
 from logd.coord.tree.pathnames import check_path, name_of, parent_of
 from logd.coord.tree.tree import Snapshot, Tree
@@ -47,6 +50,16 @@ class TreeTests(SynchronousTestCase):
         root, inner = tree.stat("/"), tree.stat("/zookeeper")
         self.assertEqual((root.children_version, root.children_count, root.created_ms), (-1, 1, 0))
         self.assertEqual((inner.children_version, inner.children_count), (-2, 2))
+
+    def test_versions_end(self) -> None:
+        """Behind the largest version that fits its field comes 0, and a list's counter goes on below zero."""
+        last = (1 << 31) - 1
+        node = Node(version=last, acl_version=last, children_made=1 << 30)
+        self.tree = Tree(Snapshot(0, {**FIRST_NODES, "/n": node}))
+        self.session = self.tree.open_session(1_000, b"", 0).zxid
+        self.assertEqual(self.ask(SetData("/n", b"")).version, 0)
+        changed = self.ask(SetAcl("/n", OPEN_ACL))
+        self.assertEqual((changed.acl_version, changed.children_version), (0, -1 << 31))
 
     def test_special_nodes(self) -> None:
         """What every tree has cannot be deleted."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.coord.errors import SystemFailure
 from logd.coord.records import Create, Delete, EventType, GetChildren, GetData, SetData, SetWatches, WatchEvent
 from logd.coord.tree.outcome import Notification
 from logd.coord.tree.tree import Tree
@@ -88,6 +89,15 @@ class SetWatchesTests(SynchronousTestCase):
         self.assertEqual(self.ask(SetData("/same", b"")), [(EventType.CHANGED, "/same")])
         self.assertEqual(self.ask(Create("/same/a")), [(EventType.CHILDREN, "/same")])
         self.assertEqual(self.ask(Create("/no")), [(EventType.CREATED, "/no")])
+
+    def test_no_room(self) -> None:
+        """Where not all of them can be left none is, so that no event of the others is lost with the failure."""
+        self.tree.watches.limit_bytes = 1_000
+        paths = ("/changed", "/same", "/listed", "/gone")
+        outcome = self.tree.execute(self.session, (), SetWatches(self.seen, data=paths), 0)
+        self.assertIsInstance(outcome.answer, SystemFailure)
+        self.assertEqual((outcome.notifications, len(self.tree.watches.data)), ((), 0))
+        self.assertEqual(self.ask(SetWatches(self.seen, data=paths[:2])), [(EventType.CHANGED, "/changed")])
 
     def test_reads_leave_no_more(self) -> None:
         """A read without a watch leaves none."""

@@ -23,7 +23,10 @@ _PATIENCE = 60.0
 class Part(Protocol):
     """A process that can be ended and started again."""
 
-    process: subprocess.Popen[bytes] | None
+    @property
+    def process(self) -> subprocess.Popen[bytes] | None:
+        """The process, None while it does not run."""
+        ...
 
     def start(self) -> Any:
         """Start it, ready on return."""
@@ -97,6 +100,12 @@ class World:
     brokers: list[BrokerProcess] = field(factory=list)
     members: list[Member] = field(factory=list)
     producer: subprocess.Popen[bytes] | None = None
+    #: What may be harmed of the tree; the whole where nothing else is said.
+    tree_targets: tuple[Target, ...] = field()
+
+    @tree_targets.default
+    def _whole_tree(self) -> tuple[Target, ...]:
+        return (Target("tree", self.tree),)
 
     @property
     def addresses(self) -> str:
@@ -137,7 +146,7 @@ class World:
     def targets(self) -> list[Target]:
         """All that may be harmed: not the producer, whose account says what must not be lost."""
         return [
-            Target("tree", self.tree),
+            *self.tree_targets,
             *(Target(f"broker {number}", broker) for number, broker in enumerate(self.brokers)),
             *(Target(f"consumer {each.group}-{each.name}", each) for each in self.members),
         ]
@@ -151,8 +160,9 @@ class World:
         """End everything at once."""
         if self.producer is not None:
             _end(self.producer, signal.SIGKILL)
-        for target in reversed(self.targets()):
-            target.part.kill()
+        parts: list[Part] = [*self.members, *self.brokers, self.tree]
+        for part in parts:
+            part.kill()
 
 
 def _spawn(module: str, arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:

@@ -7,8 +7,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NoNode, OperationTimeout, SessionExpired
+from logd.coord.outstanding import Call, OutstandingCalls
 from logd.coord.records import GetData
-from logd.coord.zookeeper.outstanding import Call, OutstandingCalls
 
 
 class OutstandingTests(SynchronousTestCase):

@@ -1,0 +1,205 @@
+"""Tests of what peers can cost a coordination server: those that break the protocol, floods, and slow ones."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.records import Create
+from logd.coord.server.handshake import ConnectRequest
+from logd.coord.server.opcodes import Opcode
+from tests.coord.server.rig import Rig, create, read, request, set_data
+
+
+class HostileTests(SynchronousTestCase):
+    """Peers that break the protocol, and floods."""
+
+    def setUp(self) -> None:
+        """A server with narrow bounds, and a session that has to live on."""
+        self.rig = Rig(connections=5, frames_bytes=20_000, frame_bytes=16_000, pending=10)
+        self.good = self.rig.client()
+
+    def tearDown(self) -> None:
+        """It did."""
+        self.assertEqual(self.rig.ask(self.good, Opcode.PING, xid=-2)[0], -2)
+
+    def test_frames(self) -> None:
+        """A frame that is too large, negative, empty or no request closes its connection."""
+        for size in (16_001, -1, 0, 1 << 30):
+            client = self.rig.client()
+            client.send(pack(">i", size))
+            self.assertTrue(client.closed)
+            client.lose()
+        client = self.rig.client()
+        client.send(request(1, Opcode.CREATE, b"nonsense"))
+        self.assertTrue(client.closed)
+        self.assertEqual(self.rig.server.counters.protocol_violations, 5)
+
+    def test_first_words(self) -> None:
+        """So does anything else that comes first, but for a four-letter word, in however many pieces."""
+        client = self.rig.connect()
+        client.send(b"\0\0\0\1x")
+        self.assertTrue(client.closed)
+        client = self.rig.connect()
+        for each in b"ruok":
+            client.send(bytes([each]))
+        self.assertEqual((client.transport.value(), client.closed), (b"imok", True))
+
+    def test_incomplete_frames(self) -> None:
+        """What is kept of incomplete frames is bounded over all connections: who has the most goes."""
+        clients = [self.rig.client() for _ in range(3)]
+        for client, count in zip(clients, (9_000, 1_000, 15_000), strict=True):
+            client.send(pack(">i", 16_000) + bytes(count))
+        self.assertEqual([client.closed for client in clients], [False, False, True])
+
+    def test_connections(self) -> None:
+        """Who has no session makes room for newcomers; with all taken, the newcomer goes."""
+        idle = [self.rig.connect() for _ in range(4)]
+        newcomer = self.rig.client()
+        self.assertEqual([each.closed for each in idle], [True, False, False, False])
+        self.assertIsNotNone(newcomer.session)
+
+    def test_no_handshake(self) -> None:
+        """Who does not ask for a session is closed in time."""
+        client = self.rig.connect()
+        for _ in range(11):
+            self.rig.clock.advance(1)
+            self.rig.ask(self.good, Opcode.PING, xid=-2)
+        self.assertTrue(client.closed)
+
+    def test_takes_no_answers(self) -> None:
+        """A client that does not take its answers is not read any more, costs no more, and goes on where it was."""
+        client = self.rig.client()
+        client.connection.pauseProducing()
+        for xid in range(50):
+            client.send(request(xid, Opcode.GET_DATA, read("/")))
+        self.rig.settle()
+        self.assertEqual((client.receive(), client.transport.producerState), ([], "paused"))
+        self.assertLessEqual(client.connection.pending, 10)
+        client.connection.resumeProducing()
+        self.rig.settle()
+        self.assertEqual([answer[0] for answer in client.receive()], list(range(50)))
+        self.assertEqual(client.transport.producerState, "producing")
+
+    def test_too_many_requests(self) -> None:
+        """While a client is owed as many answers as are allowed, nothing more is taken from it."""
+        client = self.rig.client()
+        client.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}")) for xid in range(30)))
+        self.assertEqual((client.connection.pending, client.transport.producerState), (10, "paused"))
+        for _ in range(3):
+            self.rig.settle()
+        self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
+
+    def test_waiting_bytes(self) -> None:
+        """Who has large requests waiting is not read while there are many of them; others are, and all are answered."""
+        rig = Rig(pending_bytes=8_000)
+        greedy, modest = rig.client(), rig.client()
+        greedy.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}", bytes(2_000))) for xid in range(9)))
+        self.assertEqual((greedy.connection.pending, greedy.transport.producerState), (3, "paused"))
+        modest.send(request(1, Opcode.CREATE, create("/m", bytes(2_000))))
+        self.assertEqual(modest.connection.pending, 1)
+        gone = rig.client()
+        gone.send(request(1, Opcode.CREATE, create("/g", bytes(2_000))))
+        gone.lose()
+        for _ in range(4):
+            rig.settle()
+        self.assertEqual([answer[0] for answer in greedy.receive()], list(range(9)))
+        self.assertEqual((len(modest.receive()), rig.server.pending_bytes), (1, 0))
+
+    def test_waiting_lists(self) -> None:
+        """Long lists of children that wait for the disk count with their length."""
+        rig = Rig(pending_bytes=20_000)
+        client = rig.client()
+        for number in range(1_000):
+            rig.server.tree.execute(client.connection.session_id, (), Create(f"/{number}"), 0)
+        client.send(request(0, Opcode.SET_DATA, set_data("/1", b"")))
+        client.send(b"".join(request(xid, Opcode.GET_CHILDREN, read("/")) for xid in range(1, 30)))
+        self.assertLess(client.connection.pending, 5)
+        for _ in range(30):
+            rig.settle()
+        self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
+
+    def test_many_credentials(self) -> None:
+        """A connection is known by some dozens of identities at most: then it is closed, and no list grows of them."""
+        client = self.rig.client()
+        for number in range(1_000):
+            credentials = b"%d:%s" % (number, b"p" * 10)
+            body = pack(f">ii6si{len(credentials)}s", 0, 6, b"digest", len(credentials), credentials)
+            client.send(request(-4, Opcode.AUTH, body))
+            if client.closed:
+                break
+        self.assertTrue(50 < number < 200, number)
+        self.assertEqual(client.receive()[-1][2], -115)
+        client = self.rig.client()
+        body = pack(">ii6si10000s", 0, 6, b"digest", 10_000, b"u" * 9_000 + b":p")
+        self.assertEqual((self.rig.ask(client, Opcode.AUTH, body, -4)[2], client.closed), (-115, True))
+
+    def test_behind_the_end(self) -> None:
+        """Behind the end of its session nothing more is taken of a client, however slow the disk is."""
+        client = self.rig.client()
+        client.send(request(1, Opcode.CLOSE_SESSION))
+        self.assertEqual(client.transport.producerState, "paused")
+        for _ in range(500):
+            client.send(request(2, Opcode.CLOSE_SESSION))
+        self.assertEqual(self.rig.server.host.held_back, 1)
+        self.rig.settle()
+        self.assertEqual(([answer[0] for answer in client.receive()], client.closed), ([1], True))
+
+    def test_takes_no_farewell(self) -> None:
+        """What is owed to a client that closes its session is made bytes of when it is taken; not for ever."""
+        self.rig.ask(self.good, Opcode.CREATE, create("/large", bytes(10_000)))
+        for taken in (True, False):
+            client = self.rig.client()
+            client.send(request(1, Opcode.SET_DATA, set_data("/large", bytes(10_000))))
+            client.send(b"".join(request(xid, Opcode.GET_DATA, read("/large")) for xid in range(2, 8)))
+            client.send(request(8, Opcode.CLOSE_SESSION))
+            client.connection.pauseProducing()
+            self.rig.settle()
+            self.assertEqual((client.receive(), client.closed), ([], False))
+            if taken:
+                client.connection.resumeProducing()
+                self.assertEqual([answer[0] for answer in client.receive()], list(range(1, 9)))
+                self.assertEqual((client.transport.aborted, bool(client.transport.disconnecting)), (False, True))
+            else:
+                for _ in range(6):
+                    self.rig.clock.advance(1)
+                    self.rig.ask(self.good, Opcode.PING, xid=-2)
+                self.assertTrue(client.transport.aborted)
+
+    def test_watches(self) -> None:
+        """When watches take what is allowed, no more can be left until some are gone; reading goes on."""
+        rig = Rig(watches_bytes=1_200)
+        client = rig.client()
+        errors = [rig.ask(client, Opcode.EXISTS, read(f"/{number}", True))[2] for number in range(6)]
+        self.assertEqual(errors, [-101, -101, -101, -101, -1, -1])
+        self.assertEqual(rig.ask(client, Opcode.GET_DATA, read("/"))[2], 0)
+        client.lose()
+        again = rig.client()
+        self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/a", True))[2], -101)
+
+
+class SlowDiskTests(SynchronousTestCase):
+    """A disk that takes longer than a session's timeout."""
+
+    def test_not_read(self) -> None:
+        """A client that is not read since too many answers wait for the disk keeps its session, and is answered."""
+        rig = Rig(pending=3)
+        client = rig.client(ConnectRequest(0, 4_000))
+        client.send(b"".join(request(xid, Opcode.CREATE, create(f"/{xid}")) for xid in range(3)))
+        self.assertEqual(client.transport.producerState, "paused")
+        for _ in range(30):
+            rig.clock.advance(0.5)
+        self.assertFalse(client.closed)
+        rig.settle()
+        self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
+
+    def test_takes_nothing(self) -> None:
+        """A client that takes no answers loses its session when it is due, and its connection with it."""
+        rig = Rig()
+        client = rig.client(ConnectRequest(0, 4_000))
+        client.connection.pauseProducing()
+        client.send(b"".join(request(xid, Opcode.GET_DATA, read("/")) for xid in range(3)))
+        for _ in range(12):
+            rig.clock.advance(0.5)
+        self.assertTrue(client.closed)

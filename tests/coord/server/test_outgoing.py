@@ -1,0 +1,96 @@
+"""Tests of what a connection sends: when it becomes bytes, and what leaves together."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.server.counters import ServerCounters
+from logd.coord.server.opcodes import Opcode
+from logd.coord.server.outgoing import Outgoing
+from tests.coord.server.rig import Rig, create, read, request, set_data
+
+
+class OutgoingTests(SynchronousTestCase):
+    """Over a transport that is a list."""
+
+    def setUp(self) -> None:
+        """Begin; ``made`` are the answers that were made bytes of."""
+        self.written: list[bytes] = []
+        self.made: list[bytes] = []
+        self.counters = ServerCounters()
+        self.outgoing = Outgoing(self.counters)
+        self.outgoing.begin(self.written.append)
+
+    def make(self, data: bytes) -> bytes:
+        """Make bytes of an answer."""
+        self.made.append(data)
+        return data
+
+    def test_together(self) -> None:
+        """What is sent while something holds leaves at the end, in one write; else at once."""
+        self.outgoing.send(self.make, b"1")
+        self.outgoing.hold()
+        self.outgoing.hold()
+        self.outgoing.send(self.make, b"2")
+        self.outgoing.let_go()
+        self.outgoing.send(self.make, b"3")
+        self.assertEqual(self.written, [b"1"])
+        self.outgoing.let_go()
+        self.assertEqual(self.written, [b"1", b"23"])
+        self.assertEqual((self.counters.packets_sent, self.counters.bytes_sent), (3, 3))
+
+    def test_held_bytes(self) -> None:
+        """No more is held than is worth it."""
+        self.outgoing.hold()
+        for _ in range(10):
+            self.outgoing.send(self.make, bytes(5_000))
+        self.assertEqual([len(each) for each in self.written], [20_000, 20_000])
+
+    def test_paused(self) -> None:
+        """Answers are made when they are taken, in order, and what comes meanwhile stands behind them."""
+        self.outgoing.pause()
+        for data in (b"1", b"2", b"3"):
+            self.outgoing.send(self.make, data)
+        self.assertEqual((self.made, len(self.outgoing), self.outgoing.is_held_up), ([], 3, True))
+
+        def write(data: bytes) -> None:
+            self.written.append(data)
+            if data == b"2":
+                self.outgoing.pause()
+
+        self.outgoing.begin(write)
+        self.outgoing.resume()
+        self.assertEqual((self.written, len(self.outgoing), self.outgoing.is_held_up), ([b"1", b"2"], 1, True))
+        self.outgoing.send(self.make, b"4")
+        self.outgoing.resume()
+        self.assertEqual((self.written, self.outgoing.is_held_up), ([b"1", b"2", b"3", b"4"], False))
+
+    def test_clear(self) -> None:
+        """What is forgotten is neither made nor written."""
+        self.outgoing.pause()
+        self.outgoing.send(self.make, b"1")
+        self.outgoing.clear()
+        self.outgoing.resume()
+        self.outgoing.flush()
+        self.assertEqual((self.made, self.written), ([], []))
+
+
+class TogetherTests(SynchronousTestCase):
+    """A server's answers and events."""
+
+    def test_one_sync(self) -> None:
+        """What one sync lets a connection be told, events and answers, leaves in one write, to each connection."""
+        rig = Rig()
+        one, other = rig.client(), rig.client()
+        rig.ask(one, Opcode.CREATE, create("/a"))
+        rig.ask(other, Opcode.GET_DATA, read("/a", True))
+        writes: dict[str, list[bytes]] = {"one": [], "other": []}
+        one.connection._outgoing.begin(writes["one"].append)
+        other.connection._outgoing.begin(writes["other"].append)
+        one.send(request(1, Opcode.SET_DATA, set_data("/a", b"1")) + request(2, Opcode.SET_DATA, set_data("/a", b"2")))
+        other.send(request(3, Opcode.GET_DATA, read("/a")))
+        rig.settle()
+        self.assertEqual([len(each) for each in writes.values()], [1, 1])
+        one.send(request(4, Opcode.SET_DATA, set_data("/a", b"3")))
+        rig.settle()
+        self.assertEqual([len(each) for each in writes.values()], [2, 1])

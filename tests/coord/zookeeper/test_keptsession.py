@@ -1,0 +1,116 @@
+"""A session that is kept, over one of kazoo's that a test plays: what it does with what kazoo's thread tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.errors import AuthFailed, CoordinationError
+from logd.coord.records import Create, Request, SessionState
+from logd.coord.zookeeper.kazooclient import Identity
+from logd.coord.zookeeper.keptsession import KeptSession
+from logd.coord.zookeeper.reactorqueue import ThreadReactor
+from logd.coord.zookeeper.sessionevents import Events, Told
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
+from tests.coord.turns import Turns
+
+Done = Callable[[object, CoordinationError | None], None]
+
+
+@define(eq=False)
+class PlayedSession:
+    """What a KazooSession is to its owner."""
+
+    events: Events
+    identity: Identity | None
+    #: What was sent, with what its answer is handed to.
+    sent: list[tuple[Request, Done]] = field(factory=list)
+    started: bool = False
+    ended: bool = False
+
+    def start(self) -> None:
+        """Begin."""
+        self.started = True
+
+    def send(self, request: Request, connection: int, done: Done) -> bool:
+        """Take a request."""
+        self.sent.append((request, done))
+        return True
+
+    def cut(self) -> None:
+        """Nothing is there to be cut."""
+
+    def end(self, patience: float, done: Callable[[], None]) -> None:
+        """End at once."""
+        self.ended = True
+        done()
+
+    def tell(self, state: SessionState, session_id: int = 0) -> None:
+        """What kazoo's thread tells."""
+        self.events.state(Told(state, 1, session_id, b"password", 10.0))
+
+
+class KeptSessionTests(SynchronousTestCase):
+    """A session under a chroot."""
+
+    def setUp(self) -> None:
+        """Begin to open it."""
+        self.turns = Turns()
+        self.played: list[PlayedSession] = []
+        settings = CoordinationSettings(hosts="zoo/logd")
+        self.kept = KeptSession(cast(ThreadReactor, self.turns), settings, self.make)
+        self.states: list[SessionState] = []
+        self.kept.subscribe(self.states.append)
+        self.opened: Deferred[None] = self.kept.open(FOR_EVER)
+
+    def make(self, _reactor: object, _settings: object, events: Events, identity: Identity | None) -> Any:
+        """Play one more of kazoo's sessions."""
+        self.played.append(PlayedSession(events, identity))
+        return self.played[-1]
+
+    def close_when_over(self, state: SessionState) -> None:
+        """Listen."""
+        if state is SessionState.LOST:
+            self.kept.close()
+
+    def test_chroot_in_another_session(self) -> None:
+        """When the session ends while the chroot is made, it is made in the next: who waits for ever does wait on."""
+        kazoo = self.played[0]
+        kazoo.tell(SessionState.CONNECTED, 1)
+        self.assertIsInstance(kazoo.sent[0][0], Create)
+        kazoo.tell(SessionState.SUSPENDED)
+        kazoo.tell(SessionState.LOST)
+        self.assertNoResult(self.opened)
+        kazoo.tell(SessionState.CONNECTED, 2)
+        self.assertEqual(len(kazoo.sent), 2)
+        kazoo.sent[1][1]("/logd", None)
+        self.successResultOf(self.opened)
+        self.assertEqual(self.kept.session_id, 2)
+        self.kept.close()
+        self.assertEqual(self.turns.getDelayedCalls(), [])
+
+    def test_closed_while_it_is_told(self) -> None:
+        """A listener that closes the session when it hears that it is over hears nothing more, and nothing goes on."""
+        kazoo = self.played[0]
+        kazoo.tell(SessionState.CONNECTED, 1)
+        kazoo.sent[0][1]("/logd", None)
+        self.successResultOf(self.opened)
+        kazoo.events.ended(RuntimeError("an answer that makes no sense"))
+        self.turns.advance(1)
+        self.assertEqual(self.played[1].identity, (1, b"password"))
+        self.kept.subscribe(self.close_when_over)
+        self.played[1].tell(SessionState.CONNECTED, 2)
+        self.assertEqual(self.states[-2:], [SessionState.LOST, SessionState.CLOSED])
+        self.assertIs(self.kept.state, SessionState.CLOSED)
+        self.assertTrue(self.played[1].ended)
+        self.assertEqual(self.turns.getDelayedCalls(), [])
+
+    def test_refused(self) -> None:
+        """Credentials that are refused at the beginning are an error, and the end."""
+        self.played[0].events.ended(None)
+        self.failureResultOf(self.opened, AuthFailed)
+        self.assertIs(self.kept.state, SessionState.CLOSED)

@@ -1,0 +1,53 @@
+"""Old segments are removed by retention, by a broker's own code, while groups are behind; the ledger is told of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import evolve
+
+from logd.log.partition import PartitionLog
+from logd.protocol.loops import decode_set
+from logd.testing.memorybroker import MemoryBroker
+from tests.simulation.ledger import Ledger
+
+
+def payloads_of(broker: MemoryBroker, log: PartitionLog, below: int | None = None) -> list[bytes]:
+    """What a log's files hold, in order; of those segments alone that begin before ``below``."""
+    payloads: list[bytes] = []
+    for name in sorted(broker.files.list(log.folder)):
+        if name.endswith(".log") and (below is None or int(name.removesuffix(".log")) < below):
+            file = broker.files.open_for_reading(f"{log.folder}/{name}")
+            decoded = decode_set(file.read_at(0, file.size()), 0)
+            file.close()
+            payloads += [message.payload for message in decoded.messages if message.payload is not None]
+    return payloads
+
+
+def removable(broker: MemoryBroker, ledger: Ledger) -> list[PartitionLog]:
+    """The logs of which retention can remove something; those alone where a group is behind, if there are such."""
+    logs = [] if broker.store is None else [log for log in broker.store.logs() if len(log.segments()) > 1]
+    behind = [
+        log
+        for log in logs
+        for places in ledger.groups.values()
+        if (progress := places.get((log.topic, log.partition))) is not None
+        and 0 < progress.committed <= progress.handled < log.segments()[-1][0]
+    ]
+    return behind or logs
+
+
+def remove_segments(broker: MemoryBroker, log: PartitionLog, ledger: Ledger, random: Random) -> None:
+    """Let retention by size remove some of a log's segments."""
+    assert broker.store is not None
+    settings = log.settings
+    log.settings = evolve(settings, retention_bytes=random.choice([0, 300, 1000]))
+    try:
+        expired = log.expire()
+    finally:
+        log.settings = settings
+    if expired:
+        everything = payloads_of(broker, log)
+        removed = payloads_of(broker, log, log.start)
+        ledger.remove(log.topic, log.partition, log.start, removed, everything[len(removed) :])
+        broker.store.upkeep.look_after([log])
