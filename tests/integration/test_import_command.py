@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -14,11 +15,14 @@ from pathlib import Path
 
 from attrs import evolve
 
+from logd.protocol.message import Message
+from logd.spark.cluster import Cluster, ClusterSettings
 from logd.spark.importer.layout import OFFSETS
 from logd.spark.importer.localtarget import LocalTarget
 from logd.spark.importer.offsets import Lineage
+from logd.spark.producing import BlockingProducer
 from tests.integration.importing import kill_group, tasks_under_way, wait_until
-from tests.integration.sparking import why_not
+from tests.integration.sparking import shared_broker, why_not
 from tests.integration.test_cli import PATIENCE, ROOT, CliTestCase
 from tests.spark.importer.runs import run_of
 
@@ -51,6 +55,16 @@ react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
 """
 
 
+@functools.cache
+def fill_topic(address: str) -> None:
+    """Two messages in topic t, once."""
+    with Cluster(ClusterSettings(brokers=address)) as cluster:
+        producer = BlockingProducer(cluster)
+        for value in (b"one", b"two"):
+            producer.send("t", Message(value), 0)
+        producer.flush()
+
+
 def without_java(folder: str) -> dict[str, str]:
     """The environment of a machine on which no Java is installed; ``folder`` is made and filled."""
     programs, cache = Path(folder, "programs"), Path(folder, "cache")
@@ -63,24 +77,27 @@ def without_java(folder: str) -> dict[str, str]:
     return {"JAVA_HOME": "", **absolute}
 
 
-def threads_of(program: str, session: int) -> list[str]:
-    """The names of all threads of the processes in a session that run that program."""
+def threads_of_spark(session: int) -> list[str]:
+    """The names of all threads of Spark's Java in a session of processes; none where there is none."""
     names = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it may end at any moment
-            if os.getsid(int(place.name)) == session and Path(os.readlink(place / "exe")).name == program:
-                names += [each.read_text(encoding="utf-8") for each in place.glob("task/*/comm")]
+            if os.getsid(int(place.name)) == session and Path(os.readlink(place / "exe")).name == "java":
+                command = (place / "cmdline").read_bytes()
+                if b"SparkSubmit" in command and b"launcher.Main" not in command:
+                    names += [each.read_text(encoding="utf-8") for each in place.glob("task/*/comm")]
     return names
 
 
 class StatusTests(CliTestCase):
-    """What needs no Spark to be known."""
+    """What needs no Spark to be known; with a broker that no test of these changes."""
 
     def setUp(self) -> None:
         """A topic with two messages, and a target."""
-        super().setUp()
+        self.broker = shared_broker()
+        self.env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address}
         self.to = os.path.abspath(self.mktemp())
-        self.logd("produce", "t", given=b"one\ntwo\n")
+        fill_topic(self.broker.address)
 
     def arguments(self, *more: str) -> list[str]:
         """An import."""
@@ -268,14 +285,14 @@ class SparkCommandTests(CliTestCase):
     def test_interrupted_early(self) -> None:
         """Ctrl-C while Java is starting is status 130 and one line, and no Java is left behind."""
         process = self.asking("SELECT 1")
-        self.assertTrue(wait_until(lambda: bool(threads_of("java", process.pid))))
+        self.assertTrue(wait_until(lambda: bool(threads_of_spark(process.pid))))
         self.interrupted(process)
-        self.assertTrue(wait_until(lambda: not threads_of("java", process.pid)), threads_of("java", process.pid))
+        self.assertTrue(wait_until(lambda: not threads_of_spark(process.pid)), threads_of_spark(process.pid))
 
     def test_interrupted(self) -> None:
         """One Ctrl-C is enough while a query runs that would take days."""
         process = self.asking("SELECT count(*) FROM range(1000000000000000) WHERE id % 7 = 3")
-        self.assertTrue(wait_until(lambda: any("Executor task" in each for each in threads_of("java", process.pid))))
+        self.assertTrue(wait_until(lambda: any("Executor task" in each for each in threads_of_spark(process.pid))))
         self.interrupted(process)
 
     def asking(self, query: str) -> subprocess.Popen[bytes]:
