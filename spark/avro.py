@@ -67,7 +67,10 @@ class AvroValues:
                 raise UndecodableValue(f"a value of {len(value)} bytes is not of the Avro schema: {error!r}") from None
             if stream.tell() != len(value):
                 raise UndecodableValue(f"a value of {len(value)} bytes goes on behind byte {stream.tell()}")
-        return pa.array(decoded, self.type)
+        try:
+            return pa.array(decoded, self.type)
+        except (pa.ArrowException, OverflowError) as error:  # what was read is outside its own type
+            raise UndecodableValue(f"a value does not fit its Avro type: {error}") from None
 
 
 def _types(schema: Any, where: str) -> tuple[str, Any]:

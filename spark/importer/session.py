@@ -29,6 +29,9 @@ NEEDED = {
     "spark.sql.session.timeZone": "UTC",
     # Files of several hours are written side by side; else Spark sorts all rows of a task by their folder first.
     "spark.sql.maxConcurrentOutputFileWriters": "16",
+    # In place of INT96, which Parquet has given up: it has no least and greatest to skip files by, and readers that
+    # make nanoseconds of it turn times behind the year 2262 into others.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 

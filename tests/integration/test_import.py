@@ -15,6 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow.dataset
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.java import java_home
@@ -131,6 +132,8 @@ class ExactlyOnceTests(ImportTestCase):
         last = loop.ask()
         self.assertIsNone(last.get("error"), last)
         self.assertEqual(ledger.differences(self.to), [])
+        times = pyarrow.dataset.dataset(self.to, partitioning="hive").schema.field("timestamp")
+        self.assertEqual(str(times.type), "timestamp[us, tz=UTC]")
         summed = loop.ask("sum")
         self.assertEqual((summed["messages"], summed["places"]), (ledger.messages, ledger.messages))
         self.assertEqual((summed["checksums"], summed["runs"]), (ledger.checksums(), len(self.runs())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -13,11 +14,14 @@ from pathlib import Path
 
 from attrs import evolve
 
+from logd.protocol.message import Message
+from logd.spark.cluster import Cluster, ClusterSettings
 from logd.spark.importer.layout import OFFSETS
 from logd.spark.importer.localtarget import LocalTarget
 from logd.spark.importer.offsets import Lineage
+from logd.spark.producing import BlockingProducer
 from tests.integration.importing import kill_group, tasks_under_way, wait_until
-from tests.integration.sparking import why_not
+from tests.integration.sparking import shared_broker, why_not
 from tests.integration.test_cli import PATIENCE, ROOT, CliTestCase
 from tests.spark.importer.runs import run_of
 
@@ -50,6 +54,16 @@ react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
 """
 
 
+@functools.cache
+def fill_topic(address: str) -> None:
+    """Two messages in topic t, once."""
+    with Cluster(ClusterSettings(brokers=address)) as cluster:
+        producer = BlockingProducer(cluster)
+        for value in (b"one", b"two"):
+            producer.send("t", Message(value), 0)
+        producer.flush()
+
+
 def without_java(folder: str) -> dict[str, str]:
     """The environment of a machine on which no Java is installed; ``folder`` is made and filled."""
     programs, cache = Path(folder, "programs"), Path(folder, "cache")
@@ -63,13 +77,14 @@ def without_java(folder: str) -> dict[str, str]:
 
 
 class StatusTests(CliTestCase):
-    """What needs no Spark to be known."""
+    """What needs no Spark to be known; with a broker that no test of these changes."""
 
     def setUp(self) -> None:
         """A topic with two messages, and a target."""
-        super().setUp()
+        self.broker = shared_broker()
+        self.env = {**os.environ, "PYTHONPATH": str(ROOT), "LOGD_BROKER": self.broker.address}
         self.to = os.path.abspath(self.mktemp())
-        self.logd("produce", "t", given=b"one\ntwo\n")
+        fill_topic(self.broker.address)
 
     def arguments(self, *more: str) -> list[str]:
         """An import."""

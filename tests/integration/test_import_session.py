@@ -240,6 +240,17 @@ class FailingTests(ImportTestCase):
         cluster = ClusterSettings(brokers=self.broker.address, retry_timeout=0.3)
         self.fails(BrokerUnavailable, "loading failed: .*refused", self.broker.kill, cluster=cluster)
 
+    def test_made_again(self) -> None:
+        """What is lost between plan and load is told with the remedy of an import, not that of a read."""
+
+        def make_again() -> None:
+            self.delete(self.topic)
+            self.create(2, self.topic)
+
+        self.fails(
+            DataLost, "loading failed: .* not in the log, .*; run the import again: .* --on-data-loss", make_again
+        )
+
     def test_target_taken_away(self) -> None:
         """What Java says of files that it cannot make is told in its words."""
         staging = Path(self.to, "_staging")

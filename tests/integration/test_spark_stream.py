@@ -87,9 +87,9 @@ class StreamTests(StreamTestCase):
         topic = self.create(3)
         budget = 10_000
         for partition in range(3):
-            self.fill(topic, numbered(range(partition * 1000, partition * 1000 + 200 * (partition + 1))), partition)
+            self.fill(topic, numbered(range(partition * 1000, partition * 1000 + 100 * (partition + 1))), partition)
         query = self.run_now(subscribe=topic, startingOffsets="earliest", maxBytesPerTrigger=str(budget))
-        expected = [p * 1000 + n for p in range(3) for n in range(200 * (p + 1))]
+        expected = [p * 1000 + n for p in range(3) for n in range(100 * (p + 1))]
         self.assertEqual(self.found(), expected)
         sizes = self.batch_sizes()
         self.assertEqual(sum(sizes), len(expected) * 109)

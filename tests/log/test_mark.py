@@ -7,7 +7,7 @@ import errno
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.checkpoint import Checkpoint
-from logd.log.mark import encode_mark, read_flushed, read_mark
+from logd.log.mark import Mark, encode_mark, read_flushed, read_mark
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 
@@ -23,6 +23,24 @@ class MarkTests(SynchronousTestCase):
         """Its content is text of one length, whatever the number, so that it can be written over in place."""
         self.assertEqual(encode_mark(160), b"logd-mark 1 00000000000000000160 9bae58ee\n")
         self.assertEqual(len(encode_mark((1 << 63) - 1)), len(encode_mark(0)))
+
+    def test_often_written(self) -> None:
+        """One that is written often opens its file once; what goes wrong with it is no matter, and may pass."""
+        files = Rig().files
+        mark = Mark(files, ROOT)
+        files.errors["open"] = [OSError(errno.EIO, "input/output error")]
+        mark.write(1)
+        self.assertEqual(read_mark(files, ROOT), 0)
+        mark.write(2)
+        files.errors["open"] = [OSError(errno.EIO, "input/output error")]
+        files.errors["write_at"] = [OSError(errno.ENOSPC, "no space")]
+        mark.write(3)
+        mark.write(4)
+        self.assertEqual(len(files.errors.pop("open")), 1)
+        self.assertEqual(read_mark(files, ROOT), 4)
+        mark.close()
+        mark.write(5)
+        self.assertEqual(read_mark(files, ROOT), 5)
 
     def test_follows_the_flush(self) -> None:
         """It says after every sync up to where that came, and nothing of what is not flushed."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +16,16 @@ from logd.coord.errors import AuthFailed, CoordinationError
 from logd.coord.records import GetChildren, Identity, Sync, WatchEvent
 from logd.coord.server.answers import encode_event, encode_outcome
 from logd.coord.server.handshake import ConnectRequest, ConnectResponse, decode_connect_request, encode_connect_response
+from logd.coord.server.incoming import Incoming
 from logd.coord.server.outgoing import Outgoing
 from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
-from logd.coord.tree.access import digest_identity
+from logd.coord.tree.access import identity_of
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.outcome import Outcome
 from logd.errors import ProtocolViolation
 from logd.interfaces import Timer
-from logd.protocol.framing import Frame, FrameBuffer
+from logd.protocol.framing import Frame
 
 if TYPE_CHECKING:
     from logd.coord.server.server import CoordinationServer
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 #: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
 _NO_ZXID = 0
-
 #: What a request takes that waits for its answer, beside its bytes (1.2 kB measured for a small write); and each name
 #: in an answer that lists children.
 _REQUEST_BYTES = 1 << 10
 _NAME_BYTES = 8
-
+#: Seconds for which requests of one connection are taken before others have their turn, looked at every so often.
+_SLICE_SECONDS = 0.01
+_SLICE_REQUESTS = 16
 #: What is asked of the connection, not of the tree.
 _TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
 
@@ -52,9 +53,7 @@ class ServerConnection(Protocol):
 
     def __init__(self, server: CoordinationServer) -> None:
         self._server = server
-        self._frames = FrameBuffer(server.settings.frame_bytes)
-        self._arrived: Iterator[Frame] = iter(())
-        self._more: deque[bytes] = deque()
+        self._incoming = Incoming(server.settings.frame_bytes)
         self._first: bytes | None = b""
         #: The session, or its end, was asked for and is not there yet: nothing that comes behind that is taken.
         self._unready = False
@@ -70,6 +69,8 @@ class ServerConnection(Protocol):
         self._told = False
         self._reading = True
         self._vouching: Timer | None = None
+        #: Its requests are taken on when the others had their turn.
+        self._next_slice: Timer | None = None
         #: Nothing is read and nothing more is answered: it is closed, or will be once what was written has left.
         self._over = False
         #: It is closed once what waits to be sent has left.
@@ -80,7 +81,7 @@ class ServerConnection(Protocol):
     @property
     def kept_bytes(self) -> int:
         """Bytes that are here of an incomplete request."""
-        return self._frames.kept_bytes
+        return self._incoming.kept_bytes
 
     @property
     def session_id(self) -> int:
@@ -117,11 +118,12 @@ class ServerConnection(Protocol):
             self._first = None
             word = data[:_WORD_BYTES]
             if word.isalpha():
-                self._answer_word(word)
+                self._outgoing.write(self._server.answer_word(word))
+                self._close()
                 return
-        self._more.append(data)
+        self._incoming.add(data)
         self._take()
-        if self._frames.kept_bytes:
+        if self._incoming.kept_bytes:
             self._server.kept(self)
 
     def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
@@ -181,16 +183,18 @@ class ServerConnection(Protocol):
             return
         self._taking = True
         self._outgoing.hold()
+        clock = self._server.clock
+        begin, taken = clock.seconds(), 0
         try:
             while not self._over and not self._is_full():
-                frame = next(self._arrived, None)
-                if frame is not None:
-                    self._frame(frame)
-                elif self._more:
-                    self._arrived = self._frames.feed(self._more.popleft())
-                else:
+                frame = self._incoming.take()
+                if frame is None:
                     self._stalled = False
                     break
+                self._frame(frame)
+                taken += 1
+                if taken % _SLICE_REQUESTS == 0 and clock.seconds() - begin > _SLICE_SECONDS and not self._over:
+                    self._next_slice = clock.callLater(0, self._go_on)
             else:
                 self._stalled = True
         except ProtocolViolation as error:
@@ -202,8 +206,12 @@ class ServerConnection(Protocol):
             self._outgoing.let_go()
             self._regulate()
 
+    def _go_on(self) -> None:
+        self._next_slice = None
+        self._take()
+
     def _is_full(self) -> bool:
-        if self._outgoing.is_held_up or self._unready:
+        if self._outgoing.is_held_up or self._unready or self._next_slice is not None:
             return True
         # Only whoever is owed an answer is left waiting for room: when it gets the answer, it is looked at again.
         if not self._pending:
@@ -278,14 +286,10 @@ class ServerConnection(Protocol):
 
     def _authenticate(self, attachment: Attachment, call: Call, asked: Auth) -> None:
         attachment.heard()
-        if asked.scheme == "digest":
-            try:
-                taken = attachment.authenticated(digest_identity(asked.data))
-            except UnicodeDecodeError:
-                taken = False
-            if taken:
-                self._send(encode_outcome, call, Outcome(_NO_ZXID, None))
-                return
+        identity = identity_of(asked.scheme, asked.data)
+        if identity is not None and attachment.authenticated(identity):
+            self._send(encode_outcome, call, Outcome(_NO_ZXID, None))
+            return
         self._server.counters.authentications_failed += 1
         self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
         self._send(encode_outcome, call, Outcome(_NO_ZXID, AuthFailed()))
@@ -294,19 +298,22 @@ class ServerConnection(Protocol):
     # The session
 
     def _connect(self, asked: ConnectRequest) -> None:
-        server = self._server
+        server, host = self._server, self._server.host
         if asked.last_zxid > server.last_zxid:
             raise ProtocolViolation(
                 f"the client has seen change {asked.last_zxid:#x}, the last one here is {server.last_zxid:#x}: "
                 "it was connected to another server before, or this one has lost its data"
             )
+        if host.held_back * _REQUEST_BYTES >= server.settings.pending_bytes:
+            server.counters.connections_refused += 1
+            self.abort()  # who comes and goes while the disk stands still leaves a session, or a question, each time
+            return
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
         self._unready = True
         if asked.session_id:
-            host = server.host
             host.attach(self, asked.session_id, asked.password, identities, lambda each: self._found(each, asked))
         else:
-            server.host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
+            host.open_session(self, asked.timeout_ms, identities, lambda each: self._opened(each, asked))
 
     def _found(self, attachment: Attachment | None, asked: ConnectRequest) -> None:
         self._unready = False
@@ -348,10 +355,12 @@ class ServerConnection(Protocol):
         if self._vouching is not None:
             self._vouching.cancel()
             self._vouching = None
+        if self._next_slice is not None:
+            self._next_slice.cancel()
+            self._next_slice = None
         self._server.pending_bytes -= self._pending_bytes
         self._pending_bytes = 0
-        self._more.clear()
-        self._arrived = iter(())
+        self._incoming.clear()
 
     def _drop(self) -> None:
         self._let_session_go()
@@ -374,10 +383,6 @@ class ServerConnection(Protocol):
     def _send(self, make: Callable[..., bytes], *args: Any) -> None:
         if not self._over:
             self._outgoing.send(make, *args)
-
-    def _answer_word(self, word: bytes) -> None:
-        self._outgoing.write(self._server.answer_word(word))
-        self._close()
 
     def _close(self) -> None:
         """Close once what was answered has left; the peer has a while for that."""

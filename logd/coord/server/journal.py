@@ -27,7 +27,7 @@ from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.mark import Mark
 from logd.log.names import join
 
-#: So many changes do not wait for the end of the turn: at some 20 us each they have taken as long as a sync does.
+#: So many changes do not wait for the end of the turn: at some 15 us each they have taken as long as a sync does.
 _BATCH = 64
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha1
 from ipaddress import ip_address, ip_network
 
@@ -14,6 +15,9 @@ ANYONE = ("world", "anyone")
 #: What the access lists of one request may take in its change, in bytes, once "auth" stands for somebody: as much as a
 #: request itself (ZooKeeper's jute.maxbuffer). Only many identities make more of it, and every node would keep them.
 LISTS_BYTES = 1 << 20
+#: Rows of one list. Each is looked at whenever somebody asks for something of a node that has the list, so that long
+#: lists on a node that is asked for often would leave no time for anybody else.
+MOST_ROWS = 128
 #: A row's permissions, and the lengths of its two strings.
 _ROW_BYTES = 12
 
@@ -27,11 +31,19 @@ def digest_identity(credentials: bytes) -> Identity:
     return Identity("digest", f"{user.decode()}:{b64encode(sha1(credentials).digest()).decode()}")
 
 
+def identity_of(scheme: str, credentials: bytes) -> Identity | None:
+    """Who a client is that authenticates so; None for a scheme that is not known here, or a name that is no text."""
+    try:
+        return digest_identity(credentials) if scheme == "digest" else None
+    except UnicodeDecodeError:
+        return None
+
+
 def resolve_acl(acl: Iterable[Acl], identities: Iterable[Identity], path: str) -> tuple[Acl, ...]:
     """Return the list as it is stored: without repetitions, and with "auth" replaced by the client's own identities.
 
     Raises InvalidAcl when the list is empty, names an unknown scheme or a malformed identity, says "auth" where the
-    client has not authenticated, or takes more than LISTS_BYTES.
+    client has not authenticated, has more than MOST_ROWS, or takes more than LISTS_BYTES.
     """
     resolved: dict[Acl, None] = {}
     for row in dict.fromkeys(acl):
@@ -40,12 +52,12 @@ def resolve_acl(acl: Iterable[Acl], identities: Iterable[Identity], path: str) -
             if not own:
                 raise InvalidAcl(f"{path}: an access list says 'auth', and the client has not authenticated", path)
             resolved.update(dict.fromkeys(own))
-            if len(resolved) * _ROW_BYTES > LISTS_BYTES:
-                break  # it takes too much already
         elif _is_well_formed(row):
             resolved[row] = None
         else:
             raise InvalidAcl(f"{path}: {row.scheme}:{row.identity} is nobody whom an access list can name", path)
+        if len(resolved) > MOST_ROWS:
+            raise InvalidAcl(f"{path}: an access list has more than {MOST_ROWS} rows", path)
     if not resolved:
         raise InvalidAcl(f"{path}: an access list has to name somebody", path)
     result = tuple(resolved)
@@ -70,10 +82,10 @@ def is_allowed(acl: tuple[Acl, ...], permission: int, identities: Iterable[Ident
     """Whether the list grants somebody who is all of ``identities`` one of the permissions."""
     if acl is OPEN_ACL:
         return True
+    known = {(each.scheme, each.id) for each in identities}
+    known.add(ANYONE)
     return any(
-        row.permissions & permission
-        and ((row.scheme, row.identity) == ANYONE or any(_matches(row, each) for each in identities))
-        for row in acl
+        row.permissions & permission and ((row.scheme, row.identity) in known or _is_at(row, identities)) for row in acl
     )
 
 
@@ -102,12 +114,14 @@ def _is_well_formed(row: Acl) -> bool:
     return (row.scheme, row.identity) == ANYONE
 
 
-def _matches(row: Acl, identity: Identity) -> bool:
-    if row.scheme != identity.scheme:
-        return False
-    if row.scheme != "ip":
-        return row.identity == identity.id
+def _is_at(row: Acl, identities: Iterable[Identity]) -> bool:
+    """Whether the row names a network, and one of the identities is an address in it."""
+    return row.scheme == "ip" and any(_lies_in(each.id, row.identity) for each in identities if each.scheme == "ip")
+
+
+@lru_cache(maxsize=1024)
+def _lies_in(address: str, network: str) -> bool:
     try:
-        return ip_address(identity.id) in ip_network(row.identity, strict=False)
+        return ip_address(address) in ip_network(network, strict=False)
     except ValueError:
         return False

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import pack
 
+from attrs import define
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import Create
-from logd.coord.server.handshake import ConnectRequest
+from logd.coord.server.handshake import ConnectRequest, encode_connect_request
 from logd.coord.server.opcodes import Opcode
+from logd.interfaces import Timer
 from tests.coord.server.rig import Rig, create, read, request, set_data
+
+
+@define
+class BusyClock:
+    """A clock that moves on by a millisecond whenever it is looked at, as if something took so long."""
+
+    clock: Clock
+    passed: float = 0.0
+
+    def seconds(self) -> float:
+        """See Clock."""
+        self.passed += 0.001
+        return self.clock.seconds() + self.passed
+
+    def callLater(self, delay: float, call: Callable[..., object], *args: object) -> Timer:  # noqa: N802
+        """See Clock."""
+        timer: Timer = self.clock.callLater(delay, call, *args)
+        return timer
 
 
 class HostileTests(SynchronousTestCase):
@@ -120,6 +142,20 @@ class HostileTests(SynchronousTestCase):
             rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], list(range(30)))
 
+    def test_slices(self) -> None:
+        """Whose requests take long is not taken from for longer than a while: others have their turn in between."""
+        requests = b"".join(request(xid, Opcode.EXISTS, read("/")) for xid in range(60))
+        client, gone = self.rig.client(), self.rig.client()
+        self.rig.server.clock = BusyClock(self.rig.clock)
+        for each in (client, gone):
+            each.send(requests)
+            self.assertEqual((len(each.receive()), each.transport.producerState), (16, "paused"))
+        gone.lose()
+        self.rig.clock.advance(0)
+        client.receive()
+        self.assertEqual([answer[0] for answer in client.answers], list(range(60)))
+        self.assertEqual((client.transport.producerState, gone.receive()), ("producing", []))
+
     def test_many_credentials(self) -> None:
         """A connection is known by some dozens of identities at most: then it is closed, and no list grows of them."""
         client = self.rig.client()
@@ -193,6 +229,23 @@ class SlowDiskTests(SynchronousTestCase):
         self.assertFalse(client.closed)
         rig.settle()
         self.assertEqual([answer[0] for answer in client.receive()], [0, 1, 2])
+
+    def test_newcomers(self) -> None:
+        """Who comes and goes while the disk stands still leaves no more than is allowed to wait; later all may come."""
+        rig = Rig(pending_bytes=10_000)
+        known = rig.client()
+        assert known.session is not None
+        wrong = ConnectRequest(0, 10_000, known.session.session_id, bytes(16))
+        known.send(request(1, Opcode.CREATE, create("/a")))
+        for asked in (ConnectRequest(0, 10_000), wrong) * 50:
+            client = rig.connect()
+            client.send(encode_connect_request(asked))
+            client.lose()
+        self.assertEqual((rig.server.host.held_back, rig.server.counters.connections_refused), (10, 91))
+        rig.settle()
+        rig.settle()
+        self.assertEqual((rig.server.host.held_back, len(rig.server.tree.sessions)), (0, 1))
+        self.assertIsNotNone(rig.client().session)
 
     def test_takes_nothing(self) -> None:
         """A client that takes no answers loses its session when it is due, and its connection with it."""

@@ -115,13 +115,20 @@ class AccessTests(SynchronousTestCase):
             self.assertIsInstance(self.ask(Create("/m", acl=acl)), InvalidAcl)
             self.assertIsInstance(self.ask(SetAcl("/n", acl)), InvalidAcl)
 
+    def test_long_lists(self) -> None:
+        """A list has a bounded number of rows, since all of them are looked at for each request."""
+        rows = tuple(Acl(31, "digest", f"{number}:hash") for number in range(129))
+        self.assertIsInstance(self.ask(Create("/n", acl=rows)), InvalidAcl)
+        self.assertIsInstance(self.ask(Create("/n", acl=rows[1:])), Created)
+        self.assertIsInstance(self.ask(SetAcl("/n", rows), Identity("digest", "7:hash")), InvalidAcl)
+
     def test_many_identities(self) -> None:
         """What "auth" makes of a small request is bounded, in one list and over a multi: nothing of it is done."""
         many = tuple(Identity("digest", f"{number}:{'h' * 28}") for number in range(100))
         rows = tuple(Acl(number, "auth", "") for number in range(1, 1_000))
         self.assertIsInstance(self.ask(Create("/n", acl=rows), *many), InvalidAcl)
         self.assertIsInstance(self.ask(SetAcl("/", rows), *many), InvalidAcl)
-        creates = tuple(Create(f"/{number}", acl=rows[:10]) for number in range(50))
+        creates = tuple(Create(f"/{number}", acl=rows[:1]) for number in range(300))
         failed = self.ask(Multi(creates), *many)
         self.assertIsInstance(failed, MultiFailed)
         self.assertIsInstance(failed.error, InvalidAcl)
