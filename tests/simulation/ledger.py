@@ -56,6 +56,8 @@ class Ledger:
     removed_payloads: dict[Place, list[bytes]] = field(factory=dict)
     #: What is in no log any more; a group that has not had it by then need not get it.
     gone: set[Key] = field(factory=set)
+    #: What was removed, though there may be another copy of it.
+    first_gone: set[Key] = field(factory=set)
     #: How often a group went on behind something that it never had.
     skips: Counter[str] = field(factory=Counter)
 
@@ -89,8 +91,10 @@ class Ledger:
         count = progress.times[key] = progress.times.get(key, 0) + 1
         if count == 1:
             newest = progress.newest.get(key[0], -1)
-            check(key[1] > newest, "a partition is out of order", who, topic, partition, key, newest)
-            progress.newest[key[0]] = key[1]
+            # Of what was sent twice the first copy may be gone, and what followed on it be there.
+            in_order = key[1] > newest or key in self.first_gone
+            check(in_order, "a partition is out of order", who, topic, partition, key, newest)
+            progress.newest[key[0]] = max(key[1], newest)
             progress.boundaries.append(position)
         else:
             self.duplicates += 1
@@ -118,6 +122,7 @@ class Ledger:
         """Retention has removed what was before a position: these; and those are left."""
         self.removed[topic, partition] = max(position, self.removed.get((topic, partition), 0))
         self.removed_payloads.setdefault((topic, partition), []).extend(payloads)
+        self.first_gone.update(map(key_of, payloads))
         self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
 
     def missing(self, group: str, topics: frozenset[str] | None = None) -> list[Key]:

@@ -24,6 +24,8 @@ SETTLE_SECONDS = 120.0
 #: Rebalances and conflicts that one member may have after the last fault until its group is settled: who waits for
 #: sixteen partitions, given back one by one, has a conflict for each; and an operator's work makes one round more.
 MOST_ATTEMPTS = 60
+#: Seconds after which everything has arrived that was sent: the longest delay of the slowest network is 0.8 s.
+IN_FLIGHT_SECONDS = 1.0
 #: Seconds for which nothing may move any more once it has settled.
 QUIET_SECONDS = 3.0
 
@@ -67,6 +69,7 @@ class Simulation:
 
     cluster: SimulatedCluster
     faults: Faults = field(init=False)
+    _resting_since: float | None = field(default=None, init=False)
 
     def run(self) -> Report:
         """See ``simulate``."""
@@ -119,7 +122,18 @@ class Simulation:
         cluster.world.network.graveyard.append(cluster.tree)
 
     def _is_settled(self) -> bool:
-        """Whether all is well, and no member has heard of something that it has not looked at yet."""
+        """Whether all is well, no member has heard of something that it has not looked at yet, and none will hear.
+
+        What is on its way to a member (that a broker has come back, say) arrives within IN_FLIGHT_SECONDS.
+        """
+        now = self.cluster.world.clock.seconds()
+        if not self._rests():
+            self._resting_since = None
+        elif self._resting_since is None:
+            self._resting_since = now
+        return self._resting_since is not None and now - self._resting_since >= IN_FLIGHT_SECONDS
+
+    def _rests(self) -> bool:
         groups = [member.consumer.group for member in self.cluster.members if member.consumer is not None]
         resting = all(group is not None and group._membership._pause.can_be_woken for group in groups)
         return resting and self._is_well()
@@ -147,10 +161,15 @@ class Simulation:
         return not self._unregistered() and not self._without_owner()
 
     def _unregistered(self) -> list[str]:
-        """Members whose entry is not in the tree, or is another session's."""
+        """Brokers and members whose entry is not in the tree, or is another session's."""
         server = self.cluster.tree.server
         assert server is not None
         wrong = []
+        for broker in self.cluster.brokers:
+            assert broker.coordination is not None and broker.settings.id is not None
+            node = server.tree.nodes.get(paths.broker(broker.settings.id))
+            if node is None or node.ephemeral_owner != broker.coordination.session_id:
+                wrong.append(broker.host)
         for member in self.cluster.members:
             assert member.consumer is not None and member.consumer.group is not None
             assert member.coordination is not None
@@ -195,7 +214,7 @@ class Simulation:
             phase, counts = member.consumer.group.phase, member.consumer.group.counts
             check(phase is Phase.STEADY, "a member never settled", member.host, phase, counts)
         unregistered = self._unregistered()
-        check(not unregistered, "members that are not registered", *unregistered)
+        check(not unregistered, "not registered", *unregistered)
         wrong = self._without_owner()
         check(not wrong, "partitions without an owner", *wrong)
         for group in cluster.groups:
