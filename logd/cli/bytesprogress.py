@@ -13,11 +13,12 @@ class BytesProgress:
     """A bar that is rewritten in place; nothing at all when stderr is no terminal or ``quiet`` is asked for."""
 
     def __init__(self, what: str, total: int, quiet: bool = False) -> None:
+        self._what = what
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(),
             TransferSpeedColumn(),
@@ -29,7 +30,12 @@ class BytesProgress:
     def reach(self, done: int, total: int | None = None) -> None:
         """So many bytes of the total, which may have changed, are done."""
         if self._progress is not None:
-            self._progress.update(self._task, completed=done, total=total)
+            self._progress.update(self._task, completed=done, total=total, description=self._what)
+
+    def describe(self, what: str) -> None:
+        """Say something else in front of the figures, until there is progress again."""
+        if self._progress is not None:
+            self._progress.update(self._task, description=what)
 
     def __enter__(self) -> BytesProgress:
         if self._progress is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +18,9 @@ from logd.cli.running import complain
 from logd.cli.spark import needs, needs_spark
 from logd.cli.tables import show
 from logd.errors import ConfigurationError, LogdError
+
+if TYPE_CHECKING:
+    from logd.spark.cluster import Cluster, ClusterSettings
 
 #: Beside the statuses of every command, by the errors' names.
 _STATUSES = {"RunLost": 4, "DataLost": 5}
@@ -136,7 +141,7 @@ def _import(
     if not settings.dry_run or settings.local_path is None:  # a plan for a target at hand is made without Spark
         needs_spark()  # before anything is asked of a broker
     with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
-        done = Importer(settings, loader).run()
+        done = Importer(settings, loader, patient(bar)).run()
     notices = [*done.notices]
     if group is not None and not settings.dry_run:
         notices += _told(zookeeper, group, done.plan.reached)
@@ -148,6 +153,20 @@ def _import(
     if done.plan.ranges:
         show(COLUMNS, done.rows())
     print(f"logd: {done.sentence()}", file=sys.stderr)
+
+
+def patient(bar: BytesProgress) -> Callable[[ClusterSettings], Cluster]:
+    """Return what makes a Cluster that tells a person when it waits, since it does so for minutes."""
+    from logd.spark.cluster import Cluster
+
+    def connect(settings: ClusterSettings) -> Cluster:
+        def wait(seconds: float) -> None:
+            bar.describe(f"waiting for brokers, at first {settings.brokers}")
+            time.sleep(seconds)
+
+        return Cluster(settings, sleep=wait)
+
+    return connect
 
 
 def _check_group(group: str) -> None:

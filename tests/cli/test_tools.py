@@ -15,8 +15,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.cli import asking
 from logd.cli.bytesprogress import BytesProgress
+from logd.cli.importing import patient
 from logd.cli.main import main
 from logd.log.checkpoint import Checkpoint
+from logd.spark.cluster import ClusterSettings
 from tests.cli.test_terminal import Terminal
 from tests.log.entries import gap, plain
 
@@ -109,6 +111,18 @@ class VerifyTests(ToolsTestCase):
             progress.reach(500)
         self.assertIn("verifying", terminal.getvalue())
         self.assertIn("0.5/1.0 kB", unstyle(terminal.getvalue()))
+
+    def test_waiting(self) -> None:
+        """Somebody who waits for brokers is told so, until one of them answers."""
+        terminal = Terminal()
+        self.patch(sys, "stderr", terminal)
+        with BytesProgress("importing", 1000) as progress:
+            patient(progress)(ClusterSettings(brokers="[::1]:6667")).sleep(0)
+        self.assertIn("waiting for brokers, at first [::1]:6667", unstyle(terminal.getvalue()))
+        with BytesProgress("importing", 1000) as progress:
+            patient(progress)(ClusterSettings(brokers="none:6667")).sleep(0)
+            progress.reach(500)
+        self.assertNotIn("none:6667", unstyle(terminal.getvalue()).splitlines()[-1])
 
 
 class DumpTests(ToolsTestCase):
