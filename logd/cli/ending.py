@@ -38,6 +38,9 @@ def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | Non
         raise Signalled(number)
 
     before = {number: signal.signal(number, end) for number in _WORDS}
+    quiet = logging.getLogger("py4j")
+    propagate, quiet.propagate = quiet.propagate, False
+    quiet.addHandler(silence := logging.NullHandler())
     logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         work()
@@ -56,11 +59,13 @@ def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | Non
         return FAILED
     finally:
         logging.getLogger().removeFilter(_is_not_of_py4j)
+        quiet.removeHandler(silence)
+        quiet.propagate = propagate
         for number, handler in before.items():
             signal.signal(number, handler)
     return OK
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """What py4j raises, an interruption too, it logs before, with the whole stack and under nobody's name."""
+    """What py4j raises, an interruption too, it logs before, with the whole stack, partly under nobody's name."""
     return record.module != "java_gateway"

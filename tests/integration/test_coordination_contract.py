@@ -32,6 +32,9 @@ reactor: Any = _reactor
 
 Servers = CoordinationProcess | ZooKeeperProcess | ZooKeeperEnsemble
 
+#: Seconds for a session with an ensemble that may be electing its leader.
+ELECTION_PATIENCE = 60.0
+
 _running: dict[str, Any] = {}
 
 
@@ -119,7 +122,12 @@ class EnsembleCase(ServedCase):
     """Three real ZooKeepers, whose leader is killed before every sixth test; the killed one comes back."""
 
     skip = missing() or None
+    timeout = 180
     _tests = 0
+
+    async def make_client(self, *, session_timeout: float = 10.0, timeout: float = ELECTION_PATIENCE) -> ICoordination:
+        """See Contract. An election takes seconds on a busy machine, and the one after an election that failed too."""
+        return await super().make_client(session_timeout=session_timeout, timeout=timeout)
 
     def serve(self) -> list[int]:
         """See ServedCase."""
