@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -53,6 +54,24 @@ class EndedTests(SynchronousTestCase):
                 raise LogdError("the line to Java is closed")
 
         self.assertEqual(self.end(work), (130, "logd: interrupted; nothing was done\n"))
+
+    def test_py4j(self) -> None:
+        """What py4j logs of an interruption, under its own name or under none, is for nobody; afterwards it may log."""
+        logger = logging.getLogger("py4j.clientserver")
+        heard: list[str] = []
+        listener = logging.Handler()
+        listener.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+        logging.getLogger().addHandler(listener)
+        self.addCleanup(logging.getLogger().removeHandler, listener)
+
+        def work() -> None:
+            logger.error("an interruption")
+            logging.getLogger("others").error("a failure")
+
+        self.assertEqual(self.end(work)[0], 0)
+        self.assertEqual(heard, ["a failure"])
+        logger.error("later")
+        self.assertEqual(heard, ["a failure", "later"])
 
     def test_errors(self) -> None:
         """An error has its own status, the one that its command gives it, or 1; its text is one line."""
