@@ -331,6 +331,7 @@ class LogStore:
 
         After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
         """
+        self.flusher.close()
         for log in self.logs():
             log.finish()
             work = log.begin_upkeep()

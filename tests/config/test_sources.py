@@ -70,7 +70,8 @@ class SourcesTests(SynchronousTestCase):
             broker_settings(read_toml(path))
         self.assertEqual(
             str(caught.exception),
-            f"{path}: flush.ms = '1s' is not allowed; allowed is a whole number of milliseconds from 0 to 604800000",
+            f"{path}: flush.ms = '1s' is not allowed; allowed is a whole number of milliseconds from 0 to 604800000"
+            ", or -1 for no such time",
         )
 
     def test_missing(self) -> None:
