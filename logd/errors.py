@@ -212,6 +212,10 @@ class ConfigurationError(LogdError):
     """A setting is unknown or its value is not allowed; the text names the key, the value and what is allowed."""
 
 
+class MissingPackage(LogdError):
+    """A package that is needed for this alone is not installed for the Python that runs it."""
+
+
 class DataDirectoryError(LogdError):
     """A data directory cannot be used: locked by another broker, of another format, or not writable."""
 

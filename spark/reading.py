@@ -87,6 +87,12 @@ class RangeReader:
         Raises DataLost; CorruptMessage for an entry that stays damaged; BrokerUnavailable or a retriable WireError when
         ``retry_timeout`` has passed without progress; any other WireError at once.
         """
+        try:
+            yield from self._rows()
+        finally:
+            self._forget_ahead()  # who stops early leaves no answer behind that nobody takes
+
+    def _rows(self) -> Iterator[Rows]:
         end = self.range.end
         pending = Rows()
         kept = b""  # the beginning of an entry that the last piece cut off, or nothing

@@ -6,6 +6,7 @@ import re
 
 from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
 from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.hadooperrors import in_one_sentence
 from logd.spark.reading import DataLost
 
 #: How an error of ours looks in what Spark says of a failed task.
@@ -31,6 +32,9 @@ def explained(error: Exception, what: str) -> LogdError:
     causes = _CAUSE.findall(text)
     lines = [line.strip() for line in _CALL.sub("", text).splitlines() if line.strip()]
     reason = next(iter((*raised[-1:], *causes[-1:], *lines[:1])), type(error).__name__)
+    kind, _, said = reason.partition(": ")
+    if "AccessControlException" in kind:  # alone or within a RemoteException
+        return ImportFailed(in_one_sentence(what, "AccessControlException", said))
     return ImportFailed(f"{what} in Spark: {reason.rstrip(';')}")
 
 

@@ -72,7 +72,7 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
         "maxBytesPerPartition": str(settings.task_bytes),
         "minPartitions": str(session.sparkContext.defaultParallelism),
     }
-    return session.read.format("logd").options(**options).load()
+    return session.read.format("logd").options(**options).load().drop("timestampType")
 
 
 def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:

@@ -35,6 +35,13 @@ Caused by: java.io.IOException: No space left on device
 """
 
 
+DENIED = """\
+Caused by: org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.security.AccessControlException): \
+Permission denied: user=ada
+\tat org.apache.hadoop.ipc.Client.call(Client.java:1)
+"""
+
+
 class Gone(Exception):
     """Asks a Java that has ended."""
 
@@ -55,6 +62,11 @@ class ExplainedTests(SynchronousTestCase):
         self.assertIs(type(error), ConfigurationError)
         error = explained(Exception("logd.errors.CorruptMessage: damaged"), "it failed")
         self.assertEqual((type(error), str(error)), (ImportFailed, "it failed: damaged"))
+
+    def test_permission(self) -> None:
+        """What HDFS refuses while files are written is told as it is before."""
+        said = str(explained(Exception(JAVA.format(DENIED)), "loading failed"))
+        self.assertTrue(said.startswith("loading failed: Permission denied: user=ada: give that user the right"), said)
 
     def test_theirs(self) -> None:
         """Of Python's errors the last line, of Java's the first cause; of a query that is wrong the first line."""
