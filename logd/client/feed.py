@@ -15,12 +15,15 @@ from twisted.logger import Logger
 from logd.client.deliveries import MessageBatch, RawChunk
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Time
-from logd.errors import CorruptMessage, OffsetOutOfRange
+from logd.errors import CorruptMessage, OffsetOutOfRange, WrapperTooLarge
 from logd.protocol.loops import decode_set
+from logd.protocol.openwrapper import OpenWrapper
 
 #: Pieces of one partition that are asked for at a time, and full answers in a row after which the next counts as full.
 MOST_UNDER_WAY = 2
 SURE_AFTER = 2
+#: Bytes of messages made at a time out of a wrapper.
+SLICE_BYTES = 1 << 20
 
 
 class Wanted(NamedTuple):
@@ -83,6 +86,8 @@ class Feed:
         self._data = b""
         self._at = 0
         self._position = 0
+        #: The wrapper that the data begins with at ``_at``, as long as it is not done with.
+        self._wrapper: OpenWrapper | None = None
         self._needed = 0
         self._damaged_at = -1
         self._tries = 0
@@ -97,6 +102,11 @@ class Feed:
         if self.start is not None:
             return -1
         return max(self._position, self._begin_at)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a wrapper is being read: ``next_batch`` does a bounded part of that at a time, and may give none."""
+        return self._wrapper is not None
 
     def seek(self, position: int) -> None:
         """Drop what is held and go on at ``position``, which may be inside an entry or a wrapper."""
@@ -185,7 +195,11 @@ class Feed:
         self.seek(position)
 
     def next_batch(self, limit: int) -> MessageBatch | None:
-        """Decode up to ``limit`` further entries of what is held; None when none is whole, or ``error`` is set."""
+        """Decode up to ``limit`` further messages of what is held.
+
+        None when no entry is whole, when ``error`` is set, and when the wrapper at hand needs further calls
+        (``unfinished``).
+        """
         if self._found_from is not None:
             start, self._found_from = self._found_from, None
             return self._passed(start)
@@ -202,23 +216,37 @@ class Feed:
                 topic=self.topic,
                 partition=self.partition,
                 limit=limit,
+                limit_bytes=max(len(data), SLICE_BYTES),
                 max_decompressed=self._settings.max_decompressed,
+                max_decompressed_messages=self._settings.max_decompressed_messages,
+                wrapper=self._wrapper,
             )
             messages = decoded.messages
-            if decoded.consumed > at:
+            self._wrapper = decoded.wrapper
+            if decoded.consumed > at or decoded.wrapper is not None:
+                start = self.position
                 self._at = decoded.consumed
-                self._position = decoded.position
                 self._needed = 0
                 self._count_gaps(decoded.gaps, decoded.gap_bytes)
+                if decoded.wrapper is not None:
+                    self._position = position + decoded.consumed - at
+                    self._begin_at = max(self._begin_at, decoded.position)
+                else:
+                    self._position = decoded.position
+                    if decoded.position >= self._begin_at:
+                        self._begin_at = -1
                 if self._at >= len(data):
                     self._consume()
                     if decoded.position > position + len(data) - at:  # the bytes ended inside a gap
                         self._restart(decoded.position, exact=True)
                 if messages or decoded.gaps:
-                    start = max(position, self._begin_at)
-                    if decoded.position >= self._begin_at:
-                        self._begin_at = -1
-                    return MessageBatch(self.topic, self.partition, messages, start, decoded.position, self.visible_end)
+                    return MessageBatch(self.topic, self.partition, messages, start, self.position, self.visible_end)
+                if decoded.wrapper is not None:
+                    return None
+            elif isinstance(decoded.error, WrapperTooLarge):
+                wrong = decoded.error
+                where = f"topic {self.topic!r}, partition {self.partition}: "
+                self.error = WrapperTooLarge(wrong.setting, wrong.limit, wrong.position, wrong.end, where)
             elif decoded.error is not None:
                 self._damaged(decoded.error, decoded.error_end)
                 if self._position > position:  # no message may follow, and whoever waits for this place has to know
@@ -291,7 +319,7 @@ class Feed:
     def _consume(self) -> None:
         """All of the data is used."""
         self.buffered -= len(self._data)
-        self._data, self._at = b"", 0
+        self._data, self._at, self._wrapper = b"", 0, None
 
     def _restart(self, position: int, *, exact: bool) -> None:
         """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
@@ -301,6 +329,7 @@ class Feed:
         self._full_answers = 0
         self._chunks.clear()
         self._data, self._at, self.buffered, self._needed = b"", 0, 0, 0
+        self._wrapper = None
         self._position = self._fetch_at = position
         self._exact = exact
 
@@ -340,6 +369,8 @@ class Feed:
         if end == self.visible_end:
             return True
         decoded = decode_set(self._data, end, begin=self._at + end - self._position, limit=1)
+        if decoded.wrapper is not None or isinstance(decoded.error, WrapperTooLarge):
+            return True
         return decoded.position > end and decoded.position <= self._position + len(self._data) - self._at
 
     def _skip(self, start: int, end: int) -> None:
