@@ -5,7 +5,6 @@ LOGD_TEST_ROUNDS says how often it is killed; three times unless it is set.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -25,7 +24,7 @@ from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProducePart
 from logd.testing.processes import BrokerProcess
 from tests.integration.clusters import health, health_option
-from tests.integration.mounts import enlarge, mount_failing, mount_small
+from tests.integration.mounts import enlarge, mount_small
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3"))
@@ -181,43 +180,3 @@ class FullDiskTests(EmbeddedTestCase):
         peer = self.connect()
         self.assertLessEqual(made, {topic.topic for topic in peer.ask(Metadata(None, False)).topics})
         self.assertEqual(self.produce(peer, "t", b"still"), 0)
-
-
-class FailingDiskTests(EmbeddedTestCase):
-    """The disk that the tree is on fails to sync for a while."""
-
-    def make_ready(self) -> None:
-        """A file system for the tree whose writes fail when the one below it has no more room."""
-        self.below = self.folder / "below"
-        mount_small(self.below, 6 << 20, self.addCleanup)
-        (self.folder / "data").mkdir()
-        self.image = self.below / "image"
-        mount_failing(self.folder / "data" / "coordination", self.image, self.addCleanup)
-
-    def test_sync(self) -> None:
-        """The tree is recovered from what the disk has, without a restart: nothing acknowledged is lost."""
-        peer = self.connect()
-        made = []
-        filler = self.below / "filler"
-        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
-            while file.write(bytes(4096)):
-                pass
-        log = Path(f"{self.broker.data}.log")
-        for number in range(2000):
-            if peer.ask(CreateTopic(f"t{number}", 1, {"retention.ms": 1 + number})).error == 0:
-                made.append(f"t{number}")
-            if "cannot keep its changes" in log.read_text(encoding="utf-8"):
-                break
-        self.assertIn("the folder is recovered as at a start", log.read_text(encoding="utf-8"))
-        filler.unlink()
-        self.until_health(status="ok", coordination="connected")
-        self.assertIn("is served again", log.read_text(encoding="utf-8"))
-        deadline = time.monotonic() + PATIENCE
-        while peer.ask(CreateTopic("afterwards", 1, {})).error:  # it may meet one more failed sync
-            self.assertLess(time.monotonic(), deadline)
-        self.broker.kill()
-        self.broker.start()
-        self.until_health(status="ok")
-        peer = self.connect()
-        shown = {topic.topic for topic in peer.ask(Metadata(None, False)).topics}
-        self.assertLessEqual({*made, "afterwards"}, shown)
