@@ -83,11 +83,18 @@ class BrokerCoordination:
         """The client, which is not connected yet. Raises ConfigurationError when a setting is not allowed."""
         settings = self._settings
         hosts = settings.zookeeper_hosts
-        if hosts is None:
+        if hosts is not None:
+            origin = settings.origins.get("zookeeper.hosts") or "zookeeper.hosts"
+            self._log.info("joins the coordination tree at {hosts}: {origin} names it", hosts=hosts, origin=origin)
+        else:
             address: Any = self._port.getHost() if self._port is not None else None
             host = address.host if address.host not in ("0.0.0.0", "::", "") else "127.0.0.1"
             hosts = f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
-        self._log.info("the coordination tree is at {hosts}", hosts=hosts)
+            self._log.info(
+                "serves the coordination tree at {hosts}, which is kept in the data directory: no other tree is named "
+                "(zookeeper.hosts)",
+                hosts=hosts,
+            )
         self._client = ZooKeeperCoordination(
             self._reactor,
             CoordinationSettings.secured(

@@ -181,6 +181,8 @@ class BrokerSettings:
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
+    #: The places that said the settings which are not left at their defaults, by the settings' names, for the log.
+    origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._check_message_fits(self.log)

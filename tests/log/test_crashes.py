@@ -18,7 +18,8 @@ STEPS = 200
 RARE = {
     "data in index.cut",
     "directory in recovery._drop_expired",
-    "directory in store._remove_leftovers",
+    "data in upkeep._leave_to_mark",
+    "directory in folders.remove_leftovers",
     "directory in upkeep.do_upkeep",
 }
 
