@@ -257,17 +257,23 @@ class TreeHost:
         if self._telling:
             return
         self._telling = True
+        raised: Exception | None = None
         try:
             while self._line and self._line[0][0] <= self._flushed:
                 _, attachment, told, of = self._line.popleft()
                 if attachment is None or attachment.attached:
-                    told(of)
+                    try:
+                        told(of)
+                    except Exception as error:  # a bug of that listener; the others are told first
+                        raised = raised or error
         finally:
             self._telling = False
             if self._afterwards:
                 afterwards, self._afterwards = self._afterwards, []
                 for call in afterwards:
                     call()
+        if raised is not None:
+            raise raised
 
     def _on_flushed(self, zxid: int) -> None:
         self._flushed = zxid
