@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 from zope.interface import implementer
@@ -17,7 +18,6 @@ from logd.coord.tree.tree import Snapshot, Tree
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
 from logd.log.names import join
-from logd.log.room import NO_ROOM
 
 #: Seconds until a snapshot that could not be written is tried again, at the next change behind that.
 SNAPSHOT_RETRY_SECONDS = 60.0
@@ -122,7 +122,7 @@ class Storage:
                 "and it is tried again every second{remedy}",
                 folder=self._disk.folder,
                 error=str(error),
-                remedy=": make room on that disk" if error.errno in NO_ROOM else ": look at that disk",
+                remedy=": make room on that disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ": look at that disk",
             )
 
     def _unlock(self) -> None:
