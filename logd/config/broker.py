@@ -93,7 +93,7 @@ class BrokerSettings:
         Whole(FRAME_ROOM, 1 << 50, "bytes"),
         128 * _MEBIBYTE,
         "What all connections together may hold of requests that are not complete, or not yet taken; above it the "
-        "connection is closed whose request began first.",
+        "connection is closed whose request began first, of those that the broker reads.",
     )
     frame_ms: int = setting(
         "frame.ms",
