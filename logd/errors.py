@@ -216,7 +216,7 @@ class WrapperTooLarge(LogdError):
     """
 
     def __init__(self, setting: str, limit: int, position: int = -1, end: int = -1, where: str = "") -> None:
-        what = "messages" if setting.endswith("messages") else "bytes"
+        what = "messages" if setting.lower().endswith("messages") else "bytes"
         text = f"{where}the compressed wrapper" + (f" from position {position} to {end}" if position >= 0 else "")
         super().__init__(
             f"{text} would become more than {limit} {what} ({setting} = {limit}); it is not damaged: "

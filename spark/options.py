@@ -11,6 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from logd.errors import ConfigurationError
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
 from logd.spark.offsets import EARLIEST, LATEST, Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.producing import LARGEST_BATCH
@@ -47,6 +48,8 @@ _READ = (
     "maxBytesPerPartition",
     "fetchBytes",
     "rowsPerBatch",
+    "maxDecompressedBytes",
+    "maxDecompressedMessages",
 )
 BATCH_OPTIONS = (*_CLUSTER, *_READ, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS = (*_CLUSTER, *_READ, "maxBytesPerTrigger", "maxOffsetsPerTrigger")
@@ -140,6 +143,10 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
             fail_on_data_loss=fail,
             fetch_bytes=given.whole("fetchBytes", 2 << 20, 1 << 10, 64 << 20),
             rows=given.whole("rowsPerBatch", 8192, 1, 1_000_000),
+            max_decompressed=given.whole("maxDecompressedBytes", DEFAULT_MAX_DECOMPRESSED, 1, 1 << 31),
+            max_decompressed_messages=given.whole(
+                "maxDecompressedMessages", DEFAULT_MAX_DECOMPRESSED_MESSAGES, 1, 1 << 31
+            ),
         ),
         shape=_shape(given),
         min_partitions=given.whole("minPartitions", 1, 1, 1_000_000),

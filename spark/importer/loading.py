@@ -70,6 +70,8 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
         # What is lost before the load is planned for; what is lost during it makes another plan.
         "failOnDataLoss": "true",
         "maxBytesPerPartition": str(settings.task_bytes),
+        "maxDecompressedBytes": str(settings.max_decompressed),
+        "maxDecompressedMessages": str(settings.max_decompressed_messages),
         "minPartitions": str(session.sparkContext.defaultParallelism),
     }
     return session.read.format("logd").options(**options).load().drop("timestampType")
