@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.hadooperrors import in_one_sentence
 from logd.spark.reading import DataLost
@@ -25,7 +25,7 @@ def explained(error: Exception, what: str) -> LogdError:
     if ours:
         name, said = ours[-1]
         kinds: dict[str, type[LogdError]] = {
-            each.__name__: each for each in (BrokerUnavailable, ConfigurationError, DataLost)
+            each.__name__: each for each in (BrokerUnavailable, CannotConnect, ConfigurationError, DataLost)
         }
         return kinds.get(name, ImportFailed)(f"{what}: {said}")
     raised = _RAISED.findall(text)

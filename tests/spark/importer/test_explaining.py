@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, ConfigurationError
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.reading import DataLost
@@ -54,7 +54,11 @@ class ExplainedTests(SynchronousTestCase):
 
     def test_ours(self) -> None:
         """An error of ours keeps its kind, where it has one that a command knows, and its words."""
-        for name, kind in (("errors.BrokerUnavailable", BrokerUnavailable), ("spark.reading.DataLost", DataLost)):
+        for name, kind in (
+            ("errors.BrokerUnavailable", BrokerUnavailable),
+            ("errors.CannotConnect", CannotConnect),
+            ("spark.reading.DataLost", DataLost),
+        ):
             error = explained(Exception(JAVA.format(PYTHON.format(f"logd.{name}: because"))), "loading failed")
             self.assertIs(type(error), kind)
             self.assertEqual(str(error), "loading failed: because")
