@@ -158,7 +158,7 @@ async def _collect(reactor: Any, files: tuple[str, ...], as_json: bool, quiet: b
         from_end=options["start"] == "end" and restored is None,
         once=once,
     )
-    follower = Follower(Disk(), time.monotonic, settings, restored or ())
+    follower = Follower(Disk(), time.monotonic, settings, restored)
     producer = Producer(
         broker,
         reactor=reactor,

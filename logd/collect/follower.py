@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
@@ -13,6 +13,7 @@ from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files
 from logd.collect.mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, Source
+from logd.collect.state import State
 
 #: Bytes read at a time (more where a line may be longer): large enough that a call for each does not count.
 CHUNK_BYTES = 256 << 10
@@ -67,16 +68,16 @@ class Follower:
         files: Files,
         clock: Callable[[], float],
         settings: FollowSettings,
-        restored: Iterable[Source] = (),
+        restored: State | None = None,
     ) -> None:
-        """``restored``: the sources of an earlier run. ``clock`` gives seconds."""
+        """``restored``: the memory of an earlier run. ``clock`` gives seconds."""
         self._clock = clock
         self._settings = settings
         self._notices: list[str] = []
         self._descriptors = Descriptors(files, settings.open_files)
-        self.catalogue = Catalogue(files, settings.patterns, settings.excluded, self._descriptors, self._notices.append)
-        for source in restored:
-            self.catalogue.add(source)
+        self.catalogue = Catalogue(
+            files, settings.patterns, settings.excluded, self._descriptors, self._notices.append, restored
+        )
         self._from_end = settings.from_end
         self._next_look: float | None = None
         self._look_now = True

@@ -88,7 +88,7 @@ class Life:
 
     def start(self) -> None:
         """A collector begins, from the state file if there is one."""
-        restored = decode_state(self.state, "t") if self.state is not None else []
+        restored = decode_state(self.state, "t") if self.state is not None else None
         self.follower = Follower(self.disk, lambda: self.now, self.settings, restored)
         self.ledger = Ledger()
 
@@ -155,7 +155,7 @@ class Life:
 
     def save(self) -> None:
         """The collector writes its state file."""
-        self.state = encode_state("t", self.follower.catalogue.sources.values())
+        self.state = encode_state("t", self.follower.catalogue.state)
 
     def kill(self) -> None:
         """SIGKILL, and a start."""
@@ -204,7 +204,7 @@ class Life:
     def is_known(self, path: str, least: int) -> bool:
         """Whether the state file says how far the file, as it is now, was read, and ``least`` bytes of it were."""
         file = self.disk.open(path)
-        known = {each.identity: each.mark for each in decode_state(self.state, "t")} if self.state else {}
+        known = {each.identity: each.mark for each in decode_state(self.state, "t").sources} if self.state else {}
         mark = known.get(file.seen().identity)
         found = mark is not None and mark.position >= least and fits(file, mark)
         file.close()
