@@ -20,10 +20,10 @@ from os.path import dirname
 
 from logd.collect.copies import MIN_BYTES, first_that_fits, is_copy
 from logd.collect.descriptors import Descriptors
-from logd.collect.files import Files, Identity, Seen
+from logd.collect.files import Files, Identity, OpenFile, Seen
 from logd.collect.losses import Losses
-from logd.collect.mark import fits, line_start, mark_at
-from logd.collect.names import Stems, age, is_compressed, related, stem
+from logd.collect.mark import HEAD_BYTES, beginning, fits, line_start, mark_at
+from logd.collect.names import Stems, is_compressed, may_become, related, stem
 from logd.collect.rotated import RotatedFiles, Sibling
 from logd.collect.source import Source
 from logd.collect.state import State
@@ -111,7 +111,7 @@ class Catalogue:
         found = self._find()
         strays = self._strays(found)
         present = {**strays, **found}
-        heads = [source for source in self.sources.values() if source.path == source.name]
+        newest = {same[-1]: same[-1].path for same in self.by_name.values()} if self._first else {}
         for source in self.sources.values():
             if source.identity not in present:  # these first: meeting others opens files, and may close what is open
                 self._miss(source, now)
@@ -129,11 +129,10 @@ class Catalogue:
         for source in followed:
             if source.broken or source.missed == 1 or (source.missed and source.file is None):
                 self._move(source, everything, packed.get(source, ""))
-        if self._first:
-            for source in heads:
-                if source.path != source.name and not source.broken and not source.missed:
-                    known = {seen.path for seen in everything.values()} | {each.path for each in self.sources.values()}
-                    self._losses.miss_numbers(source, known)
+        paths = {seen.path for seen in everything.values()} | {each.path for each in self.sources.values()}
+        for source, before in newest.items():
+            if source in packed or (source.path != before and not source.broken and not source.missed):
+                self._losses.miss_numbers(source.name, before, packed.get(source, source.path), paths)
         self._compare_copies(found)
         new = self._add_new(self._unknown(everything), now)
         self._stirred.clear()
@@ -164,7 +163,8 @@ class Catalogue:
                     missing.setdefault(dirname(source.path), set()).add(source.identity[1])
             for folder, inodes in missing.items():
                 for seen in self._files.in_folder(folder, lambda _, inode, inodes=inodes: inode in inodes):  # type: ignore[misc]  # a default binds it now
-                    strays[seen.identity] = seen
+                    if not is_compressed(seen.path):
+                        strays[seen.identity] = seen
         return strays
 
     def _meet(self, source: Source, seen: Seen, now: float) -> None:
@@ -174,9 +174,13 @@ class Catalogue:
         path, modified = source.path, source.modified
         source.path = seen.path
         changed = (seen.size, seen.modified) != (source.size, source.modified)
-        if seen.size < source.mark.position:
+        if seen.size < (source.mark.position or source.sound_size):
             source.broken = True
+        elif not source.known.head_bytes and not may_become(path, seen.path, source.name):
+            source.broken = True  # found empty: there is nothing to know it by but the name
         elif changed:
+            if not source.known.head_bytes:
+                self._stirred.add(source.name)  # copied and emptied since it was found empty, perhaps
             source.size, source.modified, source.changed_at = seen.size, seen.modified, now
         # Reading verifies too; but whether it is still the same file has to be known before others are.
         if not source.broken and (changed or not source.verified):
@@ -194,12 +198,17 @@ class Catalogue:
         try:
             file = self._descriptors.get(source)
             if file is not None:
-                source.verified = fits(file, source.mark)
+                source.verified = fits(file, source.known)
                 source.broken = not source.verified
                 if source.verified:
                     source.sound_size = source.size
+                    self._bear(source, file)
         except OSError as error:
             self.trouble(source, error)
+
+    def _bear(self, source: Source, file: OpenFile) -> None:
+        if not source.mark.position and source.birth.head_bytes < HEAD_BYTES:
+            source.birth = beginning(mark_at(file, min(source.size, HEAD_BYTES)))
 
     def _miss(self, source: Source, now: float) -> None:
         """A source has no name any more; what is open can still be read."""
@@ -225,17 +234,11 @@ class Catalogue:
         look of all that are followed."""
         names = set(self._stirred)
         unknown = list(found.values()) if self._first else self._unknown(found)
-        followed = self._followed(found) if unknown else ()
+        followed = {seen.path for seen in found.values()} | set(self.by_name) if unknown else set()
         names.update(self._rotated.name_of(seen.path, followed) for seen in unknown)
         if self._first:
             names.update(self.by_name)
-        elif not names:
-            return {}
-        known = {*self.sources, *self._copied()}
-        return self._rotated.unknown(names, found, known, self.by_name, self._first)
-
-    def _followed(self, found: dict[Identity, Seen]) -> set[str]:
-        return {seen.path for seen in found.values()} | set(self.by_name)
+        return self._rotated.unknown(names, found, {*self.sources, *self._copied()}, self.by_name, self._first)
 
     def _copied(self) -> set[Identity]:
         return {identity for source in self.sources.values() for identity in source.copies}
@@ -257,7 +260,7 @@ class Catalogue:
     def _is_doubtful(self, source: Source, found: dict[Identity, Seen]) -> bool:
         """Whether a source that is gone may have had more than was ever seen: while no collector ran its content was
         replaced, or another file took its name."""
-        if not self._first or source.path != source.name:
+        if not self._first or self.by_name[source.name][-1] is not source:
             return False
         names = (source.name,)
         return source.broken or any(self._rotated.name_of(seen.path, names) in names for seen in found.values())
@@ -265,10 +268,14 @@ class Catalogue:
     def _move(self, source: Source, found: dict[Identity, Seen], packed: str) -> None:
         """Go on in a copy, if there is one; give a source up that cannot be gone on with."""
         candidates = self._candidates(source, found)
-        copy = first_that_fits(self._files, source.mark, candidates) if source.mark.position else None
+        copy = first_that_fits(self._files, source.known, candidates)
         what = "emptied" if source.broken else "replaced"
-        if copy is not None and source.mark.position < MIN_BYTES:
-            if copy.identity in found and copy.size >= source.sound_size:
+        if packed:
+            copy = None
+        elif copy is not None and source.known.head_bytes < MIN_BYTES:
+            known = source.broken and source.known.head_bytes
+            if known and copy.size >= source.sound_size:
+                found[copy.identity] = copy
                 self._report(f"{source.path} was {what}; {copy.path} may be its copy, and is read from its start")
                 self.forget(source)
                 return
@@ -308,15 +315,13 @@ class Catalogue:
             gone = f"{source.path} was compressed (now {packed}, which is skipped)"
         read = f"{gone}: it was read up to byte {position}"
         if lost:
-            more = "what came behind it is lost: " if source.broken else ""
-            self._losses.add(
-                f"{read}, {more}{lost} bytes{', or as many as there were' if more else ' or more are lost'}", lost
-            )
+            if source.broken:
+                self._losses.add(f"{read}, what came behind it is lost: {lost} bytes, or as many as there were", lost)
+            else:
+                self._losses.add(f"{read}, {lost} bytes or more are lost", lost)
         elif doubtful:
-            self._losses.add(
-                f"{read}, and lines that came behind that while no collector ran are lost, if there were any"
-            )
-        elif source.broken and not packed:
+            self._losses.add(f"{read}, and lines that came behind that while no collector ran are lost, if any")
+        elif source.broken and not packed and source.sound_size:
             self._report(f"{gone}, reading from its start")
         self.forget(source)
 
@@ -353,8 +358,8 @@ class Catalogue:
 
     def _unknown(self, found: dict[Identity, Seen]) -> list[Seen]:
         """Files that are neither sources nor copies of some."""
-        copies = self._copied()
-        return [seen for key, seen in found.items() if key not in self.sources and key not in copies]
+        known = {*self.sources, *self._copied()}
+        return [seen for key, seen in found.items() if key not in known]
 
     def _relatives(self, unknown: list[Seen]) -> list[tuple[Seen, Source]]:
         """The sources that files may be copies of, by name; the closest name first."""
@@ -379,14 +384,15 @@ class Catalogue:
                 apart.add(seen.identity)
                 self.changed = True
         new = []
-        names = self._followed({seen.identity: seen for seen in unknown}) if unknown else ()
+        names = {seen.path for seen in unknown} | set(self.by_name) if unknown else set()
         for seen in unknown:
             if seen.identity not in apart:
                 source = Source(self._rotated.name_of(seen.path, names), seen.identity, seen.path)
                 source.size, source.modified, source.changed_at = seen.size, seen.modified, now
                 source.sound_size = seen.size
+                self._verify(source)
                 self.add(source)
                 new.append(source)
         for name in {source.name for source in new}:
-            self.by_name[name].sort(key=lambda source: age(source.path, source.name))
+            self.by_name[name].sort(key=lambda source: self._rotated.age(source.path, source.name))
         return new

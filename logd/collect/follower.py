@@ -26,6 +26,10 @@ def _nothing_excluded(_: str) -> bool:
     return False
 
 
+def _none_unmatched(_: float) -> list[str]:
+    return []
+
+
 @frozen(kw_only=True)
 class FollowSettings:
     """What is followed, and how."""
@@ -47,6 +51,8 @@ class FollowSettings:
     from_end: bool = False
     #: Read what is there at the first look, and no more.
     once: bool = False
+    #: Asked at each look, with the time, for lines about FILEs that match nothing.
+    unmatched: Callable[[float], list[str]] = _none_unmatched
 
 
 @define
@@ -85,6 +91,8 @@ class Follower:
         self._turns: deque[str] = deque()
         #: Bytes of over-long lines that were left out.
         self.skipped = 0
+        #: Whether a FILE matched nothing when that was last looked at.
+        self.unmatched = False
 
     @property
     def seconds_to_look(self) -> float:
@@ -124,6 +132,9 @@ class Follower:
     def _look(self, now: float) -> None:
         self._look_now = False
         self._next_look = now + self._settings.poll
+        unmatched = self._settings.unmatched(now)
+        self.unmatched |= bool(unmatched)
+        self._notices.extend(unmatched)
         new = self.catalogue.look(now)
         if self._from_end:
             self._from_end = False

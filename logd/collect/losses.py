@@ -45,7 +45,9 @@ class Losses:
             if source is not None:
                 packed[source] = each.seen.path
                 source.sound_size = max(source.sound_size, length or 0)
-            elif not any(is_packed_from(self._files, each.seen, old.mark, old.seen.modified) for old in passed):
+            elif length != 0 and not any(
+                is_packed_from(self._files, each.seen, old.mark, old.seen.modified) for old in passed
+            ):
                 lost = f"{each.seen.size} bytes or more are" if length is None else f"{length} bytes are"
                 self.add(
                     f"{each.seen.path} was compressed before it was read, and compressed files are skipped: "
@@ -54,16 +56,19 @@ class Losses:
                 )
         return packed
 
-    def miss_numbers(self, source: Source, paths: Iterable[str]) -> None:
-        """Count the files that are missing between a name and where its file is after several rotations.
+    def miss_numbers(self, name: str, before: str, now: str, paths: Iterable[str]) -> None:
+        """Count the files that are missing, by number, of a name whose newest file was rotated from ``before`` to
+        ``now``. ``paths``: all that is there, of this name and others, but for what is passed."""
+        if name in self._rotated.ascending:
+            return
+        start, end = _number(before, name), _number(now, name)
+        there = {_number(path, name) for path in paths}
+        there.update(_number(old.seen.path, name) for old in self._rotated.passed_of(name))
+        for number in range(1, end - max(start, 1) + 1):
+            if number not in there:
+                self.add(f"{name}.{number} is gone and was never read: all its lines are lost")
 
-        ``paths``: all that is there, of this name and others.
-        """
-        place = [each.number for each in rotations(source.path) if each.name == source.name]
-        if place and place[0]:
-            there = {each.number for path in paths for each in rotations(path) if each.name == source.name}
-            there.update(
-                each.number for old in self._rotated.passed_of(source.name) for each in rotations(old.seen.path)
-            )
-            for number in sorted(set(range(1, place[0])) - there):
-                self.add(f"{source.name}.{number} is gone and was never read: all its lines are lost")
+
+def _number(path: str, name: str) -> int:
+    """Return the number in a rotated file's path, 0 when it has none."""
+    return next((each.number or 0 for each in rotations(path) if each.name == name), 0)

@@ -65,6 +65,11 @@ def age(path: str, name: str) -> tuple[int, tuple[int, ...]]:
     return (2, ()) if path == name else (-1, ())
 
 
+def may_become(path: str, other: str, name: str) -> bool:
+    """Whether rotation may have renamed ``path``, a file of ``name``, to ``other``: files become no younger."""
+    return path == other or (related(name, other) and age(other, name) <= age(path, name))
+
+
 def is_compressed(path: str) -> bool:
     """Whether the name says that the content is compressed."""
     return path.endswith(COMPRESSED)

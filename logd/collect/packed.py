@@ -52,6 +52,6 @@ def is_packed_from(files: Files, seen: Seen, mark: Mark, modified: int) -> bool:
 def packed_source(files: Files, seen: Seen, gone: Sequence[Source]) -> Source | None:
     """Return the source, of those that are gone, that a compressed file was made from."""
     for source in gone:
-        if is_packed_from(files, seen, source.mark, source.modified):
+        if is_packed_from(files, seen, source.known, source.modified):
             return source
     return next((source for source in gone if not source.mark.position), None)

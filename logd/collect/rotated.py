@@ -72,6 +72,8 @@ class RotatedFiles:
         self._excluded = excluded
         self._before = before
         self._gone: list[Passed] = []
+        #: Names whose highest number is the newest file.
+        self.ascending: set[str] = set()
         passed = before.passed if before is not None else ()
         self.passed: dict[Identity, Passed] = {each.seen.identity: each for each in passed}
 
@@ -94,7 +96,8 @@ class RotatedFiles:
         for name, siblings in self.find(names, first).items():
             for each in siblings:
                 there.add(each.seen.identity)
-                if each.seen.identity in known or self.is_passed(each):
+                # A compressed file may have the inode of a source that is gone.
+                if (each.seen.identity in known and not each.packed) or self.is_passed(each):
                     continue
                 if first and each.seen.identity not in found and self._is_past(each, by_name.get(name, ())):
                     self.pass_over(each)
@@ -125,9 +128,21 @@ class RotatedFiles:
         by_name: dict[str, list[Sibling]] = {}
         for sibling in found.values():
             by_name.setdefault(sibling.name, []).append(sibling)
-        for siblings in by_name.values():
-            siblings.sort(key=_age)
+        for name, siblings in by_name.items():
+            numbered = [each for each in siblings if each.rotation.number is not None]
+            if len(numbered) > 1:
+                first, last = (most(numbered, key=_number) for most in (min, max))
+                (self.ascending.add if first.seen.modified < last.seen.modified else self.ascending.discard)(name)
+            siblings.sort(key=self._age)
         return by_name
+
+    def age(self, path: str, name: str) -> tuple[int, tuple[int, ...]]:
+        """Return a key that sorts the files of a name by what their paths say, the oldest first.
+
+        The highest number is the oldest, unless the times of the files say otherwise.
+        """
+        kind, numbers = age(path, name)
+        return kind, tuple(-each for each in numbers) if kind == 0 and name in self.ascending else numbers
 
     def name_of(self, path: str, names: Collection[str]) -> str:
         """Return the name that a path was rotated from, if it is one of ``names``; else the path itself."""
@@ -172,7 +187,10 @@ class RotatedFiles:
         newest = followed[-1] if followed else None
         if newest is None:
             return True
-        return not (newest.missed or newest.broken) and _age(sibling) <= age(newest.path, newest.name)
+        return not (newest.missed or newest.broken) and self._age(sibling) <= self.age(newest.path, newest.name)
+
+    def _age(self, sibling: Sibling) -> tuple[int, tuple[int, ...]]:
+        return self.age(sibling.seen.path.removesuffix(sibling.rotation.packed), sibling.name)
 
     def _note(
         self, files: Iterable[Seen], names: Collection[str], matching: bool, found: dict[Identity, Sibling]
@@ -206,8 +224,8 @@ class RotatedFiles:
             return False
 
 
-def _age(sibling: Sibling) -> tuple[int, tuple[int, ...]]:
-    return age(sibling.seen.path.removesuffix(sibling.rotation.packed), sibling.name)
+def _number(sibling: Sibling) -> int:
+    return sibling.rotation.number or 0
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:

@@ -10,7 +10,8 @@
 
 Earlier releases wrote neither ``patterns`` nor ``modified`` nor ``passed``, and pass over them.
 ``head`` and ``tail`` are BLAKE2b of 8 bytes over the first ``head_bytes`` bytes and the ``tail_bytes`` bytes before
-``position``. Files are in the order in which they were found, so that of one name the oldest is first.
+``position`` (of position 0 the head alone, of bytes that were seen). Files are in the order in which they were found,
+so that of one name the oldest is first.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def encode_state(topic: str, state: State) -> bytes:
     files = [
         {
             **_seen(source.name, Seen(source.path, *source.identity, source.sound_size, source.modified)),
-            **asdict(source.acknowledged),
+            **asdict(source.kept),
             "copies": [list(copy) for copy in source.copies.values()],
         }
         for source in state.sources
@@ -97,7 +98,11 @@ def _entry(entry: dict[str, Any]) -> tuple[str, Seen, Mark]:
 
 def _source(entry: dict[str, Any]) -> Source:
     name, seen, mark = _entry(entry)
-    source = Source(name, seen.identity, seen.path, mark, acknowledged=mark, sound_size=seen.size, verified=False)
+    source = Source(name, seen.identity, seen.path, sound_size=seen.size, verified=False)
+    if mark.position:
+        source.mark = source.acknowledged = mark
+    else:
+        source.birth = mark
     source.modified = seen.modified
     for copy in entry["copies"]:
         copied = Seen(_checked(copy[0], str), *(_checked(number, int) for number in copy[1:]))

@@ -77,6 +77,16 @@ class NumberedTests(AwayTestCase):
             self.assertEqual(self.lines(), [b"%d" % number for number in range(9, -1, -1)])
             self.said()
 
+    def test_ascending(self) -> None:
+        """Where the highest number is the newest file, as the times of the files say, that is the order."""
+        self.disk.rename("/l/a.log", "/l/a.log.7")
+        for number in (8, 9, 10, 11):
+            self.disk.append(f"/l/a.log.{number}", b"%d\n" % number)
+        self.disk.append("/l/a.log", b"12\n")
+        self.again()
+        self.assertEqual(self.lines(), [b"first", b"8", b"9", b"10", b"11", b"12"])
+        self.said()
+
     def test_before(self) -> None:
         """Files that were rotated before their name was followed are not read, then or later, under whatever name."""
         self.setUp()

@@ -31,3 +31,15 @@ class SimulationTests(SynchronousTestCase):
             life.run(200)
             killed += life.killed
         self.assertGreater(killed, LIVES)
+
+    def test_absences(self) -> None:
+        """After any number of rotations without a collector every line arrives that is still there, and what is not is
+        said each time."""
+        missed = destructive = 0
+        for seed in range(LIVES):
+            life = Life(seed, absences=True)
+            life.run(200)
+            missed += life.rotations_missed
+            destructive += life.destructive
+        self.assertGreater(missed, LIVES * 5)
+        self.assertGreater(destructive, LIVES // 5)
