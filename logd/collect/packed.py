@@ -50,8 +50,13 @@ def is_packed_from(files: Files, seen: Seen, mark: Mark, modified: int) -> bool:
 
 
 def packed_source(files: Files, seen: Seen, gone: Sequence[Source]) -> Source | None:
-    """Return the source, of those that are gone, that a compressed file was made from."""
+    """Return the source, of those that are gone, that a compressed file was made from.
+
+    One that was found empty has no beginning to be known by: it is taken for what has content and is no other's.
+    """
     for source in gone:
         if is_packed_from(files, seen, source.known, source.modified):
             return source
-    return next((source for source in gone if not source.mark.position), None)
+    if original_bytes(files, seen) == 0:
+        return None
+    return next((source for source in gone if not source.known.head_bytes), None)
