@@ -7,7 +7,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test coverage lint bench smoke docs clean
+# How often make flakes runs each test, and how long make soak goes on.
+RUNS ?= 10
+HOURS ?= 8
+
+.PHONY: help demo test coverage lint bench smoke flakes soak docs clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -51,10 +55,16 @@ smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it al
 	$(BIN)/logd bench groups --simulate --consumers 10 --partitions 200
 	$(BIN)/logd bench groups --consumers 3 --partitions 12 --rounds 1
 
+flakes: $(STAMP)  ## Repeat every test that a busy machine could disturb, RUNS=10 times, every second time beside a load; goes on where it was
+	$(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
+
+soak: $(STAMP)  ## The random tests with new seeds for HOURS=8, and a report of what was done and found
+	$(BIN)/python -m tests.endurance.soak --hours $(HOURS)
+
 docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
 
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info
+	rm -rf $(VENV) .flakes .soak .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

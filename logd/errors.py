@@ -220,6 +220,10 @@ class BrokerUnavailable(LogdError):
     """No connection to a broker could be had, or it was lost before the answer came."""
 
 
+class CannotConnect(BrokerUnavailable):
+    """No connection to a broker could be made: none runs at the address, or it cannot be reached."""
+
+
 class ProducerBufferFull(LogdError):
     """More sends wait for room than the producer's settings allow: wait for ``ready()`` between sends."""
 

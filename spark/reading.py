@@ -51,13 +51,16 @@ class ReadSettings:
 
 @define
 class ReadReport:
-    """What a reader has come to so far: messages, bytes of log, gaps skipped, the bytes in them, bytes found lost."""
+    """What a reader has come to so far: messages, bytes of log, gaps skipped, the bytes in them, and losses.
+
+    A loss is an unknown number of messages between two positions.
+    """
 
     messages: int = 0
     bytes: int = 0
     gaps: int = 0
     gap_bytes: int = 0
-    lost_bytes: int = 0
+    losses: list[tuple[int, int]] = field(factory=list)
 
 
 @define(eq=False)
@@ -238,10 +241,10 @@ class RangeReader:
         self._report_lost(self.range.end, why)
 
     def _report_lost(self, until: int, why: str) -> None:
-        text = f"{self.range}: messages from {self.position} to {until} are lost: {why}"
+        text = f"{self.range}: an unknown number of messages from {self.position} to {until} is lost: {why}"
         if self.settings.fail_on_data_loss:
             raise DataLost(f"{text}; with failOnDataLoss=false they are left out")
         _log.warning("%s", text)
-        self.report.lost_bytes += until - self.position
+        self.report.losses.append((self.position, until))
         self.position = until
         self._checked = False

@@ -43,11 +43,9 @@ class BrokerCoordination:
 
     @property
     def problem(self) -> str | None:
-        """Why there will be no tree before a restart; None while there may be."""
-        error = self._server.error if self._server is not None else None
-        if error is not None:
-            return f"the coordination tree of this broker is served no more until a restart: {error}"
-        return self._given_up
+        """What keeps the tree from being changed, for /health; None when nothing is known to."""
+        problem = self._server.problem if self._server is not None else None
+        return problem or self._given_up
 
     def figures(self) -> dict[str, str | int | float] | None:
         """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
@@ -56,8 +54,9 @@ class BrokerCoordination:
     def open(self, data: str) -> ICoordination:
         """Serve the tree in the locked data directory ``data``, unless another one is told of; return a client.
 
-        The client is not connected yet. Raises ConfigurationError when the endpoint cannot be listened on or a setting
-        is not allowed, DataDirectoryError when the tree's files cannot be used.
+        The client is not connected yet. A tree that is damaged is no reason not to serve the logs: it is tried again
+        until it can be opened. Raises ConfigurationError when the endpoint cannot be listened on, or a setting is not
+        allowed.
         """
         self._serve(data)
         self._client = self._make_client()
@@ -69,10 +68,8 @@ class BrokerCoordination:
             return
         self._threads = DiskThreads(self._reactor, TREE_THREADS, "logd-coordination")
         self._threads.start()
-        self._server = CoordinationServer(
-            self._reactor, join(data, COORDINATION), self._files, self._threads, failed=self._failed
-        )
-        self._server.start()
+        self._server = CoordinationServer(self._reactor, join(data, COORDINATION), self._files, self._threads)
+        self._server.start_when_sound()
         outcome: list[Any] = []
         serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
@@ -87,11 +84,18 @@ class BrokerCoordination:
     def _make_client(self) -> ICoordination:
         settings = self._settings
         hosts = settings.zookeeper_hosts
-        if hosts is None:
+        if hosts is not None:
+            origin = settings.origins.get("zookeeper.hosts") or "zookeeper.hosts"
+            self._log.info("joins the coordination tree at {hosts}: {origin} names it", hosts=hosts, origin=origin)
+        else:
             address: Any = self._port.getHost() if self._port is not None else None
             host = address.host if address.host not in ("0.0.0.0", "::", "") else "127.0.0.1"
             hosts = f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
-        self._log.info("the coordination tree is at {hosts}", hosts=hosts)
+            self._log.info(
+                "serves the coordination tree at {hosts}, which is kept in the data directory: no other tree is named "
+                "(zookeeper.hosts)",
+                hosts=hosts,
+            )
         return ZooKeeperCoordination(
             self._reactor,
             CoordinationSettings.secured(
@@ -121,12 +125,6 @@ class BrokerCoordination:
             await self._server.stop()
         if self._threads is not None:
             await self._threads.end()
-
-    def _failed(self, error: Exception) -> None:
-        self._log.critical(
-            "the coordination tree of this broker is served no more, nothing can be created until a restart: {error}",
-            error=str(error),
-        )
 
     def _not_connected(self, failure: Failure) -> None:
         if not failure.check(ClientClosing):

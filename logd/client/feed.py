@@ -13,6 +13,7 @@ from typing import NamedTuple
 from twisted.logger import Logger
 
 from logd.client.deliveries import MessageBatch, RawChunk
+from logd.client.losses import Loss, LossTelling
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Time
 from logd.errors import CorruptMessage, OffsetOutOfRange
@@ -86,8 +87,12 @@ class Feed:
         self._needed = 0
         self._damaged_at = -1
         self._tries = 0
-        #: Where damage began that was skipped, until that is told.
-        self._found_from: int | None = None
+        self._damage = ""
+        #: Where a batch of no messages is to begin that tells of damage skipped or of a jump.
+        self._passed_from: int | None = None
+        #: Losses that no batch has told of yet.
+        self._losses: list[Loss] = []
+        self._telling = LossTelling()
         if isinstance(start, Position):
             self.seek(start.value)
 
@@ -175,19 +180,24 @@ class Feed:
 
     def _jump(self, why: str, log_start: int, visible_end: int) -> None:
         policy = self._settings.on_out_of_range
-        what = f"topic {self.topic!r}, partition {self.partition}: {why}"
         if policy == "fail" or log_start < 0:
-            self.error = OffsetOutOfRange(what)
+            what = f"topic {self.topic!r}, partition {self.partition}: {why}"
+            self.error = OffsetOutOfRange(
+                f"{what}: an unknown number of messages is lost; reading goes on where it is told to"
+            )
             return
-        position = log_start if policy == "earliest" else visible_end
-        self._log.warn("{what}: going on at {position}", what=what, position=position)
+        start, position = self.position, log_start if policy == "earliest" else visible_end
         self.jumps += 1
         self.seek(position)
+        self._passed_from = position
+        self._lose(
+            "jump", start, position, None, f"{why}: an unknown number of messages is lost; going on at {position}"
+        )
 
     def next_batch(self, limit: int) -> MessageBatch | None:
         """Decode up to ``limit`` further entries of what is held; None when none is whole, or ``error`` is set."""
-        if self._found_from is not None:
-            start, self._found_from = self._found_from, None
+        if self._passed_from is not None:
+            start, self._passed_from = self._passed_from, None
             return self._passed(start)
         while self.error is None and self.lost_at is None:
             data, at, position = self._data, self._at, self._position
@@ -209,7 +219,8 @@ class Feed:
                 self._at = decoded.consumed
                 self._position = decoded.position
                 self._needed = 0
-                self._count_gaps(decoded.gaps, decoded.gap_bytes)
+                if decoded.gaps:
+                    self._pass_gaps(position, decoded.position, decoded.gaps, decoded.gap_bytes)
                 if self._at >= len(data):
                     self._consume()
                     if decoded.position > position + len(data) - at:  # the bytes ended inside a gap
@@ -218,7 +229,9 @@ class Feed:
                     start = max(position, self._begin_at)
                     if decoded.position >= self._begin_at:
                         self._begin_at = -1
-                    return MessageBatch(self.topic, self.partition, messages, start, decoded.position, self.visible_end)
+                    return MessageBatch(
+                        self.topic, self.partition, messages, start, decoded.position, self.visible_end, self._told()
+                    )
             elif decoded.error is not None:
                 self._damaged(decoded.error, decoded.error_end)
                 if self._position > position:  # no message may follow, and whoever waits for this place has to know
@@ -239,7 +252,7 @@ class Feed:
             self.buffered -= len(data)
         else:
             return None
-        chunk = RawChunk(self.topic, self.partition, self._position, data, self.visible_end)
+        chunk = RawChunk(self.topic, self.partition, self._position, data, self.visible_end, self._told())
         self._position += len(data)
         self._begin_at = -1
         return chunk
@@ -250,7 +263,12 @@ class Feed:
         if damaged_at is not None:
             self._skip(damaged_at, position)
             self._restart(position, exact=True)
-            self._found_from = damaged_at
+            self._passed_from = damaged_at
+
+    def close(self) -> None:
+        """Log what of the losses is not logged yet: nothing more is asked of the feed."""
+        for line in self._telling.rest():
+            self._log.warn("{line}", line=line)
 
     def _ask_at(self) -> int:
         """Where what is under way ends, if each answer is full."""
@@ -285,8 +303,8 @@ class Feed:
         return True
 
     def _passed(self, start: int) -> MessageBatch:
-        """A batch of no messages, for damage that was skipped."""
-        return MessageBatch(self.topic, self.partition, [], start, self.position, self.visible_end)
+        """A batch of no messages, for damage that was skipped or a jump."""
+        return MessageBatch(self.topic, self.partition, [], start, self.position, self.visible_end, self._told())
 
     def _consume(self) -> None:
         """All of the data is used."""
@@ -296,7 +314,7 @@ class Feed:
     def _restart(self, position: int, *, exact: bool) -> None:
         """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
         self.generation += 1
-        self.lost_at = None
+        self.lost_at = self._passed_from = None
         self._under_way.clear()
         self._full_answers = 0
         self._chunks.clear()
@@ -304,9 +322,23 @@ class Feed:
         self._position = self._fetch_at = position
         self._exact = exact
 
-    def _count_gaps(self, gaps: int, gap_bytes: int) -> None:
-        self.gaps += gaps
-        self.gap_bytes += gap_bytes
+    def _pass_gaps(self, start: int, end: int, count: int, size: int) -> None:
+        self.gaps += count
+        self.gap_bytes += size
+        what = f"1 gap of {size} bytes" if count == 1 else f"{count} gaps of {size} bytes"
+        self._lose("gap", start, end, size, f"{what} between {start} and {end}, whose messages are no more")
+
+    def _lose(self, kind: str, start: int, end: int, size: int | None, reason: str) -> None:
+        """Tell of a loss: in the log, and with the next batch."""
+        loss = Loss(self.topic, self.partition, kind, start, end, size, reason)
+        self._losses.append(loss)
+        for line in self._telling.told(loss):
+            self._log.warn("{line}", line=line)
+
+    def _told(self) -> tuple[Loss, ...]:
+        """The losses that a batch now tells of."""
+        losses, self._losses = tuple(self._losses), []
+        return losses
 
     def _damaged(self, error: CorruptMessage, end: int) -> None:
         """An entry does not hold: fetch it again, and in the end fail or skip it, as the settings say."""
@@ -323,10 +355,7 @@ class Feed:
         if settings.on_corrupt == "fail":
             self.error = CorruptMessage(f"{where}: {error.reason}", position)
             return
-        reason = error.reason
-        self._log.warn(
-            "{where}: skipping the damage at {position}: {reason}", where=where, position=position, reason=reason
-        )
+        self._damage = error.reason
         self._damaged_at = -1
         if end > 0 and self._follows(end):
             self._skip(position, end)
@@ -345,3 +374,5 @@ class Feed:
     def _skip(self, start: int, end: int) -> None:
         self.skipped += 1
         self.skipped_bytes += end - start
+        size = end - start
+        self._lose("damage", start, end, size, f"skipping the damage at {start}, {size} bytes: {self._damage}")

@@ -260,8 +260,7 @@ class Fetcher:
                 return
         feed.out_of_range(want, part.log_start, part.visible_end)
         entry.held_up = False
-        if feed.error is not None:
-            entry.arrived(feed)
+        entry.arrived(feed)  # with its error, or a batch that tells of the jump
         self.wake()
 
     async def _go_over(self, entry: _Entry, view: TopicView) -> None:
@@ -281,8 +280,7 @@ class Fetcher:
             return
         if feed.generation == generation:
             feed.made_again(log.uuid, log.log_start, log.visible_end)
-            if feed.error is not None:
-                entry.arrived(feed)
+            entry.arrived(feed)
         else:
             feed.uuid = log.uuid  # the application has said meanwhile where to go on
         entry.held_up = False

@@ -175,6 +175,7 @@ class MessageStream:
             self._closed = True
             for feed in self._feeds.values():
                 self._fetcher.remove(feed)
+                feed.close()
             self._ready.clear()
             self._notify()
 

@@ -14,6 +14,16 @@ def cannot_start(folder: str, error: OSError) -> LogdError:
     )
 
 
+def ends_too_early(folder: str, end: int | None, known_end: int, source: str) -> LogdError:
+    """A log is shorter than what is known of it elsewhere (``source``), or missing (``end`` is None)."""
+    found = "is missing" if end is None else f"ends at {end}"
+    return LogdError(
+        f"{folder} {found}, though {source} says that it was flushed up to {known_end}. It is not served, so that no "
+        "id is given twice, and nothing in it was changed. Put its files back (is the disk mounted?), then restart the "
+        "broker or run `logd repair --broker`; or accept the loss with `logd repair`"
+    )
+
+
 def not_flushed(folder: str, error: BaseException) -> LogdError:
     """A sync failed: the kernel may call pages clean that the disk never got, so it is not tried again."""
     return _because(

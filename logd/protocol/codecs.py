@@ -16,6 +16,10 @@ CODEC_NAMES = {number: name for name, number in CODEC_NUMBERS.items()}
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024  # what SnappyOutputStream writes
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # the last byte is deflate, the only method that there is
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a byte from 50 to 5f
+_SNAPPY_RATIO = 32  # the most that a byte of snappy can become is less: 64 bytes take a copy of 3
 _LENGTH = Struct(">i")
 _LITTLE_LENGTH = Struct("<I")
 _GROWTH = 8
@@ -38,6 +42,36 @@ def compress(codec: str, data: bytes) -> bytes:
             pieces += (_LENGTH.pack(len(block)), block)
         return b"".join(pieces)
     raise ValueError(f"compression {codec!r} is not known: none, gzip, snappy or zstd")
+
+
+def may_be(codec: str, data: bytes | memoryview) -> bool:
+    """Return whether data whose first bytes are those of ``data`` may be of ``codec``. Nothing is decompressed."""
+    if codec == "gzip":
+        return data[:3] == _GZIP_MAGIC
+    if codec == "zstd":
+        return data[:4] == _ZSTD_MAGIC or (data[1:4] == _ZSTD_SKIPPABLE_MAGIC and data[0] >> 4 == 5)
+    if codec == "snappy":
+        return data[:8] == _XERIAL_MAGIC or _may_be_snappy_block(data)
+    return True
+
+
+def _may_be_snappy_block(data: bytes | memoryview) -> bool:
+    """Return whether the size in front can be, and the first element is a literal that fits: nothing is to copy yet."""
+    size = at = 0
+    for at, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            break
+    else:
+        return False
+    left = len(data) - at - 1
+    if not size or not left:
+        return not (size or left)
+    tag = data[at + 1]
+    literal = (tag >> 2) + 1
+    if tag & 3 or size > _SNAPPY_RATIO * left:
+        return False
+    return literal > 60 or literal <= min(size, left - 1)
 
 
 def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:

@@ -20,10 +20,11 @@ from typing import NamedTuple, NoReturn
 
 from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge
 from logd.protocol.checksums import crc32
+from logd.protocol.codecs import CODEC_NAMES
 from logd.protocol.gap import GAP_HEAD_BYTES, GAP_MAGIC, gap_length
 from logd.protocol.headers import Headers, decode_headers, encode_headers
 from logd.protocol.message import Message
-from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC, open_wrapper, wrapper_positions
+from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC, may_be_wrapper, open_wrapper, wrapper_positions
 
 _HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0 and 2
 _WRAPPER_HEAD = Struct(">iBBI")
@@ -102,9 +103,10 @@ def _encode_keyed(message: Message) -> bytes:
 def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, int]:
     """Check every entry of a set that a producer sent; return (entries, newest timestamp in ms or -1).
 
-    A wrapper's outer checksum is checked and it counts as one. Raises InvalidMessage for an empty set, a gap, a
-    checksum, length, magic or field that does not hold, and bytes left over; MessageTooLarge for an entry with more
-    than ``max_message_bytes`` behind its checksum (magic 0 and 1: its payload, as Kafka 0.7.2).
+    Of a wrapper the outer checksum and the first bytes of the compressed set are checked, and it counts as one. Raises
+    InvalidMessage for an empty set, a gap, a checksum, length, magic, codec or field that does not hold, and bytes left
+    over; MessageTooLarge for an entry with more than ``max_message_bytes`` behind its checksum (magic 0 and 1: its
+    payload, as Kafka 0.7.2).
     """
     end = len(data)
     last = end - _HEAD_BYTES
@@ -133,13 +135,15 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
                 _check_keyed(data, at, stop)
             if timestamp > newest:
                 newest = timestamp
-        elif (
-            magic != WRAPPER_MAGIC
-            or not 6 <= length <= limit + 1
-            or stop > end
-            or crc(data[at + 10 : stop]) != _WRAPPER_HEAD.unpack_from(data, at)[3]
-        ):
-            _refuse(data, at, max_message_bytes)
+        else:
+            if magic != WRAPPER_MAGIC or not 6 <= length <= limit + 1 or stop > end:
+                _refuse(data, at, max_message_bytes)
+            payload = data[at + 10 : stop]
+            attributes = data[at + 5]
+            if crc(payload) != _WRAPPER_HEAD.unpack_from(data, at)[3]:
+                _refuse(data, at, max_message_bytes)
+            if attributes & CODEC_MASK and not may_be_wrapper(attributes, payload):
+                _refuse_codec(data, at)
         count += 1
         at = stop
     if at != end or not count:
@@ -200,6 +204,16 @@ def _refuse(data: bytes | memoryview, at: int, max_message_bytes: int) -> NoRetu
     if size > max_message_bytes:
         raise MessageTooLarge(f"{where}: {size} bytes, {max_message_bytes} are allowed")
     raise InvalidMessage(f"{where}: the checksum does not hold")
+
+
+def _refuse_codec(data: bytes | memoryview, at: int) -> NoReturn:
+    """Say that the compressed bytes of the wrapper at ``at`` are not what its attributes say."""
+    codec = CODEC_NAMES[data[at + 5] & CODEC_MASK]
+    begin = bytes(data[at + 10 : at + 18]).hex() or "nothing"
+    raise InvalidMessage(
+        f"entry at byte {at} of a set of {len(data)} bytes: a wrapper whose attributes say {codec} holds bytes that "
+        f"{codec} data cannot begin with ({begin}): no consumer could read it"
+    )
 
 
 def decode_set(
