@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from attrs import define, field, frozen
 
@@ -178,6 +178,10 @@ class PartitionLog:
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
         return lookup.find_boundary(self._snapshot(), offset)
+
+    def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+        """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
+        yield from lookup.find_boundaries(self._snapshot(), offsets)
 
     def position_at_time(self, time_ms: int) -> int:
         """Return the first position at or after a time. Blocks; see lookup.position_at_time."""
