@@ -93,7 +93,7 @@ class BrokerSettings:
         Whole(FRAME_ROOM, 1 << 50, "bytes"),
         128 * _MEBIBYTE,
         "What all connections together may hold of requests that are not complete, or not yet taken; above it the "
-        "connection is closed whose request began first.",
+        "connection is closed whose request began first, of those that the broker reads.",
     )
     frame_ms: int = setting(
         "frame.ms",
@@ -181,6 +181,8 @@ class BrokerSettings:
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
+    #: The places that said the settings which are not left at their defaults, by the settings' names, for the log.
+    origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._check_message_fits(self.log)

@@ -68,7 +68,7 @@ class PartitionLog:
     _unsynced: list[SharedFile] = field(factory=list)
     #: Folders with names in them that are not known to last.
     _new_names: list[str] = field(factory=list)
-    _waiters: Waiters = field(factory=Waiters)
+    _waiters: Waiters = field(init=False)
     #: Called when the sync under way is over, None when none is.
     _syncing: list[Callable[[], None]] | None = None
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
@@ -78,6 +78,7 @@ class PartitionLog:
 
     def __attrs_post_init__(self) -> None:
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
+        self._waiters = Waiters(self._listener_raised)
         self._seconds = self._around.clock.seconds
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
@@ -363,6 +364,10 @@ class PartitionLog:
         writer.opened = lambda: self._around.open_writers.opened(self)
         if writer.shared is not None:
             writer.opened()
+
+    def _listener_raised(self, text: str) -> None:
+        report = self._around.report
+        report("a listener for the visible end of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")

@@ -9,6 +9,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
+from logd.errors import ConfigurationError
 from logd.interfaces import IThreads
 
 T = TypeVar("T")
@@ -31,11 +32,25 @@ class DiskThreads:
     def __init__(self, reactor: ReactorThreads, count: int, name: str) -> None:
         """``count`` is the number of threads; they are started by ``start`` and not before (twistd forks first)."""
         self._reactor = reactor
-        self._pool = ThreadPool(0, count, name)
+        self._count = count
+        self._name = name
+        self._pool = ThreadPool(count, count, name)
 
     def start(self) -> None:
-        """Allow threads to be started."""
-        self._pool.start()
+        """Start all threads: one that could not be started later would take the work with it that it was meant for.
+
+        Raises ConfigurationError when the system does not let so many start.
+        """
+        try:
+            self._pool.start()
+        except RuntimeError as error:
+            pool = self._pool
+            pool.threads = [thread for thread in pool.threads if thread.ident is not None]  # it waits for each of them
+            pool.stop()
+            raise ConfigurationError(
+                f"cannot start the {self._count} threads of {self._name}: {error}; the system's limit on threads is "
+                "reached (see `ulimit -u`, and the limit on processes of the service or container)"
+            ) from error
 
     def stop(self) -> None:
         """Wait for the works under way, then end the threads."""

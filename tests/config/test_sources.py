@@ -76,7 +76,7 @@ class SourcesTests(SynchronousTestCase):
 
     def test_missing(self) -> None:
         """Without a data directory there is no broker."""
-        with self.assertRaisesRegex(ConfigurationError, "data is missing; allowed is the path"):
+        with self.assertRaisesRegex(ConfigurationError, "data is not set: give --data with the path of a directory"):
             broker_settings(Source("", {"id": 1}))
 
     def test_assignments(self) -> None:

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.config import LogSettings
 from logd.log.partition import PartitionLog
 from tests.log.entries import plain
-from tests.log.rig import Rig
+from tests.log.rig import Listener, Rig
 from tests.log.threads import Threads
 
 ENTRY = plain(b"eleven more")
@@ -93,6 +93,27 @@ class WorkersTests(SynchronousTestCase):
         self.assertEqual((rig.log(partition=1).visible_end, len(rig.threads.works)), (20, 2))
         rig.threads.settle()
         self.assertEqual([log.unflushed_bytes for log in rig.store.logs()], [0, 0, 0])
+
+    def test_a_listener_that_raises(self) -> None:
+        """What a listener raises is reported; the others are told, and the flusher goes on."""
+
+        class Broken(Listener):
+            def visible(self, end: int) -> None:
+                raise ValueError("a bug")
+
+        rig = Rig(limits={"flush_workers": 1})
+        log = rig.log()
+        log.append([ENTRY], 1, -1)
+        listeners = [Broken(), Listener()]
+        for listener in listeners:
+            log.wait_visible(20, listener)
+        done: list[bool] = []
+        rig.store.flush_all(lambda: done.append(True))
+        rig.threads.settle()
+        self.assertEqual((listeners[1].calls, done), ([20], [True]))
+        self.assertEqual(len(rig.reports), 1)
+        self.assertIn("a listener for the visible end of /data/t-0 failed", rig.reports[0])
+        self.assertIn("ValueError: a bug", rig.reports[0])
 
 
 class PressureTests(SynchronousTestCase):

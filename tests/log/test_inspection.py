@@ -20,6 +20,7 @@ from logd.log.topicsfile import TopicsFile
 from logd.protocol.checksums import crc32, independent_crc32
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
+from logd.protocol.wrapper import encode_wrapper
 from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicEntry
 from tests.log.entries import gap, plain, timed
@@ -300,6 +301,16 @@ class RecordTests(SynchronousTestCase):
         start = len(self.sets[0] + self.sets[1])
         end = start + len(self.sets[2])
         self.assertEqual([row[:2] for row in inside], [(start, end - 1), (end - 1, end)])
+
+    def test_too_large_to_expand(self) -> None:
+        """A wrapper of more messages than a reader opens is sound, and said to be too large."""
+        self.rig = Rig(LogSettings(index_bytes=1))
+        self.rig.filled(encode_wrapper("gzip", plain(b"") * 1_000_001), plain(b"one"))
+        self.rig.stop()
+        (self.place,) = read_contents(self.rig.files, self.rig.path()).segments
+        first, second = read_records(self.rig.files, self.place, 0, True, 10)
+        self.assertEqual((first.problem, second.payload), ("", b"one"))
+        self.assertIn("max_decompressed_messages", json.loads(first.to_json())["unopened"])
 
     def test_damaged(self) -> None:
         """What is not sound is shown as such, and what follows it too."""
