@@ -16,6 +16,7 @@ from twisted.python.usage import Options as UsageOptions
 from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
 from logd.config.setting import Setting, settings_of
+from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
 from logd.log.names import COORDINATION, META
@@ -108,8 +109,8 @@ options; the last one counts. docs/configuration.md lists them all."""
             )
             hosts = self.environ.get(ZOOKEEPER_VARIABLE)
             if hosts and not any(name in source.values for source in sources for name in _TREE_SETTINGS):
-                serving = broker_settings(*sources)
-                if not _is_own_tree(hosts, serving.zookeeper_listen) or _has_joined(serving.data):
+                data = next((source.values["data"] for source in reversed(sources) if "data" in source.values), "")
+                if not _is_own_tree(hosts) or _has_joined(str(data)):
                     sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": hosts}))
             self.settings = broker_settings(*sources)
             _check_endpoints(self.settings)
@@ -117,11 +118,10 @@ options; the last one counts. docs/configuration.md lists them all."""
             raise UsageError(str(error)) from error
 
 
-def _is_own_tree(hosts: str, listen: str) -> bool:
-    """Whether ``hosts`` is nothing but an address of this machine at the port where the broker would serve its tree."""
+def _is_own_tree(hosts: str) -> bool:
+    """Whether ``hosts`` is nothing but this machine's address of the tree that a broker serves by default."""
     host, _, port = hosts.rpartition(":")
-    scheme, *words = listen.split(":")
-    return host in _LOOPBACK and scheme in ("tcp", "ssl") and port in (word.removeprefix("port=") for word in words[:1])
+    return host in _LOOPBACK and f":{port}:" in str(ROWS["zookeeper.listen"].default)
 
 
 def _has_joined(data: str) -> bool:

@@ -71,6 +71,10 @@ class OptionsTests(TestCase):
         for hosts in ("127.0.0.1:2181", "localhost:2181", "[::1]:2181"):
             with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
                 self.assertIsNone(parsed("--data", "d").settings.zookeeper_hosts)
+        with mock.patch.object(
+            Options, "environ", {"LOGD_ZOOKEEPER": "localhost:2182", "LOGD_ZOOKEEPER_TLS_ENABLED": "true"}
+        ):
+            self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, "localhost:2182")
         for hosts in ("127.0.0.1:2182", "zk:2181", "127.0.0.1:2181/logd", "127.0.0.1:2181,127.0.0.1:2182"):
             with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
                 self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, hosts)

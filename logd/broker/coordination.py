@@ -43,11 +43,9 @@ class BrokerCoordination:
 
     @property
     def problem(self) -> str | None:
-        """Why there will be no tree before a restart; None while there may be."""
-        error = self._server.error if self._server is not None else None
-        if error is not None:
-            return f"the coordination tree of this broker is served no more until a restart: {error}"
-        return self._given_up
+        """What keeps the tree from being changed, for /health; None when nothing is known to."""
+        problem = self._server.problem if self._server is not None else None
+        return problem or self._given_up
 
     def figures(self) -> dict[str, str | int | float] | None:
         """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
@@ -56,18 +54,16 @@ class BrokerCoordination:
     def listen(self, data: str) -> None:
         """Serve the tree in the data directory ``data``, unless another one is told of. It is locked already.
 
-        Raises ConfigurationError when the endpoint cannot be listened on, DataDirectoryError when the tree's files
-        cannot be used.
+        A tree that is damaged is no reason not to serve the logs: it is tried again until it can be opened. Raises
+        ConfigurationError when the endpoint cannot be listened on.
         """
         settings = self._settings
         if settings.zookeeper_hosts is not None:
             return
         self._threads = DiskThreads(self._reactor, TREE_THREADS, "logd-coordination")
         self._threads.start()
-        self._server = CoordinationServer(
-            self._reactor, join(data, COORDINATION), self._files, self._threads, failed=self._failed
-        )
-        self._server.start()
+        self._server = CoordinationServer(self._reactor, join(data, COORDINATION), self._files, self._threads)
+        self._server.start_when_sound()
         outcome: list[Any] = []
         serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
@@ -127,12 +123,6 @@ class BrokerCoordination:
         """The start has failed: let go of what was opened. The process ends, or nobody waits for the tree."""
         Deferred.fromCoroutine(self.close()).addErrback(
             lambda failure: self._log.failure("the coordination tree did not close", failure)
-        )
-
-    def _failed(self, error: Exception) -> None:
-        self._log.critical(
-            "the coordination tree of this broker is served no more, nothing can be created until a restart: {error}",
-            error=str(error),
         )
 
     def _not_connected(self, failure: Failure) -> None:

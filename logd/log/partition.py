@@ -162,6 +162,10 @@ class PartitionLog:
                 "{folder} cannot be read at offset {offset}: {error}", folder=self.folder, offset=offset, error=error
             )
 
+    def forget_file(self, start: int) -> None:
+        """Open the file of the closed segment that begins at ``start`` anew for the next reader: another is there."""
+        self._around.open_files.forget(join(self.folder, segment_name(start)))
+
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
         if offset >= self._writer.segment.start:
