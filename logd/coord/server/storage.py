@@ -122,7 +122,9 @@ class Storage:
                 "and it is tried again every second{remedy}",
                 folder=self._disk.folder,
                 error=str(error),
-                remedy=": make room on that disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ": look at that disk",
+                remedy=": make room on that disk"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT)
+                else ": look at that disk",
             )
 
     def _unlock(self) -> None:
