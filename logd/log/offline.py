@@ -33,6 +33,15 @@ def not_flushed(folder: str, error: BaseException) -> LogdError:
     )
 
 
+def removed(path: str) -> LogdError:
+    """The file of a last segment has lost its name while the broker appended to it."""
+    return LogdError(
+        f"{path} was removed while the broker wrote to it: what was in it is lost, and nothing more is appended. Put "
+        "the file back, if there is a copy; then `logd repair --broker` makes gaps in the place of what is lost, and "
+        "the partition is served again"
+    )
+
+
 def not_appended(folder: str, error: OSError, torn: bool) -> LogdError:
     """An append failed, and not for want of room; ``torn``: a part of it is in the file."""
     left = ", and what was written of it could not be taken back" if torn else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from attrs import define, field, frozen
 
@@ -162,6 +162,10 @@ class PartitionLog:
                 "{folder} cannot be read at offset {offset}: {error}", folder=self.folder, offset=offset, error=error
             )
 
+    def forget_file(self, start: int) -> None:
+        """Open the file of the closed segment that begins at ``start`` anew for the next reader: another is there."""
+        self._around.open_files.forget(join(self.folder, segment_name(start)))
+
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
         if offset >= self._writer.segment.start:
@@ -178,6 +182,10 @@ class PartitionLog:
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
         return lookup.find_boundary(self._snapshot(), offset)
+
+    def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+        """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
+        yield from lookup.find_boundaries(self._snapshot(), offsets)
 
     def position_at_time(self, time_ms: int) -> int:
         """Return the first position at or after a time. Blocks; see lookup.position_at_time."""

@@ -61,8 +61,8 @@ class SessionLimits:
 class TreeHost:
     """One tree, served. For one thread, the clock's.
 
-    ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called once if the journal fails: all
-    connections have been cut by then, and nothing is served any more.
+    ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called if the journal fails: all
+    connections have been cut by then, and nothing is served until ``resume``.
     """
 
     def __init__(
@@ -102,6 +102,12 @@ class TreeHost:
             self._track(session)
         self._journal.start(self._on_flushed, self._on_failed)
         self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+
+    def resume(self, tree: Tree) -> None:
+        """Begin to serve again after the journal failed, with the tree that recovery found, as after a new start."""
+        self.tree = tree
+        self._flushed = tree.zxid
+        self.start()
 
     def stop(self) -> None:
         """Cut every connection. Sessions live on in the tree, and what is not flushed is not told to anybody."""
