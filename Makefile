@@ -7,21 +7,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test coverage lint bench smoke docs clean
+# How often make flakes runs each test, and how long make soak goes on.
+RUNS ?= 10
+HOURS ?= 8
+
+.PHONY: help demo test coverage lint bench smoke flakes soak docs clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 # Installed again only when the metadata has changed. Wheels alone, so that a package that would need a compiler fails
-# here, early; but Spark has no wheel, and needs none: it is Python and jars.
+# here, early; but Spark has no wheel, and needs none: it is Python and jars. The pip of Debian 12 warns of what it will do
+# otherwise in later versions; --use-pep517 and -W ignore spare a newcomer that.
 $(STAMP): setup.cfg pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-binary pyspark --editable '.[test]'
-	touch $@
+	@echo "Installing logd and all that its tests and the demonstration need into $(VENV): 1 GB with Spark, a minute or more."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -W ignore -m pip install --quiet --disable-pip-version-check --use-pep517 \
+		--only-binary :all: --no-binary pyspark --editable '.[test]'
+	@touch $@
+	@echo "Installed. The commands are in $(BIN)."
 
-demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost
-	$(BIN)/python -m demo
+demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost (LOGS=DIR: with the logs of DIR)
+	$(BIN)/python -m demo $(LOGS)
 
 test: lint  ## Lint, types, layering and the whole suite by trial
 	$(BIN)/python -m twisted.trial -j $(JOBS) tests
@@ -51,10 +59,16 @@ smoke: $(STAMP)  ## The demonstration and a short run of the benches: does it al
 	$(BIN)/logd bench groups --simulate --consumers 10 --partitions 200
 	$(BIN)/logd bench groups --consumers 3 --partitions 12 --rounds 1
 
+flakes: $(STAMP)  ## Repeat every test that a busy machine could disturb, RUNS=10 times, every second time beside a load; goes on where it was
+	$(BIN)/python -m tests.endurance.flakes --runs $(RUNS) --jobs $(JOBS)
+
+soak: $(STAMP)  ## The random tests with new seeds for HOURS=8, and a report of what was done and found
+	$(BIN)/python -m tests.endurance.soak --hours $(HOURS)
+
 docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
 
 clean:  ## Remove everything that the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info
+	rm -rf $(VENV) .flakes .soak .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache

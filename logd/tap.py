@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,17 @@ from twisted.python.usage import Options as UsageOptions
 from logd import __version__
 from logd.config import BrokerSettings, Source, broker_settings, parse_assignments, read_toml
 from logd.config.setting import Setting, settings_of
+from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
+from logd.log.names import COORDINATION, META
 
 #: Where the coordination tree is, when nothing else says it.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
+
+#: The settings that say whether a broker joins a coordination tree or serves its own.
+_TREE_SETTINGS = ("zookeeper.hosts", "zookeeper.listen")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _ROWS = [row for row in settings_of(BrokerSettings) if row.option]
 
@@ -71,6 +78,17 @@ options; the last one counts. docs/configuration.md lists them all."""
         if arguments:
             raise UsageError(f"{arguments[0]!r} is no option; options begin with --, see twistd logd --help")
 
+    def parseOptions(self, options: list[str] | None = None) -> None:  # noqa: N802  # Twisted's
+        """Parse; under twistd, which prints its whole help before an error, say the error alone and exit with 2."""
+        try:
+            super().parseOptions(options)  # type: ignore[no-untyped-call]  # as above
+        except UsageError as error:
+            if getattr(self, "parent", None) is None:
+                raise
+            print(f"twistd logd: {error}", file=sys.stderr)
+            print('"twistd logd --help" names the options.', file=sys.stderr)
+            raise SystemExit(2) from None
+
     @property
     def foreground(self) -> bool:
         """Whether twistd stays in the foreground, with a person who reads what it prints."""
@@ -80,10 +98,7 @@ options; the last one counts. docs/configuration.md lists them all."""
     def postOptions(self) -> None:  # noqa: N802  # Twisted calls it
         """Merge and validate; a UsageError names the key, the value and what is allowed."""
         try:
-            sources = []
-            if self.environ.get(ZOOKEEPER_VARIABLE):
-                sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": self.environ[ZOOKEEPER_VARIABLE]}))
-            sources.append(Source("", values_of_environment(self.environ)))
+            sources = [Source("", values_of_environment(self.environ))]
             if self["config"] is not None:
                 sources.append(read_toml(self["config"]))
             sources.append(parse_assignments(self["set"]))
@@ -92,10 +107,26 @@ options; the last one counts. docs/configuration.md lists them all."""
                 for row in _ROWS
                 if self[row.option] is not None
             )
+            hosts = self.environ.get(ZOOKEEPER_VARIABLE)
+            if hosts and not any(name in source.values for source in sources for name in _TREE_SETTINGS):
+                data = next((source.values["data"] for source in reversed(sources) if "data" in source.values), "")
+                if not _is_own_tree(hosts) or _has_joined(str(data)):
+                    sources.append(Source(ZOOKEEPER_VARIABLE, {"zookeeper.hosts": hosts}))
             self.settings = broker_settings(*sources)
             _check_endpoints(self.settings)
         except ConfigurationError as error:
             raise UsageError(str(error)) from error
+
+
+def _is_own_tree(hosts: str) -> bool:
+    """Whether ``hosts`` is nothing but this machine's address of the tree that a broker serves by default."""
+    host, _, port = hosts.rpartition(":")
+    return host in _LOOPBACK and f":{port}:" in str(ROWS["zookeeper.listen"].default)
+
+
+def _has_joined(data: str) -> bool:
+    """Whether the data directory is that of a broker which has joined a tree, and has never served its own."""
+    return os.path.exists(os.path.join(data, META)) and not os.path.exists(os.path.join(data, COORDINATION))
 
 
 def _check_endpoints(settings: BrokerSettings) -> None:

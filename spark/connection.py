@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from logd.errors import BrokerUnavailable, error_for_code
+from logd.errors import BrokerUnavailable, CannotConnect, error_for_code
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.requests import OurRequest
 from logd.protocol.responses import ErrorResponse, Response
@@ -80,7 +80,7 @@ class Connection:
         try:
             return cls(name, connect(host, port, timeout))
         except (OSError, UnicodeError) as error:  # a host's name may be one that cannot be looked up at all
-            raise BrokerUnavailable(f"no connection to the broker at {name}: {error}") from None
+            raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
 
     def send(self, request: OurRequest, timeout: float) -> None:
         """Write a request, within ``timeout`` seconds. Raises BrokerUnavailable, or MessageTooLarge and

@@ -3,7 +3,8 @@
     {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}, "began": {NUMBER: POSITION}}}}
 
 Positions are entry boundaries. The uuid tells a topic from a later one of the same name. ``began`` is where the stream
-first met a partition that came later, if that was above 0: a batch that is run again begins where it did before.
+first met a partition that came later, if that was above 0, or went on in a log that began behind its position: a batch
+that is run again begins where it did before.
 """
 
 from __future__ import annotations

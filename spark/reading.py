@@ -14,10 +14,11 @@ from logd.errors import (
     OffsetOutOfRange,
     UnknownTopic,
     WireError,
+    WrapperTooLarge,
     error_for_code,
 )
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
-from logd.protocol.loops import DEFAULT_MAX_DECOMPRESSED
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import Attempts, Cluster
 from logd.spark.connection import Connection
 from logd.spark.ranges import IdRange
@@ -36,13 +37,15 @@ class ReadSettings:
 
     #: Bytes of log asked for at a time.
     fetch_bytes: int = 2 << 20
-    #: Most messages handed over at a time (more where one compressed wrapper holds more), and about so many bytes.
+    #: Most messages handed over at a time, and about so many bytes.
     rows: int = 8192
     row_bytes: int = 8 << 20
     #: Largest entry that is waited for, in bytes; a greater length counts as damage.
     message_bytes: int = 16 << 20
     #: Largest size that one compressed wrapper may decompress to, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
+    #: The most messages that one compressed wrapper may hold.
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = 2
     #: Raise DataLost when messages are gone; without it, say so in the log and go on with what is there.
@@ -51,13 +54,16 @@ class ReadSettings:
 
 @define
 class ReadReport:
-    """What a reader has come to so far: messages, bytes of log, gaps skipped, the bytes in them, bytes found lost."""
+    """What a reader has come to so far: messages, bytes of log, gaps skipped, the bytes in them, and losses.
+
+    A loss is an unknown number of messages between two positions.
+    """
 
     messages: int = 0
     bytes: int = 0
     gaps: int = 0
     gap_bytes: int = 0
-    lost_bytes: int = 0
+    losses: list[tuple[int, int]] = field(factory=list)
 
 
 @define(eq=False)
@@ -81,8 +87,9 @@ class RangeReader:
     def rows(self) -> Generator[Rows, None, None]:
         """Yield the range's messages in order.
 
-        Raises DataLost; CorruptMessage for an entry that stays damaged; BrokerUnavailable or a retriable WireError when
-        ``retry_timeout`` has passed without progress; any other WireError at once.
+        Raises DataLost; CorruptMessage for an entry that stays damaged; WrapperTooLarge for a wrapper that is more than
+        the settings allow; BrokerUnavailable or a retriable WireError when ``retry_timeout`` has passed without
+        progress; any other WireError at once.
         """
         end = self.range.end
         pending = Rows()
@@ -100,6 +107,7 @@ class RangeReader:
                 kept + piece.message_set if kept else bytes(piece.message_set),
                 first - len(kept),
                 max_decompressed=settings.max_decompressed,
+                max_decompressed_messages=settings.max_decompressed_messages,
             )
             begin = cursor.position
             while not cursor.ended:
@@ -114,6 +122,9 @@ class RangeReader:
             needed = cursor.needed
             if cursor.error is None and needed > settings.message_bytes:
                 cursor.error = CorruptMessage(f"an entry of {needed} bytes, {settings.message_bytes} are allowed")
+            if isinstance(cursor.error, WrapperTooLarge):
+                wrong, where = cursor.error, f"topic {self.range.topic!r}, partition {self.range.partition}: "
+                raise WrapperTooLarge(wrong.setting, wrong.limit, wrong.position, wrong.end, where)
             if cursor.error is not None:
                 damaged += 1
                 if damaged > settings.corrupt_retries:
@@ -238,10 +249,10 @@ class RangeReader:
         self._report_lost(self.range.end, why)
 
     def _report_lost(self, until: int, why: str) -> None:
-        text = f"{self.range}: messages from {self.position} to {until} are lost: {why}"
+        text = f"{self.range}: an unknown number of messages from {self.position} to {until} is lost: {why}"
         if self.settings.fail_on_data_loss:
             raise DataLost(f"{text}; with failOnDataLoss=false they are left out")
         _log.warning("%s", text)
-        self.report.lost_bytes += until - self.position
+        self.report.losses.append((self.position, until))
         self.position = until
         self._checked = False

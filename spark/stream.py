@@ -68,14 +68,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {name: min(end, last[name]) for name, end in ends.items() if name in last}
         self._ends = ends
         self._check_topics(begun.positions, ends)
-        self._check_ends(begun.positions, logs)
-        # A partition that is new to the stream begins where its log does. (Left out of the map it would be lost.)
-        new = {name: min(logs[name].log_start, ends[name]) for name in ends if name not in begun.positions}
-        for name, position in new.items():
-            if position:
-                _log.warning("%s: it is new to the stream, and begins at %d: retention was there first", name, position)
-        starts = {name: begun.positions.get(name, new.get(name, 0)) for name in ends}
-        began = {name: at for name, at in {**begun.began, **new}.items() if at and name in ends}
+        starts = {name: self._start(name, begun.positions.get(name), logs[name]) for name in ends}
+        moved = {name: at for name, at in starts.items() if at > begun.positions.get(name, 0)}
+        # What is behind the start is of a log that has ended before it since.
+        began = {name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, -1)}
+        ends = {name: max(end, starts[name]) for name, end in ends.items()}
         budget = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         return Progress(admit(starts, ends, budget, _Asking(self._cluster)), began).to_json()
 
@@ -84,9 +81,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, reached = Progress.from_json(start), Progress.from_json(end)
-        starts = {**reached.began, **begun.positions}
         ranges = [
-            IdRange(name.topic, name.uuid, name.partition, starts.get(name, 0), position)
+            IdRange(
+                name.topic,
+                name.uuid,
+                name.partition,
+                max(begun.positions.get(name, 0), reached.began.get(name, 0)),
+                position,
+            )
             for name, position in reached.positions.items()
         ]
         options = self._options
@@ -94,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_batches(self._options, partition.value)
+        return iter(()) if partition.value is None else read_batches(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: brokers keep what retention lets them keep."""
@@ -124,21 +126,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with what there is")
             _log.warning("%s", text)
 
-    def _check_ends(
-        self, begun: Mapping[PartitionName, int], logs: Mapping[PartitionName, DescribeLogResponse]
-    ) -> None:
-        """Report logs that end before the stream's position: what they get up to there would never be read."""
-        for name, log in logs.items():
-            position = begun.get(name, 0)
-            if log.visible_end >= position:
-                continue
-            text = (
-                f"{name} ends at {log.visible_end}, before {position}, up to where the stream has read it: its broker "
-                "lost what it had, and gives the same ids again"
+    def _start(self, name: PartitionName, position: int | None, log: DescribeLogResponse) -> int:
+        """Where the stream goes on in a partition: at its position, or in the log where that is outside of it."""
+        if position is None:
+            # A partition that is new to the stream begins where its log does. (Left out it would be lost.)
+            if log.log_start:
+                _log.warning("%s: it is new to the stream, and begins at %d", name, log.log_start)
+            return log.log_start
+        if position < log.log_start:
+            return self._lost(
+                f"{name}: an unknown number of messages from {position} to {log.log_start} is lost: the log begins at "
+                f"{log.log_start} now, because retention removed what was before or the log was lost",
+                log.log_start,
             )
-            if self._options.reading.fail_on_data_loss:
-                raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on behind {position}")
-            _log.warning("%s; the stream goes on behind %d", text, position)
+        if position > log.visible_end:
+            return self._lost(
+                f"{name}: an unknown number of messages between {log.visible_end} and {position} is lost: the log ends "
+                f"at {log.visible_end} now, before {position}, up to where the stream has read it",
+                log.visible_end,
+            )
+        return position
+
+    def _lost(self, text: str, position: int) -> int:
+        if self._options.reading.fail_on_data_loss:
+            raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on at {position}")
+        _log.warning("%s; the stream goes on at %d", text, position)
+        return position
 
 
 class _Asking:

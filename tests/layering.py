@@ -107,7 +107,7 @@ ROOMS = (
         exempt=("logd.collect.disk", "logd.collect.collector"),
         forbidden_calls=("open", "print", "input"),
     ),
-    Room("cli", 5, ("logd.cli",), beside=("logd.bench", "logd.collect", "logd.spark")),
+    Room("cli", 5, ("logd.cli", "logd.__main__"), beside=("logd.bench", "logd.collect", "logd.spark", "logd.tap")),
     # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
     Room(
         "spark workers",

@@ -85,7 +85,7 @@ class CheckerTests(SynchronousTestCase):
             ("log", "coord"),
             ("broker", "client"),
             ("client", "broker"),
-            ("cli", "tap"),
+            ("bench", "tap"),
             ("web", "tap"),
         ):
             tree = {f"logd__{one}__a": f"import logd.{other}.b", f"logd__{other}__b": ""}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
 
@@ -46,14 +46,65 @@ class OptionsTests(TestCase):
         self.assertEqual(settings, BrokerSettings(data="d", listen="tcp:0", advertise="h:1", id=7, http="tcp:8080"))
 
     def test_coordination(self) -> None:
-        """Where the tree is: an option, a setting, and the environment for who says nothing else."""
+        """Where the tree is: an option or a setting, and the environment where none of them says anything."""
         with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "env:2181"}):
-            self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, "env:2181")
+            settings = parsed("--data", "d").settings
+            self.assertEqual(settings.zookeeper_hosts, "env:2181")
+            self.assertEqual(settings.origins["zookeeper.hosts"], "LOGD_ZOOKEEPER")
             settings = parsed("--data", "d", "--set", "zookeeper.hosts=zk1,zk2:2182/logd").settings
             self.assertEqual(settings.zookeeper_hosts, "zk1,zk2:2182/logd")
-            settings = parsed("--data", "d", "--zookeeper", "[::1]:2181", "--zookeeper-listen", "tcp:0").settings
-            self.assertEqual((settings.zookeeper_hosts, settings.zookeeper_listen), ("[::1]:2181", "tcp:0"))
+            settings = parsed("--data", "d", "--zookeeper", "[::1]:2181").settings
+            self.assertEqual(settings.zookeeper_hosts, "[::1]:2181")
+            self.assertEqual(settings.origins["zookeeper.hosts"], "--zookeeper")
         self.assertIn("zookeeper.hosts = 'a b' is not allowed", self.refused("--data", "d", "--zookeeper", "a b"))
+
+    def test_an_own_tree_beats_the_environment(self) -> None:
+        """A broker that is told where to serve its tree serves it, whatever the environment has for the commands."""
+        with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "env:2181"}):
+            settings = parsed("--data", "d", "--zookeeper-listen", "tcp:0").settings
+            self.assertEqual((settings.zookeeper_hosts, settings.zookeeper_listen), (None, "tcp:0"))
+            settings = parsed("--data", "d", "--set", "zookeeper.listen=tcp:0").settings
+            self.assertIsNone(settings.zookeeper_hosts)
+
+    def test_the_environment_names_the_own_tree(self) -> None:
+        """A variable with the address of the broker's own tree is meant for the commands: the broker serves it."""
+        for hosts in ("127.0.0.1:2181", "localhost:2181", "[::1]:2181"):
+            with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
+                self.assertIsNone(parsed("--data", "d").settings.zookeeper_hosts)
+        with mock.patch.object(
+            Options, "environ", {"LOGD_ZOOKEEPER": "localhost:2182", "LOGD_ZOOKEEPER_TLS_ENABLED": "true"}
+        ):
+            self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, "localhost:2182")
+        for hosts in ("127.0.0.1:2182", "zk:2181", "127.0.0.1:2181/logd", "127.0.0.1:2181,127.0.0.1:2182"):
+            with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": hosts}):
+                self.assertEqual(parsed("--data", "d").settings.zookeeper_hosts, hosts)
+
+    def test_a_data_directory_that_has_joined_goes_on_to(self) -> None:
+        """A broker of `logd zookeeper` does not begin a tree of its own because that is at the usual address."""
+        data = Path(self.mktemp())
+        data.mkdir()
+        (data / "meta").touch()
+        with mock.patch.object(Options, "environ", {"LOGD_ZOOKEEPER": "127.0.0.1:2181"}):
+            self.assertEqual(parsed("--data", str(data)).settings.zookeeper_hosts, "127.0.0.1:2181")
+            (data / "coordination").mkdir()
+            self.assertIsNone(parsed("--data", str(data)).settings.zookeeper_hosts)
+
+    def test_one_tree(self) -> None:
+        """To join a tree and to serve one contradict each other."""
+        text = self.refused("--data", "d", "--zookeeper", "zk:2181", "--zookeeper-listen", "tcp:2182")
+        self.assertIn("zookeeper.hosts and zookeeper.listen contradict each other", text)
+
+    def test_errors_under_twistd(self) -> None:
+        """The sentence stands alone, and the status is that of wrong use: twistd would print its whole help first."""
+        for arguments, words in ((["--data"], "--data requires"), ([], "data is not set"), (["--colour"], "--colour")):
+            options = Options()
+            options.parent = mock.Mock(get={}.get)
+            with redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:
+                options.parseOptions(arguments)
+            self.assertEqual(ended.exception.code, 2)
+            first, second = said.getvalue().splitlines()
+            self.assertIn(words, first)
+            self.assertEqual(second, '"twistd logd --help" names the options.')
 
     def test_order_of_sources(self) -> None:
         """The file is overridden by --set, and that by the option, wherever they stand."""
@@ -65,7 +116,7 @@ class OptionsTests(TestCase):
 
     def test_refused(self) -> None:
         """What is wrong is named with its option, the value and what is allowed."""
-        self.assertIn("data is missing", self.refused())
+        self.assertIn("data is not set: give --data", self.refused())
         self.assertIn("id = 'x' is not allowed; allowed is a whole number", self.refused("--data", "d", "--id", "x"))
         self.assertIn("did you mean flush.ms", self.refused("--data", "d", "--set", "flush.m=1"))
         self.assertIn("'nowhere.toml' cannot be read", self.refused("--config", "nowhere.toml"))

@@ -111,10 +111,10 @@ class CoordinationRun:
             for what, count in LOADS:
                 name = f"{what}_{count}_client{'s' if count > 1 else ''}"
                 before = _processor_seconds(pid)
-                done = await deferToThread(_run_load, server.port, what, count, self.seconds)
-                rates[name] = round(done / self.seconds, 1)
+                done, seconds = await deferToThread(_run_load, server.port, what, count, self.seconds)
+                rates[name] = round(done / seconds, 1)
                 # The warming up is in both: as much of it as of the time that counts.
-                share = self.seconds / (self.seconds + WARM_SECONDS)
+                share = seconds / (seconds + WARM_SECONDS)
                 processor[name] = round((_processor_seconds(pid) - before) * share / done * 1e6, 2)
             for what in ("reads", "writes"):
                 rates[f"own_client_{what}"] = await self._through_clients(reactor, server, what == "writes")
@@ -128,6 +128,7 @@ class CoordinationRun:
             for _ in range(OWN_CLIENTS):
                 clients.append(ZooKeeperCoordination(reactor, CoordinationSettings(hosts=server.hosts)))
                 await clients[-1].connect()
+            begin = time.perf_counter()
             done = await gatherResults(
                 [
                     _load(reactor, client, f"/bench-{number}", writes, self.seconds)
@@ -135,32 +136,33 @@ class CoordinationRun:
                 ],
                 consumeErrors=True,
             )
-            return round(sum(done) / self.seconds, 1)
+            return round(sum(done) / (time.perf_counter() - begin), 1)
         finally:
             await gatherResults([client.close() for client in clients])
 
 
-def _run_load(port: int, what: str, count: int, seconds: float) -> int:
+def _run_load(port: int, what: str, count: int, seconds: float) -> tuple[int, float]:
+    """Return the requests answered, and the seconds they took. Blocks. Raises LogdError when the load fails."""
     command = [sys.executable, "-m", _LOAD, str(port), what, str(count), str(seconds)]
-    patience = seconds + WARM_SECONDS + PATIENCE
+    patience = seconds + WARM_SECONDS + 3 * PATIENCE  # to connect, to be answered at all, to begin and to end
     run = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=False)
     if run.returncode:
         raise LogdError(f"the load of {what} failed: {run.stderr[-2000:]}")
-    return int(run.stdout)
+    done, took = run.stdout.split()
+    return int(done), float(took)
 
 
 def _load(reactor: Any, client: ICoordination, path: str, writes: bool, seconds: float) -> Deferred[int]:
-    """Keep requests under way for so long; fires with how many were answered in that time."""
+    """Keep requests in flight for so many seconds; fires with how many were answered, at least one for each line."""
     until = reactor.seconds() + seconds
     data = bytes(DATA_BYTES)
 
     async def one_by_one() -> int:
         count = 0
-        while True:
+        while not count or reactor.seconds() < until:
             await (client.set(path, data) if writes else client.get(path))
-            if reactor.seconds() >= until:
-                return count
             count += 1
+        return count
 
     lines = [Deferred.fromCoroutine(one_by_one()) for _ in range(PIPELINE)]
     return gatherResults(lines, consumeErrors=True).addCallback(sum)

@@ -2,9 +2,9 @@
 
     python -m logd.bench.coordinationload PORT reads|writes CLIENTS SECONDS
 
-Prints the requests that were answered in the time, as a number. Requests are bytes that were made before, and answers,
-which are all of one size, are counted in whole pieces: so little is done here that the rate speaks of the server. Works
-with any server of ZooKeeper's protocol.
+Prints the requests that were answered, and the seconds in which they were. Requests are bytes that were made before,
+and answers, which are all of one size, are counted in whole pieces: so little is done here that the rate speaks of the
+server. Works with any server of ZooKeeper's protocol.
 """
 
 from __future__ import annotations
@@ -102,10 +102,13 @@ class Client:
         return count
 
 
-def measure(clients: list[Client], seconds: float, warm: float = WARM_SECONDS) -> int:
-    """Keep PIPELINE requests of each client under way; return how many were answered in ``seconds`` behind ``warm``.
+def measure(
+    clients: list[Client], seconds: float, warm: float = WARM_SECONDS, patience: float = PATIENCE
+) -> tuple[int, float]:
+    """Keep PIPELINE requests of each client in flight; return the requests answered, and the seconds they took.
 
-    Raises LogdError when none was.
+    ``warm`` seconds pass first. The measurement lasts ``seconds``, or until the first answer where that is later.
+    Raises LogdError when none comes in another ``patience`` seconds.
     """
     with selectors.DefaultSelector() as selector:
         for client in clients:
@@ -113,17 +116,17 @@ def measure(clients: list[Client], seconds: float, warm: float = WARM_SECONDS) -
             client.send(PIPELINE)
         done = 0
         begin = time.perf_counter() + warm
-        end = begin + seconds
-        while (now := time.perf_counter()) < end:
-            for key, _ in selector.select(end - now):
+        end, latest = begin + seconds, begin + seconds + patience
+        while (now := time.perf_counter()) < end or (not done and now < latest):
+            for key, _ in selector.select((end if now < end else latest) - now):
                 count = key.data.take()
                 if now >= begin:
                     done += count
                 if count:
                     key.data.send(count)
     if not done:
-        raise LogdError(f"no request was answered in {seconds} seconds")
-    return done
+        raise LogdError(f"no request was answered in {seconds + patience} seconds")
+    return done, max(now, end) - begin
 
 
 def _receive(connection: socket.socket) -> bytes:
@@ -141,7 +144,7 @@ def main(arguments: list[str]) -> None:
     """See the module."""
     port, writes, count, seconds = int(arguments[0]), arguments[1] == "writes", int(arguments[2]), float(arguments[3])
     clients = [Client.connect(port, f"/bench-{number}", writes) for number in range(count)]
-    print(measure(clients, seconds))
+    print(*measure(clients, seconds))
 
 
 if __name__ == "__main__":

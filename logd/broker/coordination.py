@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
@@ -27,7 +27,7 @@ TREE_THREADS = 2
 
 
 class BrokerCoordination:
-    """Opens the tree that is embedded, if it is, and the client to it; closes the client first and then the tree."""
+    """Opens the embedded tree, if there is one, and a client; closes the client, then the tree. See TreeAccess."""
 
     _log = Logger()
 
@@ -43,31 +43,33 @@ class BrokerCoordination:
 
     @property
     def problem(self) -> str | None:
-        """Why there will be no tree before a restart; None while there may be."""
-        error = self._server.error if self._server is not None else None
-        if error is not None:
-            return f"the coordination tree of this broker is served no more until a restart: {error}"
-        return self._given_up
+        """What keeps the tree from being changed, for /health; None when nothing is known to."""
+        problem = self._server.problem if self._server is not None else None
+        return problem or self._given_up
 
     def figures(self) -> dict[str, str | int | float] | None:
         """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
         return metrics(self._server) if self._server is not None and self._server.serving else None
 
-    def listen(self, data: str) -> None:
-        """Serve the tree in the data directory ``data``, unless another one is told of. It is locked already.
+    def open(self, data: str) -> ICoordination:
+        """Serve the tree in the locked data directory ``data``, unless another one is told of; return a client.
 
-        Raises ConfigurationError when the endpoint cannot be listened on, DataDirectoryError when the tree's files
-        cannot be used.
+        The client is not connected yet. A tree that is damaged is no reason not to serve the logs: it is tried again
+        until it can be opened. Raises ConfigurationError when the endpoint cannot be listened on, or a setting is not
+        allowed.
         """
+        self._serve(data)
+        self._client = self._make_client()
+        return self._client
+
+    def _serve(self, data: str) -> None:
         settings = self._settings
         if settings.zookeeper_hosts is not None:
             return
         self._threads = DiskThreads(self._reactor, TREE_THREADS, "logd-coordination")
         self._threads.start()
-        self._server = CoordinationServer(
-            self._reactor, join(data, COORDINATION), self._files, self._threads, failed=self._failed
-        )
-        self._server.start()
+        self._server = CoordinationServer(self._reactor, join(data, COORDINATION), self._files, self._threads)
+        self._server.start_when_sound()
         outcome: list[Any] = []
         serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
@@ -79,16 +81,22 @@ class BrokerCoordination:
             )
         self._port = outcome[0] if outcome else None
 
-    def client(self) -> ICoordination:
-        """The client, which is not connected yet. Raises ConfigurationError when a setting is not allowed."""
+    def _make_client(self) -> ICoordination:
         settings = self._settings
         hosts = settings.zookeeper_hosts
-        if hosts is None:
+        if hosts is not None:
+            origin = settings.origins.get("zookeeper.hosts") or "zookeeper.hosts"
+            self._log.info("joins the coordination tree at {hosts}: {origin} names it", hosts=hosts, origin=origin)
+        else:
             address: Any = self._port.getHost() if self._port is not None else None
             host = address.host if address.host not in ("0.0.0.0", "::", "") else "127.0.0.1"
             hosts = f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
-        self._log.info("the coordination tree is at {hosts}", hosts=hosts)
-        self._client = ZooKeeperCoordination(
+            self._log.info(
+                "serves the coordination tree at {hosts}, which is kept in the data directory: no other tree is named "
+                "(zookeeper.hosts)",
+                hosts=hosts,
+            )
+        return ZooKeeperCoordination(
             self._reactor,
             CoordinationSettings.secured(
                 hosts,
@@ -98,35 +106,25 @@ class BrokerCoordination:
                 operation_timeout=settings.zookeeper_timeout_ms / 1000,
             ),
         )
-        return self._client
 
     def connect(self) -> None:
-        """Let the client connect, and go on trying. Starts threads: only after twistd's fork."""
+        """See TreeAccess. Starts threads: only after twistd's fork."""
         if self._client is not None:
             self._client.connect().addErrback(self._not_connected)
 
-    async def close(self) -> None:
-        """End our session, then the tree."""
+    async def leave(self) -> None:
+        """See TreeAccess."""
         if self._client is not None:
             await self._client.close()
+
+    async def close(self) -> None:
+        """See TreeAccess."""
         if self._port is not None:
             await maybeDeferred(self._port.stopListening)
         if self._server is not None:
             await self._server.stop()
         if self._threads is not None:
-            self._threads.stop()
-
-    def abandon(self) -> None:
-        """The start has failed: let go of what was opened. The process ends, or nobody waits for the tree."""
-        Deferred.fromCoroutine(self.close()).addErrback(
-            lambda failure: self._log.failure("the coordination tree did not close", failure)
-        )
-
-    def _failed(self, error: Exception) -> None:
-        self._log.critical(
-            "the coordination tree of this broker is served no more, nothing can be created until a restart: {error}",
-            error=str(error),
-        )
+            await self._threads.end()
 
     def _not_connected(self, failure: Failure) -> None:
         if not failure.check(ClientClosing):

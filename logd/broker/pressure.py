@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from attrs import define, field
+from twisted.logger import Logger
+
+_log = Logger()
 
 
 class Gated(Protocol):
@@ -40,9 +43,12 @@ class ProducerGate:
         self.shut = shut
         self.times_shut += shut
         for connection in tuple(self._connections):
-            if shut:
-                connection.hold("flush")
-            else:
-                connection.proceed("flush")
-                if self.shut:  # again, by what this connection had ready: the others stay paused
-                    return
+            try:
+                if shut:
+                    connection.hold("flush")
+                else:
+                    connection.proceed("flush")
+            except Exception:  # a bug; the others would be paused for ever
+                _log.failure("a producing connection could not be paused or let go on")
+            if not shut and self.shut:  # again, by what this connection had ready: the others stay paused
+                return

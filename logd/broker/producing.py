@@ -38,6 +38,10 @@ MOST_BROKEN = 10_000
 LIGHT_BYTES = 4096
 
 
+class ProducerCutOff(Exception):
+    """The connection closes for a refused produce of 0.7: nothing more of it may be taken."""
+
+
 @define(eq=False)
 class Producing:
     """The produce requests of one connection."""
@@ -51,6 +55,8 @@ class Producing:
     _give_up: Callable[[str], None]
     #: Has the answer to the first request be one to the second, of the same correlation id.
     _exchange: Callable[[ProduceAck, ProduceAck], None]
+    #: Whether a refused produce of 0.7 closes the connection (``legacy.refused.close``).
+    _closes: bool = False
     _appender: Appender = field(init=False)
     checks: SetChecks = field(init=False)
     #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
@@ -67,7 +73,7 @@ class Producing:
     def produce(self, topic: str, partition: int, message_set: bytes) -> None:
         """A produce of 0.7: no answer; what is bad is refused, counted and logged.
 
-        May raise CreationNeeded or CheckNeeded.
+        May raise CreationNeeded or CheckNeeded; ProducerCutOff when it was refused and that closes the connection.
         """
         try:
             log = self._routing.logs.log(topic, partition)
@@ -79,6 +85,10 @@ class Producing:
             else:
                 count, newest = check_set(message_set, log.settings.message_bytes)
         except WireError as error:
+            if self._closes:
+                self._routing.counters.refuse(error)
+                self._cut_off(error, topic, partition)
+                raise ProducerCutOff from None
             self._refuse(topic, partition, error)
             return
         self._appender.add(log, message_set, count, newest)
@@ -139,7 +149,10 @@ class Producing:
     def append(self) -> None:
         """Append what the calls since the last one have brought."""
         for error in self._appender.append():
-            self._report(error)
+            if self._closes:
+                self._cut_off(error)
+            else:
+                self._report(error)
 
     def lost(self) -> None:
         """The connection is gone: what was appended stays, nobody is told."""
@@ -209,6 +222,12 @@ class Producing:
         self._routing.counters.refuse(error)
         if not isinstance(error, PipelineBroken):
             self._report(error, topic, partition)
+
+    def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
+        self._give_up(
+            f"its message set for {topic}-{partition} was refused ({error}), and legacy.refused.close = true closes "
+            "the connection of a refused produce of 0.7"
+        )
 
     def _report(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
         """Log a refusal, at the first, second, fourth, eighth ... of a connection: a flood must not fill the disk."""

@@ -11,7 +11,7 @@ from logd.broker.checking import CheckNeeded
 from logd.broker.core import BrokerCore
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
-from logd.broker.producing import Producing
+from logd.broker.producing import ProducerCutOff, Producing
 from logd.broker.repairing import Repairing
 from logd.broker.routing import CreationNeeded
 from logd.errors import UnknownError, WireError
@@ -35,7 +35,12 @@ class BrokerSession:
         self._on_lost = on_lost
         self.connection = connection
         self._producing = Producing(
-            broker.routing, connection.peer, self._answer_produce, connection.give_up, connection.exchange
+            broker.routing,
+            connection.peer,
+            self._answer_produce,
+            connection.give_up,
+            connection.exchange,
+            broker.settings.legacy_refused_close,
         )
         self._fetching = Fetching(broker, connection)
         self._describing = Describing(broker, connection)
@@ -79,6 +84,8 @@ class BrokerSession:
         except CheckNeeded as large:
             self.connection.hold("check")
             producing.checks.start(large, lambda: self.connection.proceed("check"))
+        except ProducerCutOff:
+            pass  # what stands before it is appended, what comes after it is not
         producing.append()
         if taken:
             producing.creations_settled()
@@ -89,6 +96,7 @@ class BrokerSession:
         """See ``logd.net.server.Session``."""
         self._producing.lost()
         self._fetching.lost()
+        self._describing.lost()
         self._on_lost(self)
 
     def stop(self) -> None:

@@ -40,8 +40,44 @@ class ReadPart:
 
 @implementer(IFlushListener)
 @define(eq=False)
+class WaitingPart:
+    """One part of a waiting fetch, with what its log has for it; each move of its log costs a look at it alone."""
+
+    _fetch: WaitingFetch
+    _index: int
+    log: PartitionLog
+    #: How many bytes of the part's ``max_bytes`` are visible.
+    there: int
+    _wait: Wait | None = field(default=None, init=False)
+
+    def wait_for(self, position: int) -> None:
+        """Have the fetch look again once the log's visible end is at ``position``."""
+        self._wait = self.log.wait_visible(position, self)
+
+    def stop(self) -> None:
+        """Wait no more."""
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            wait.cancel()
+
+    # IFlushListener's two.
+
+    def visible(self, end: int) -> None:
+        """The partition's visible end has moved."""
+        self._fetch.moved(self._index)
+
+    def failed(self, error: BaseException) -> None:
+        """The partition went away: the fetch is answered, this part with the error."""
+        self._fetch.finish()
+
+
+@define(eq=False)
 class WaitingFetch:
-    """One FetchWait request under way. ``answer`` is called once, unless ``cancel`` was."""
+    """One FetchWait request under way. ``answer`` is called once, unless ``cancel`` was.
+
+    All parts are looked at once, when it begins. Afterwards a partition that moves costs a look at its own part,
+    however many others there are.
+    """
 
     _request: FetchWait
     _starts: list[Start]
@@ -50,81 +86,104 @@ class WaitingFetch:
     _clock: Clock
     _max_bytes: int
     _answer: Callable[[WaitingFetch, FetchWait, list[ReadPart]], None]
-    _waits: list[Wait] = field(factory=list, init=False)
+    _parts: list[WaitingPart] = field(factory=list, init=False)
+    #: How many bytes are there, over all parts.
+    _total: int = field(default=0, init=False)
+    #: How many parts may hold more than is there.
+    _incomplete: int = field(default=0, init=False)
     _timer: Timer | None = field(default=None, init=False)
     _over: bool = field(default=False, init=False)
 
     def begin(self) -> None:
         """Answer now if there is enough, else start to wait."""
-        if not self._try() and not self._over:
+        if not self._look_at_all() or self._is_enough():
+            self.finish()
+            return
+        self._wait()
+        if not self._over:
             seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
             self._timer = self._clock.callLater(seconds, self.finish)
 
     def finish(self) -> None:
         """Answer with what there is."""
         if not self._over:
-            self._end(self._read())
+            self._over = True
+            self._stop_waiting()
+            self._answer(self, self._request, self._read())
 
     def cancel(self) -> None:
-        """Forget the request: nobody waits for it."""
+        """Forget the request: its connection is gone."""
         self._over = True
         self._stop_waiting()
 
-    # IFlushListener's two.
+    def moved(self, index: int) -> None:
+        """Look at one part again, whose log has moved."""
+        if self._over:
+            return
+        waiting = self._parts[index]
+        there = self._look(index, waiting.log)
+        if there is None:
+            self.finish()
+            return
+        self._total += there - waiting.there
+        waiting.there = there
+        if there == self._request.parts[index].max_bytes:
+            self._incomplete -= 1
+        if self._is_enough():
+            self.finish()
+        elif there < self._request.parts[index].max_bytes:
+            waiting.wait_for(self._position_to_wait_for(index, waiting))
 
-    def visible(self, end: int) -> None:
-        """A partition's visible end has moved."""
-        if not self._over:
-            self._try()
-
-    def failed(self, error: BaseException) -> None:
-        """A partition went away: its part is answered with the error."""
-        self.finish()
-
-    def _try(self) -> bool:
-        self._stop_waits()
-        enough, waiting_for = self._look()
-        if enough or self._request.max_wait_ms <= 0 or not waiting_for:
-            self._end(self._read())
-            return True
-        for log, position in waiting_for:
-            wait = log.wait_visible(position, self)
-            if wait is not None:
-                self._waits.append(wait)
-        return False
-
-    def _look(self) -> tuple[bool, list[tuple[PartitionLog, int]]]:
-        """Whether there is something to answer, else what to wait for: no file is opened for it."""
-        total = 0
-        waiting_for: list[tuple[PartitionLog, int]] = []
-        wanted = max(self._request.min_bytes, 1)
-        for part, start in zip(self._request.parts, self._starts, strict=True):
+    def _look_at_all(self) -> bool:
+        """Look at every part, opening no file; return False when one of them has to be answered now."""
+        for index, part in enumerate(self._request.parts):
             try:
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
             except WireError:
-                return True, []
-            if (
-                isinstance(start, WireError)
-                or not log.start <= start <= log.end
-                or part.leader_epoch > 0
-                or part.max_bytes < 0
-            ):
-                return True, []
-            there = max(log.visible_end - start, 0)
-            if there and log.closed_segment_end(start) <= start + min(there, part.max_bytes):
-                return True, []
-            total += min(there, part.max_bytes)
-            if there < part.max_bytes:
-                waiting_for.append((log, self._position_to_wait_for(log, start + there, start, part.max_bytes)))
-        return total >= wanted, waiting_for
+                return False
+            there = self._look(index, log)
+            if there is None:
+                return False
+            self._total += there
+            self._incomplete += there < part.max_bytes
+            self._parts.append(WaitingPart(self, index, log, there))
+        return True
 
-    def _position_to_wait_for(self, log: PartitionLog, there: int, start: int, max_bytes: int) -> int:
+    def _look(self, index: int, log: PartitionLog) -> int | None:
+        """Return how many bytes there are for a part, None when it has to be answered now."""
+        part, start = self._request.parts[index], self._starts[index]
+        if (
+            isinstance(start, WireError)
+            or not log.start <= start <= log.end
+            or part.leader_epoch > 0
+            or part.max_bytes < 0
+        ):
+            return None
+        there = min(max(log.visible_end - start, 0), part.max_bytes)
+        if there and log.closed_segment_end(start) <= start + there:
+            return None
+        return there
+
+    def _is_enough(self) -> bool:
+        request = self._request
+        return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
+
+    def _wait(self) -> None:
+        """Wait for each part that may hold more."""
+        for index, waiting in enumerate(self._parts):
+            if waiting.there < self._request.parts[index].max_bytes:
+                waiting.wait_for(self._position_to_wait_for(index, waiting))
+
+    def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
         """Where the log's visible end has to be for another look: one byte more can always be what was missing."""
-        if len(self._request.parts) > 1:
+        start = self._starts[index]
+        assert isinstance(start, int)  # else its part was answered
+        there = start + waiting.there
+        if len(self._parts) > 1:
             return there + 1
         # Alone, a part can tell how many it needs, unless its segment is closed before: then it has to be answered.
-        enough = start + min(max(self._request.min_bytes, 1), max_bytes)
-        return min(enough, max(log.roll_above, there) + 1)
+        enough = start + min(max(self._request.min_bytes, 1), self._request.parts[index].max_bytes)
+        return min(enough, max(waiting.log.roll_above, there) + 1)
 
     def _read(self) -> list[ReadPart]:
         budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
@@ -148,18 +207,9 @@ class WaitingFetch:
             budget -= read.count
         return parts
 
-    def _end(self, parts: list[ReadPart]) -> None:
-        self._over = True
-        self._stop_waiting()
-        self._answer(self, self._request, parts)
-
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None and timer.active():
             timer.cancel()
-        self._stop_waits()
-
-    def _stop_waits(self) -> None:
-        waits, self._waits = self._waits, []
-        for wait in waits:
-            wait.cancel()
+        for waiting in self._parts:
+            waiting.stop()

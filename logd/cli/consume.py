@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from logd.cli.background import BackgroundThread
+from logd.cli.losses import complain_of, complain_of_rest
 from logd.cli.member import consume_as_member
 from logd.cli.options import GroupParameter, broker_option, topic_argument, zookeeper_option
 from logd.cli.output import Output
@@ -19,6 +20,7 @@ from logd.cli.running import complain, run
 from logd.cli.starting import ALLOWED, StartParameter
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
+from logd.client.losses import LossTelling
 from logd.client.starts import Position, Start, Time
 from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
 
@@ -123,8 +125,10 @@ async def _consume(
         output = Output(BackgroundThread(reactor))
         render = FORMATS[shape]
         left = most
+        losses = LossTelling()
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
             async for batch in stream.batches(until):
+                complain_of(losses, batch)
                 messages = batch.messages[:left]
                 await output.write(render(messages))
                 progress.advance(len(messages), len(messages))
@@ -134,6 +138,7 @@ async def _consume(
                         break
         if stream.skipped:
             complain(f"skipped {stream.skipped} damaged places, {stream.skipped_bytes} bytes")
+        complain_of_rest(losses)
     finally:
         await consumer.close()
 

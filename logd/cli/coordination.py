@@ -43,7 +43,8 @@ async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
         yield tree
     except (OperationTimeout, ConnectionLoss) as error:
         raise BrokerUnavailable(
-            f"no coordination tree answers at {hosts} ({error}): say --zookeeper or LOGD_ZOOKEEPER"
+            f"no coordination tree answers at {hosts} ({error}); --zookeeper or LOGD_ZOOKEEPER names another one, "
+            "`logd broker --data DIR` starts a broker with a tree of its own, `logd zookeeper --data DIR` a tree alone"
         ) from error
     finally:
         await tree.close()

@@ -12,7 +12,7 @@ from logd.cli.asking import confirm, is_person_there
 from logd.cli.coordination import tree_at, with_tree
 from logd.cli.groupreset import reset
 from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
-from logd.cli.running import run
+from logd.cli.running import complain, run
 from logd.cli.tables import show
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
@@ -127,6 +127,13 @@ async def _describe(
             [*(name.replace("_", " ") for name in _COLUMNS), "error"],
             [(*(getattr(lag, name) for name in _COLUMNS), lag.error) for lag in lags],
         )
+    for lag in lags:
+        if lag.lost is not None:
+            first, last = lag.lost
+            complain(
+                f"topic {lag.topic!r}, partition {lag.partition}: an unknown number of messages between {first} and "
+                f"{last} was lost before group {group!r} handled it: the log is {lag.log_start} to {lag.log_end}"
+            )
     failed = [lag for lag in lags if lag.error is not None]
     if failed:
         raise LogdError(f"{len(failed)} of {len(lags)} partitions cannot be described: {failed[0].error}")

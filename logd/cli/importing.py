@@ -77,7 +77,8 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     type=click.Choice(["fail", "warn"]),
     default="fail",
     show_default=True,
-    help="What to do when retention removed messages that were not loaded, or a topic was made again.",
+    help="What to do when messages are gone that were not loaded (by retention, with a lost log or a topic made "
+    "again): end with status 5, or go on behind them, say so and keep it in DIR.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
 @click.option(
@@ -193,6 +194,8 @@ def _verify(to: str, as_json: bool) -> None:
     from logd.spark.importer.verifying import verify
 
     found = verify(to)
+    for notice in found.notices():
+        complain(notice)
     if as_json:
         click.echo(json.dumps(found.to_json()))
     else:

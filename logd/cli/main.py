@@ -12,7 +12,7 @@ from logd.cli.lazy import Lazy, LazyGroup
 
 _EPILOG = """\b
 Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
-A broker is started by: twistd -n logd --data DIR
+A broker is started by: logd broker --data DIR
 """
 
 
@@ -20,6 +20,12 @@ def _bench() -> click.Command:
     from logd.cli.bench import bench
 
     return bench
+
+
+def _broker() -> click.Command:
+    from logd.cli.broker import broker
+
+    return broker
 
 
 def _brokers() -> click.Command:
@@ -99,6 +105,7 @@ class Commands(LazyGroup):
 
     lazy: ClassVar[Mapping[str, Lazy]] = {
         "bench": Lazy("Measure what this machine does with logd.", _bench),
+        "broker": Lazy("Run a broker in the foreground.", _broker),
         "brokers": Lazy("Look at the brokers that share a coordination tree.", _brokers),
         "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
         "consume": Lazy("Write the messages of a topic to standard output.", _consume),
@@ -129,4 +136,4 @@ class Commands(LazyGroup):
 )
 @click.version_option(__version__, message="logd %(version)s")
 def main() -> None:
-    """Send, read and look after logs kept by a logd broker."""
+    """Run a logd broker; send, read and look after the logs that it keeps."""

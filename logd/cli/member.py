@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from logd.cli.background import BackgroundThread
 from logd.cli.coordination import tree_at
+from logd.cli.losses import complain_of, complain_of_rest
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
 from logd.cli.rendering import FORMATS
@@ -22,6 +23,7 @@ from logd.client.consumer import Consumer
 from logd.client.deliveries import MessageBatch
 from logd.client.group_stream import GroupStream
 from logd.client.lag import find_brokers
+from logd.client.losses import LossTelling
 from logd.client.starts import Start
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
@@ -89,6 +91,7 @@ class Member:
         #: What is being written; fires (and never fails) once it is, and counts as handled.
         self._writing: Deferred[None] = succeed(None)
         self._failure: BaseException | None = None
+        self._losses = LossTelling()
         self._ended = False
 
     async def consume(
@@ -132,8 +135,7 @@ class Member:
                 raise self._failure
             if stream.skipped:
                 complain(f"skipped {stream.skipped} damaged places, {stream.skipped_bytes} bytes")
-            if stream.jumps:
-                complain(f"{stream.jumps} times the group's position was not in the log any more")
+            complain_of_rest(self._losses)
         finally:
             self._ended = True
             looking.cancel()
@@ -151,6 +153,7 @@ class Member:
     async def _read(self, stream: GroupStream, most: int | None) -> None:
         left = most
         async for batch in stream.batches():
+            complain_of(self._losses, batch)
             messages = batch.messages[:left]
             self._begin_to_write(stream, batch, len(messages))
             await self._written()

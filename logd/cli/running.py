@@ -24,7 +24,7 @@ import click
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError, UnknownTopic
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic
 
 OK = 0
 FAILED = 1
@@ -66,9 +66,15 @@ def report(error: BaseException) -> None:
     elif isinstance(error, UnknownTopic):
         complain(f"{error}: `logd topics list` shows those that there are")
     elif isinstance(error, LogdError):
-        complain(str(error))
+        complain(f"{error}{_remedy(error)}")
     else:
         print_exception(error, file=sys.stderr)
+
+
+def _remedy(error: BaseException | None) -> str:
+    while error is not None and not isinstance(error, CannotConnect):
+        error = error.__cause__
+    return "" if error is None else "; does a broker run there? `logd broker --data DIR` starts one"
 
 
 def run(work: Work) -> int:

@@ -110,7 +110,7 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
     gc.set_threshold(_COLLECT_AT)
     threads = DiskThreads(reactor, _THREADS, "coordination")
     ended: Deferred[None] = Deferred()
-    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings, ended.errback)
+    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings)
     threads.start()
     try:
         server.start()

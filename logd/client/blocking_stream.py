@@ -81,6 +81,31 @@ class BlockingStream:
             self._batch = None
         self._positions[self.topic, partition] = position
 
+    @property
+    def gaps(self) -> int:
+        """See MessageStream; these five may be ahead of what was handed over by some batches."""
+        return self._stream.gaps
+
+    @property
+    def gap_bytes(self) -> int:
+        """See MessageStream."""
+        return self._stream.gap_bytes
+
+    @property
+    def skipped(self) -> int:
+        """See MessageStream."""
+        return self._stream.skipped
+
+    @property
+    def skipped_bytes(self) -> int:
+        """See MessageStream."""
+        return self._stream.skipped_bytes
+
+    @property
+    def jumps(self) -> int:
+        """See MessageStream."""
+        return self._stream.jumps
+
     def close(self) -> None:
         """End the stream."""
         call_there(self._reactor, self._stream.close)

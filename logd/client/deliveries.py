@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from logd.client.losses import Loss
 from logd.protocol.message import Message
 
 
 class MessageBatch(NamedTuple):
-    """Messages of one partition, in order. It may be empty where only gaps were passed."""
+    """Messages of one partition, in order. It may be empty where only losses were passed."""
 
     topic: str
     partition: int
@@ -20,6 +21,8 @@ class MessageBatch(NamedTuple):
     next_position: int
     #: Where the partition's visible log ended when these bytes were fetched.
     visible_end: int
+    #: What was passed, since the last batch of the partition, without being delivered.
+    losses: tuple[Loss, ...] = ()
 
     @property
     def at_end(self) -> bool:
@@ -39,6 +42,8 @@ class RawChunk(NamedTuple):
     #: A buffer; ``bytes(data)`` makes a copy of one's own.
     data: bytes | memoryview
     visible_end: int
+    #: Jumps of the position before this chunk; gaps and damage are in the bytes.
+    losses: tuple[Loss, ...] = ()
 
     @property
     def next_position(self) -> int:

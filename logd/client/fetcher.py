@@ -13,7 +13,8 @@ from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster, TopicView
 from logd.client.describe import describe_log
-from logd.client.feed import Feed, Wanted
+from logd.client.feed import Feed
+from logd.client.fetchwindow import Wanted
 from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
@@ -260,8 +261,7 @@ class Fetcher:
                 return
         feed.out_of_range(want, part.log_start, part.visible_end)
         entry.held_up = False
-        if feed.error is not None:
-            entry.arrived(feed)
+        entry.arrived(feed)  # with its error, or a batch that tells of the jump
         self.wake()
 
     async def _go_over(self, entry: _Entry, view: TopicView) -> None:
@@ -281,8 +281,7 @@ class Fetcher:
             return
         if feed.generation == generation:
             feed.made_again(log.uuid, log.log_start, log.visible_end)
-            if feed.error is not None:
-                entry.arrived(feed)
+            entry.arrived(feed)
         else:
             feed.uuid = log.uuid  # the application has said meanwhile where to go on
         entry.held_up = False

@@ -183,6 +183,7 @@ class GroupStream(MessageStream):
 
     def _retire(self, feed: Feed) -> None:
         self._fetcher.remove(feed)
+        feed.close()
         for name in COUNTED:
             self._former[name] += getattr(feed, name)
 

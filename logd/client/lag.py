@@ -47,8 +47,9 @@ class PartitionLag:
     lag_messages: int | None = None
     #: How old the first message is that is not handled; 0.0 when there is none.
     lag_seconds: float | None = None
-    #: Bytes between the position and the log's start, which retention has removed before they were handled.
-    removed_bytes: int = 0
+    #: Where the position is outside of the log: an unknown number of messages between these two was lost before it was
+    #: handled. The lag has none of them: retention removed them, or the log was lost and begins anew far behind.
+    lost: tuple[int, int] | None = None
     #: Why the log could not be described.
     error: str | None = None
 
@@ -134,11 +135,11 @@ class LagReader:
                     problem = str(error)
         except LogdError as error:
             return PartitionLag(*where, stream, position, error=str(error))
-        removed = max(0, log.log_start - position)
+        lost = (position, begin) if position < begin else (begin, position) if position > begin else None
         if position > log.visible_end:
             problem = f"position {position} is behind the log's end, {log.visible_end}: the topic was made again?"
         return PartitionLag(
-            *where, stream, position, log.log_start, log.visible_end, lag, messages, seconds, removed, problem
+            *where, stream, position, log.log_start, log.visible_end, lag, messages, seconds, lost, problem
         )
 
     async def _count(self, where: TopicPartition, begin: int, end: int) -> int | None:

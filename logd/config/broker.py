@@ -93,7 +93,7 @@ class BrokerSettings:
         Whole(FRAME_ROOM, 1 << 50, "bytes"),
         128 * _MEBIBYTE,
         "What all connections together may hold of requests that are not complete, or not yet taken; above it the "
-        "connection is closed whose request began first.",
+        "connection is closed whose request began first, of those that the broker reads.",
     )
     frame_ms: int = setting(
         "frame.ms",
@@ -146,6 +146,13 @@ class BrokerSettings:
     topics_create: bool = setting(
         "topics.create", Switch(), True, "Whether a produce to a topic that does not exist creates it."
     )
+    legacy_refused_close: bool = setting(
+        "legacy.refused.close",
+        Switch(),
+        False,
+        "Whether a refused produce of 0.7 closes its connection, as Kafka 0.7.2 did: such a request has no answer, so "
+        "this is the only sign that its producer can get. It loses what it sent behind the refused set.",
+    )
     topics_partitions: int = setting(
         "topics.partitions", Whole(1, 10_000), 1, "How many partitions a topic gets that a produce creates."
     )
@@ -168,12 +175,14 @@ class BrokerSettings:
         "stop.ms",
         Whole(0, DAY_MS, "milliseconds"),
         10_000,
-        "How long a stopping broker waits for answers to be taken before it closes connections.",
+        "How long a stop may take in all: leaving, answering clients, the last flush and closing.",
     )
     zookeeper_security: ZooKeeperSecurity = attrs.field(
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
+    #: The places that said the settings which are not left at their defaults, by the settings' names, for the log.
+    origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._check_message_fits(self.log)

@@ -35,15 +35,18 @@ class LogSettings:
     )
     flush_messages: int = setting(
         "flush.messages",
-        Whole(1, 1 << 40),
-        10_000,
-        "A partition is flushed to the disk when this many messages wait for it; only then do consumers see them.",
+        Whole(1, 1 << 40, none="no such number"),
+        -1,
+        "A partition is flushed to the disk when it has this many unflushed messages, and not before; only then do "
+        "consumers see them. With neither this nor `flush.ms` every append is flushed as soon as the disk is free.",
     )
     flush_ms: int = setting(
         "flush.ms",
-        Whole(0, LONGEST_TIMER_MS, "milliseconds"),
-        1000,
-        "A partition is flushed to the disk when its oldest unflushed message has waited this long.",
+        Whole(0, LONGEST_TIMER_MS, "milliseconds", none="no such time"),
+        -1,
+        "A partition is flushed to the disk when its oldest unflushed message has waited this long, and not before; 0 "
+        "is at once. Of this and `flush.messages`, what comes first counts. A producer that asks for acks -1, a full "
+        "segment, half of `unflushed.bytes` and a stop do not wait for either.",
     )
     retention_ms: int = setting(
         "retention.ms",

@@ -21,7 +21,12 @@ A setting is looked for in three places; the later one counts:
 3. the options `--data`, `--listen`, `--advertise`, `--id` and `--http`, which are the settings of these names, and
    `--zookeeper` and `--zookeeper-listen`, which are `zookeeper.hosts` and `zookeeper.listen`.
 
-The environment's `LOGD_ZOOKEEPER` is `zookeeper.hosts` where none of these says otherwise, and
+A broker joins the coordination tree of `zookeeper.hosts`, or serves its own at `zookeeper.listen`: to set both is an
+error. The environment's `LOGD_ZOOKEEPER` is `zookeeper.hosts` where none of the three places sets either. Where it
+names the very address at which this broker would serve its own tree, it is there for the commands, and the broker
+serves that tree, unless its data directory has joined another tree before. The log says whether the broker serves or
+joins a tree, and why.
+
 `LOGD_ZOOKEEPER_TLS_ENABLED`, `LOGD_ZOOKEEPER_DIGEST_FILE` and so on are the settings of *Coordination* below; the
 commands of `logd` that work on the coordination tree read the same variables.
 

@@ -74,6 +74,7 @@ def parse_assignments(assignments: Iterable[str], origin: str = "--set") -> Sour
 def broker_settings(*sources: Source) -> BrokerSettings:
     """Merge sources over the defaults, a later one wins; raise ConfigurationError (unknown, bad or missing)."""
     merged: dict[str, object] = {}
+    origins: dict[str, str] = {}
     for source in sources:
         for name, value in source.values.items():
             try:
@@ -84,10 +85,20 @@ def broker_settings(*sources: Source) -> BrokerSettings:
             except ConfigurationError as error:
                 raise (ConfigurationError(f"{source.origin}: {error}") if source.origin else error) from None
             merged[name] = value
+            origins[name] = source.origin
     for row in _BROKER_ROWS.values():
         if row.required and row.name not in merged:
-            raise ConfigurationError(f"{row.name} is missing; allowed is {row.kind.allowed}")
+            raise ConfigurationError(
+                f"{row.name} is not set: give --{row.option} with {row.kind.allowed}, or {row.name} in a settings file"
+            )
     log: Any = {row.field_name: merged[row.name] for row in _LOG_ROWS.values() if row.name in merged}
     broker: Any = {row.field_name: merged[row.name] for row in _BROKER_ROWS.values() if row.name in merged}
     security: Any = {row.field_name: merged[row.name] for row in SECURITY_ROWS.values() if row.name in merged}
-    return BrokerSettings(**broker, zookeeper_security=ZooKeeperSecurity(**security), log=LogSettings(**log))
+    if merged.get("zookeeper.hosts") is not None and "zookeeper.listen" in merged:
+        raise ConfigurationError(
+            "zookeeper.hosts and zookeeper.listen contradict each other: a broker joins the coordination tree of the "
+            "one, or serves its own at the other; give one of them"
+        )
+    return BrokerSettings(
+        **broker, zookeeper_security=ZooKeeperSecurity(**security), log=LogSettings(**log), origins=origins
+    )

@@ -54,7 +54,7 @@ class Presence:
         self._data = data
         self._written: bytes | None = None
         self._same = same or (lambda found: found in (self._data, self._written))
-        self._failed = failed or self._tell
+        self._told = failed or self._tell
         self._retry = retry
         self._loop: Deferred[None] | None = None
         self._waiting: list[Deferred[None]] = []
@@ -170,6 +170,14 @@ class Presence:
         for each in waiting:
             if not each.called:
                 each.errback(failure)
+
+    def _failed(self, failure: Failure) -> None:
+        try:
+            self._told(failure)
+        except Exception:  # a bug of the listener; the node is kept all the same
+            self._log.failure(
+                "{path} cannot be kept ({reason}), and that was not taken well", path=self.path, reason=failure.value
+            )
 
     def _tell(self, failure: Failure) -> None:
         self._log.warn("{path} cannot be kept: {reason}", path=self.path, reason=failure.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
@@ -9,15 +10,19 @@ from typing import Protocol
 
 from attrs import define, field
 
-from logd.interfaces import Clock, IFileOperations, IThreads
+from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 from logd.log.mark import write_mark
 from logd.log.openfiles import SharedFile
+
+#: A partition that has waited this many seconds for a thread gets every second turn, whatever is due.
+OVERDUE_SECONDS = 1.0
 
 
 class Place(Enum):
     """Where a partition is between an append and its flush."""
 
     CLEAN = "nothing to flush"
+    GATHERING = "waits for more messages, or for its time, by flush.messages and flush.ms"
     WAITING = "waits for a thread"
     SYNCING = "a thread is at it; what is appended meanwhile waits for the next turn"
 
@@ -47,19 +52,32 @@ class Sync:
 
 @define(eq=False)
 class FlushState:
-    """What the flusher keeps about one partition."""
+    """The flusher's record of one partition."""
 
-    #: The partition's settings: at this many messages it is due; after this many seconds it goes before any other.
-    messages_limit: int
-    seconds_limit: float
+    #: ``flush.messages``, infinity where it is not set; ``flush.ms`` in seconds, likewise.
+    messages_limit: float = math.inf
+    seconds_limit: float = math.inf
     unflushed_bytes: int = 0
     unflushed_messages: int = 0
     place: Place = Place.CLEAN
     due: bool = False
-    #: When the oldest unflushed append happened, in seconds since the epoch.
+    #: When the oldest unflushed append happened, by the flusher's clock.
     since: float = 0.0
+    #: Ends the gathering when ``flush.ms`` is over.
+    timer: Timer | None = None
     #: What the sync under way will make visible.
     syncing_bytes: int = 0
+
+    def limit(self, messages: int, milliseconds: int) -> None:
+        """Take the settings ``flush.messages`` and ``flush.ms``, each -1 where it is not set."""
+        self.messages_limit = math.inf if messages == -1 else messages
+        self.seconds_limit = math.inf if milliseconds == -1 else milliseconds / 1000
+
+    def gathers(self, now: float) -> bool:
+        """Whether the partition's unflushed messages wait for more, or for their time."""
+        if self.due or (self.messages_limit == math.inf and self.seconds_limit == math.inf):
+            return False
+        return self.unflushed_messages < self.messages_limit and now - self.since < self.seconds_limit
 
 
 class Flushable(Protocol):
@@ -84,10 +102,15 @@ class Flushable(Protocol):
 class Flusher:
     """Decides when each partition is flushed (ARCHITECTURE.md, "Flush and visibility").
 
-    While fewer than ``workers`` syncs are under way an append is flushed at once. Else partitions wait: those that are
-    due (an acknowledgement waits for the disk, or ``flush.messages`` is reached) take turns with those whose oldest
-    append has waited longer than ``flush.ms``; then the rest, oldest first. So neither kind starves the other, and
-    appends that arrive during a sync share the next one. Owner thread only.
+    A partition with neither ``flush.messages`` nor ``flush.ms`` asks for the disk at its first unflushed append. With
+    one of them it gathers first: until it has so many messages, until so much time is over, or until an acknowledgement
+    waits for the disk. Gathering also ends, for all partitions, above half of the limit on unflushed bytes and when the
+    broker stops.
+
+    While fewer than ``workers`` syncs are under way, a partition that asks for the disk is flushed at once. Else
+    partitions wait: those that are due (an acknowledgement waits) take turns with those that have waited longer than
+    OVERDUE_SECONDS; then the rest, oldest first. So neither kind starves the other, and appends that arrive during a
+    sync share the next one. Owner thread only.
     """
 
     _threads: IThreads
@@ -99,14 +122,17 @@ class Flusher:
     unflushed_bytes: int = 0
     pressed: bool = False
     _running: int = 0
+    _gathering: OrderedDict[Flushable, None] = field(factory=OrderedDict)
     _waiting: OrderedDict[Flushable, None] = field(factory=OrderedDict)
     _due: OrderedDict[Flushable, None] = field(factory=OrderedDict)
     _due_turn: bool = True
     _idle_callbacks: list[Callable[[], None]] = field(factory=list)
 
-    def appended(self, log: Flushable, count: int, messages: int, now: float) -> None:
-        """Note an append of ``count`` bytes; begin its flush when a thread is free."""
+    def appended(self, log: Flushable, count: int, messages: int) -> None:
+        """Note an append of ``count`` bytes; begin its flush when it is time for that and a thread is free."""
         state = log.flush_state
+        if not state.unflushed_bytes:
+            state.since = self._clock.seconds()
         state.unflushed_bytes += count
         state.unflushed_messages += messages
         self.unflushed_bytes += count
@@ -114,23 +140,46 @@ class Flusher:
             self.pressed = True
             self._on_pressure(True)
         if state.place is Place.CLEAN:
-            self._wait(log, state, now)
+            self._place(log, state)
             self._start()
-        elif state.unflushed_messages >= state.messages_limit and not state.due:
-            self.due_now(log)
+        elif state.place is Place.GATHERING and state.unflushed_messages >= state.messages_limit:
+            self.gather_no_more(log)
+        if self._gathering and self._hurried:
+            self._gather_nothing()
 
     def due_now(self, log: Flushable) -> None:
-        """Let ``log`` go before those that only wait for their time: somebody waits for it to be on the disk."""
+        """Flush ``log`` before those that nobody waits for: an acknowledgement needs it on the disk."""
         state = log.flush_state
         if state.due or state.place is Place.CLEAN:
             return
         state.due = True
         if state.place is Place.WAITING:
             self._due[log] = None
+        else:
+            self.gather_no_more(log)
+
+    def gather_no_more(self, log: Flushable) -> None:
+        """Flush ``log`` soon if it gathers messages; nothing else changes."""
+        state = log.flush_state
+        if state.place is Place.GATHERING:
+            self._end_gathering(log, state)
+            self._wait(log, state)
+            self._start()
+
+    def limits_changed(self, log: Flushable) -> None:
+        """Go by other settings of a partition from now on, also for what it has gathered."""
+        state = log.flush_state
+        if state.place is Place.GATHERING:
+            self._end_gathering(log, state)
+            self._place(log, state)
+            self._start()
 
     def forget(self, log: Flushable) -> None:
         """Count ``log`` no longer: it went offline, its unflushed bytes will never be flushed."""
         state = log.flush_state
+        if state.place is Place.GATHERING:
+            self._end_gathering(log, state)
+            state.place = Place.CLEAN
         self._waiting.pop(log, None)
         self._due.pop(log, None)
         if state.place is Place.WAITING:
@@ -140,16 +189,57 @@ class Flusher:
         self._check_idle()
 
     def when_idle(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when nothing waits for the disk; at once when that is so now."""
+        """Flush everything, and call ``done`` once when nothing waits for the disk; at once when that is so now."""
         self._idle_callbacks.append(done)
+        self._gather_nothing()
         self._check_idle()
 
-    def _wait(self, log: Flushable, state: FlushState, since: float) -> None:
+    def close(self) -> None:
+        """Leave no timer behind; what gathers is flushed no more."""
+        while self._gathering:
+            log = next(iter(self._gathering))
+            self._end_gathering(log, log.flush_state)
+            log.flush_state.place = Place.CLEAN
+
+    @property
+    def _hurried(self) -> bool:
+        """Whether no partition may gather: too many bytes are unflushed, or everything is to be flushed."""
+        return self.unflushed_bytes > self._limit // 2 or bool(self._idle_callbacks)
+
+    def _place(self, log: Flushable, state: FlushState) -> None:
+        """Let a partition with unflushed bytes gather more of them, or wait for a thread."""
+        now = self._clock.seconds()
+        if self._hurried or not state.gathers(now):
+            self._wait(log, state)
+            return
+        state.place = Place.GATHERING
+        self._gathering[log] = None
+        if state.seconds_limit != math.inf:
+            left = state.since + state.seconds_limit - now
+            state.timer = self._clock.callLater(left, self._time_is_over, log, state)
+
+    def _time_is_over(self, log: Flushable, state: FlushState) -> None:
+        state.timer = None
+        self.gather_no_more(log)
+
+    def _gather_nothing(self) -> None:
+        """Let all partitions that gather wait for a thread, the oldest first."""
+        while self._gathering:
+            log = next(iter(self._gathering))
+            self._end_gathering(log, log.flush_state)
+            self._wait(log, log.flush_state)
+        self._start()
+
+    def _end_gathering(self, log: Flushable, state: FlushState) -> None:
+        del self._gathering[log]
+        timer, state.timer = state.timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _wait(self, log: Flushable, state: FlushState) -> None:
         state.place = Place.WAITING
-        state.since = since
         self._waiting[log] = None
-        if state.due or state.unflushed_messages >= state.messages_limit:
-            state.due = True
+        if state.due:
             self._due[log] = None
 
     def _start(self) -> None:
@@ -160,8 +250,7 @@ class Flusher:
     def _next(self) -> Flushable:
         oldest = next(iter(self._waiting))
         if self._due:
-            state = oldest.flush_state
-            overdue = self._clock.seconds() - state.since >= state.seconds_limit
+            overdue = self._clock.seconds() - oldest.flush_state.since >= OVERDUE_SECONDS
             if not overdue or self._due_turn:
                 self._due_turn = False
                 return next(iter(self._due))
@@ -175,12 +264,11 @@ class Flusher:
         state.place = Place.SYNCING
         state.due = False
         state.syncing_bytes, state.unflushed_bytes, state.unflushed_messages = state.unflushed_bytes, 0, 0
-        began = self._clock.seconds()
         sync = log.begin_sync()
         self._running += 1
-        self._threads.run(sync.run, lambda _, error: self._synced(log, sync, began, error))
+        self._threads.run(sync.run, lambda _, error: self._synced(log, sync, error))
 
-    def _synced(self, log: Flushable, sync: Sync, began: float, error: BaseException | None) -> None:
+    def _synced(self, log: Flushable, sync: Sync, error: BaseException | None) -> None:
         state = log.flush_state
         self._running -= 1
         self._settle(state.syncing_bytes)
@@ -188,7 +276,7 @@ class Flusher:
         state.place = Place.CLEAN
         log.end_sync(sync, error)
         if state.unflushed_bytes:
-            self._wait(log, state, began)
+            self._place(log, state)
         else:
             state.due = False
         self._start()  # before anybody is told: the disk should not wait for them
@@ -202,7 +290,7 @@ class Flusher:
             self._on_pressure(False)
 
     def _check_idle(self) -> None:
-        if not self._running and not self._waiting and self._idle_callbacks:
+        if not self._running and not self._waiting and not self._gathering and self._idle_callbacks:
             callbacks, self._idle_callbacks = self._idle_callbacks, []
             for callback in callbacks:
                 callback()

@@ -14,6 +14,10 @@ TEMPORARY_SUFFIX = ".tmp"
 DROPPED_SUFFIX = ".dropped"
 #: A partition's folder on its way out; what is left of one after a crash is removed at the next start.
 DELETED_SUFFIX = ".deleted"
+#: A partition's folder as it was before its log began again: for a person to look at.
+LOST_SUFFIX = ".lost"
+#: The folder of a log that begins again, while it is made.
+BEGINNING_SUFFIX = ".beginning"
 
 CHECKPOINT = "checkpoint"
 MARK = "mark"
@@ -24,6 +28,7 @@ COORDINATION = "coordination"
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
 _DELETED = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}" + re.escape(DELETED_SUFFIX) + r"\Z")
+_ASIDE = re.compile(r"(.+-[0-9]+)\.([0-9]+)(\.[0-9]+)?(\.lost|\.beginning)\Z", re.ASCII | re.DOTALL)
 _FOLDER = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})\Z", re.ASCII | re.DOTALL)
 
 
@@ -54,6 +59,21 @@ def segment_start(name: str) -> int | None:
 def is_deleted_name(name: str) -> bool:
     """Whether a name is that of a partition's folder on its way out."""
     return _DELETED.match(name) is not None
+
+
+def is_lost_name(name: str) -> bool:
+    """Whether a name is that of the folder of a lost log that was kept aside."""
+    return name.endswith(LOST_SUFFIX) and _is_aside(name)
+
+
+def is_beginning_name(name: str) -> bool:
+    """Whether a name is that of a folder which a crash left while a log was begun again."""
+    return name.endswith(BEGINNING_SUFFIX) and _is_aside(name)
+
+
+def _is_aside(name: str) -> bool:
+    match = _ASIDE.match(name)
+    return match is not None and folder_partition(match[1]) is not None
 
 
 def index_start(name: str) -> int | None:

@@ -14,12 +14,31 @@ def cannot_start(folder: str, error: OSError) -> LogdError:
     )
 
 
+def ends_too_early(folder: str, end: int | None, known_end: int, source: str) -> LogdError:
+    """A log is shorter than what is known of it elsewhere (``source``), or missing (``end`` is None)."""
+    found = "is missing" if end is None else f"ends at {end}"
+    return LogdError(
+        f"{folder} {found}, though {source} says that it was flushed up to {known_end}. It is not served, so that no "
+        "id is given twice, and nothing in it was changed. Put its files back (is the disk mounted?), then restart the "
+        "broker or run `logd repair --broker`; or accept the loss with `logd repair`"
+    )
+
+
 def not_flushed(folder: str, error: BaseException) -> LogdError:
     """A sync failed: the kernel may call pages clean that the disk never got, so it is not tried again."""
     return _because(
         f"{folder} could not be flushed: {error}. See to the disk; then restart the broker, which serves what the disk "
         "really has",
         error,
+    )
+
+
+def removed(path: str) -> LogdError:
+    """The file of a last segment has lost its name while the broker appended to it."""
+    return LogdError(
+        f"{path} was removed while the broker wrote to it: what was in it is lost, and nothing more is appended. Put "
+        "the file back, if there is a copy; then `logd repair --broker` makes gaps in the place of what is lost, and "
+        "the partition is served again"
     )
 
 

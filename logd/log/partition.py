@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from attrs import define, field, frozen
 
@@ -42,10 +42,6 @@ class Surroundings:
     report: Callable[..., None]
 
 
-def _flush_state(settings: LogSettings) -> FlushState:
-    return FlushState(settings.flush_messages, settings.flush_ms / 1000)
-
-
 @define(eq=False)
 class PartitionLog:
     """Owner thread only, but for the methods that say that they block: those may be called on any thread."""
@@ -67,12 +63,12 @@ class PartitionLog:
     offline: BaseException | None = None
     #: When an append was last refused for want of room, in seconds since the epoch; None since a later one was flushed.
     refused_full: float | None = None
-    flush_state: FlushState = field(init=False)
+    flush_state: FlushState = field(factory=FlushState, init=False)
     #: Segment files to sync before the one that is written to, each held.
     _unsynced: list[SharedFile] = field(factory=list)
     #: Folders with names in them that are not known to last.
     _new_names: list[str] = field(factory=list)
-    _waiters: Waiters = field(factory=Waiters)
+    _waiters: Waiters = field(init=False)
     #: Called when the sync under way is over, None when none is.
     _syncing: list[Callable[[], None]] | None = None
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
@@ -81,7 +77,8 @@ class PartitionLog:
     _seconds: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.flush_state = _flush_state(self.settings)
+        self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
+        self._waiters = Waiters(self._listener_raised)
         self._seconds = self._around.clock.seconds
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
@@ -100,8 +97,8 @@ class PartitionLog:
         """Use other settings from now on."""
         self.settings = settings
         self._writer.configure(settings)
-        self.flush_state.messages_limit = settings.flush_messages
-        self.flush_state.seconds_limit = settings.flush_ms / 1000
+        self.flush_state.limit(settings.flush_messages, settings.flush_ms)
+        self._around.flusher.limits_changed(self)
 
     def append(self, sets: Sequence[bytes], messages: int, newest_timestamp: int) -> int:
         """Append message sets as one gathered write; return the id of the first message.
@@ -122,7 +119,7 @@ class PartitionLog:
         except OSError as error:
             raise self._append_error(error) from error
         self.end = first + count
-        self._around.flusher.appended(self, count, messages, now)
+        self._around.flusher.appended(self, count, messages)
         return first
 
     def read(self, offset: int, max_bytes: int) -> FileRange | None:
@@ -165,6 +162,10 @@ class PartitionLog:
                 "{folder} cannot be read at offset {offset}: {error}", folder=self.folder, offset=offset, error=error
             )
 
+    def forget_file(self, start: int) -> None:
+        """Open the file of the closed segment that begins at ``start`` anew for the next reader: another is there."""
+        self._around.open_files.forget(join(self.folder, segment_name(start)))
+
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
         if offset >= self._writer.segment.start:
@@ -181,6 +182,10 @@ class PartitionLog:
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
         return lookup.find_boundary(self._snapshot(), offset)
+
+    def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+        """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
+        yield from lookup.find_boundaries(self._snapshot(), offsets)
 
     def position_at_time(self, time_ms: int) -> int:
         """Return the first position at or after a time. Blocks; see lookup.position_at_time."""
@@ -316,6 +321,8 @@ class PartitionLog:
         idle = self.end == self.visible_end and not self.is_syncing
         if idle:
             self._writer.close()
+        else:
+            self._around.flusher.gather_no_more(self)  # else thousands of files could stay open for a long flush.ms
         return idle
 
     def close(self) -> None:
@@ -341,6 +348,7 @@ class PartitionLog:
         self.names_are_new([self.folder])
         self._segments = self._segments.with_last(new.segment)
         self._writer = new
+        self._around.flusher.gather_no_more(self)  # a closed segment stays open until it is synced
         return new
 
     def _append_error(self, error: OSError) -> StorageFull | PartitionOffline | UnknownError:
@@ -360,6 +368,10 @@ class PartitionLog:
         writer.opened = lambda: self._around.open_writers.opened(self)
         if writer.shared is not None:
             writer.opened()
+
+    def _listener_raised(self, text: str) -> None:
+        report = self._around.report
+        report("a listener for the visible end of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")

@@ -6,6 +6,9 @@ is cut for it. Behind it every entry is checked against what the disk has (not w
 fdatasync it may hold bytes that the disk never got). The first entry that is not sound, and all that follows, is what a
 crash tore off; it is cut. What is kept is synced before anybody may see it. Every step can be repeated: a crash during
 recovery is followed by another recovery.
+
+Where a file does not have what was flushed, nothing at all is changed and the partition is not served (losses.py): its
+end is never set below what something vouches for, as ids would be given again.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from logd.interfaces import IFileOperations
 from logd.log.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import WrongIndex
-from logd.log.mark import read_mark, remove_mark
+from logd.log.losses import BytesLost, Loss, find_losses
+from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
     DROPPED_SUFFIX,
@@ -52,13 +56,20 @@ class Recovered:
 
 
 def recover_partition(
-    files: IFileOperations, folder: str, settings: LogSettings, now: float, report: Report
+    files: IFileOperations,
+    folder: str,
+    settings: LogSettings,
+    now: float,
+    report: Report,
+    known_end: int | None = None,
 ) -> Recovered:
-    """Make a partition's folder sound and say what is in it. Blocks; raises OSError when it cannot be served.
+    """Make a partition's folder sound and say what is in it. Blocks.
 
-    Nothing is cut or removed because of a file that cannot be read.
+    ``known_end`` is a position up to which the log is known from outside to have been flushed; with one, even 0, a
+    folder without any segment is a loss too. Raises BytesLost when flushed bytes are in no file, and OSError when a
+    file cannot be read; then nothing was cut, renamed or removed.
     """
-    return _Recovery(files, folder, settings, now, report).run()
+    return _Recovery(files, folder, settings, now, report, known_end).run()
 
 
 @define(eq=False)
@@ -68,6 +79,8 @@ class _Recovery:
     settings: LogSettings
     now: float
     report: Report
+    known_end: int | None = None
+    names: list[str] = field(factory=list)
     starts: list[int] = field(factory=list)
     checkpoint: Checkpoint | None = None
     mark: int = 0
@@ -80,18 +93,17 @@ class _Recovery:
     def run(self) -> Recovered:
         self._read_folder()
         self._read_checkpoint()
+        self._check_losses()
+        self._remove_leftovers()
         self._drop_expired()
         if self.starts and self.starts[0] > self.start:
             # A crash can do that to a partition of which nothing was flushed yet: the name of its first segment was
-            # not synced, that of the second was. If anything was flushed, somebody has removed files.
+            # not synced, that of the second was.
             self.report(
-                "{folder} begins at {found} and not at {start}: {what}",
+                "{folder} begins at {found} and not at {start}: what was there had not been flushed",
                 folder=self.folder,
                 found=self.starts[0],
                 start=self.start,
-                what="what was there is lost, unless a full disk made retention remove it first"
-                if self.sound > self.start
-                else "what was there had not been flushed",
             )
             self.start, self.sound = self.starts[0], max(self.sound, self.starts[0])
         writer = None
@@ -105,7 +117,7 @@ class _Recovery:
                 writer = self._writer(start, checked, scan)
                 break
         if writer is None:
-            # Ids are never given twice: where all files are gone the log goes on behind what was flushed.
+            # No file, and nothing was in any that retention had left.
             writer = create_segment(self.files, self.folder, self.sound, self.now)
             writer.configure(self.settings)
             self.starts = [self.sound]
@@ -117,10 +129,6 @@ class _Recovery:
             self.files.sync_directory(self.folder)
         if checkpoint != self.checkpoint:
             self._write_checkpoint(checkpoint)
-        if writer.end < self.mark:
-            # Of bytes that are lost; it would vouch for others that come in their place. Not before the checkpoint has
-            # moved: until then it is what keeps the rest from being cut.
-            remove_mark(self.files, self.folder)
         segments = [
             Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
         ]
@@ -130,8 +138,8 @@ class _Recovery:
         try:
             write_checkpoint(self.files, self.folder, checkpoint)
         except OSError as error:
-            # On a full disk the old one does for now, unless it vouches for bytes that are lost.
-            if error.errno not in NO_ROOM or checkpoint.flushed < self.sound:
+            # On a full disk the old one does for now.
+            if error.errno not in NO_ROOM:
                 raise
             self.report("no checkpoint for {folder}: {error}", folder=self.folder, error=error)
         else:
@@ -141,23 +149,30 @@ class _Recovery:
         return join(self.folder, segment_name(start))
 
     def _read_folder(self) -> None:
-        names = self.files.list(self.folder)
-        for name in names:
-            start = segment_start(name)
+        self.names = self.files.list(self.folder)
+        self.starts = sorted(start for start in map(segment_start, self.names) if start is not None)
+
+    def _check_losses(self) -> None:
+        sizes = [(start, self.files.size(self._path(start))) for start in self.starts]
+        losses = find_losses(sizes, self.start, self.sound)
+        if not losses and not self.starts and self.known_end is not None:
+            losses = [Loss(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
+        if losses:
+            raise BytesLost(self.files, self.folder, losses)
+
+    def _remove_leftovers(self) -> None:
+        known = set(self.starts)
+        for name in self.names:
+            start = index_start(name)
             if start is not None:
-                self.starts.append(start)
+                if start not in known:
+                    # Of a segment that a crash took. It must not come back beside another one that begins there.
+                    self.files.remove(join(self.folder, name))
+                    self.unclean = True
             elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
                 self.files.remove(join(self.folder, name))  # what a crash left of a replacement
-            elif name not in (CHECKPOINT, MARK) and index_start(name) is None and not name.endswith(DROPPED_SUFFIX):
+            elif segment_start(name) is None and name not in (CHECKPOINT, MARK) and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
-        self.starts.sort()
-        known = set(self.starts)
-        for name in names:
-            start = index_start(name)
-            if start is not None and start not in known:
-                # Of a segment that a crash took. It must not come back beside another one that begins there.
-                self.files.remove(join(self.folder, name))
-                self.unclean = True
 
     def _read_checkpoint(self) -> None:
         self.mark = read_mark(self.files, self.folder)
@@ -167,10 +182,11 @@ class _Recovery:
         except ValueError:
             wrong = "is damaged"
         if self.checkpoint is not None:
-            self.start, self.sound = self.checkpoint.start, max(self.checkpoint.flushed, self.mark)
+            self.start = self.checkpoint.start
+            self.sound = max(self.checkpoint.flushed, self.mark, self.known_end or 0)
             return
-        self.start = self.starts[0] if self.starts else self.mark
-        self.sound = max(self.start, self.mark)
+        self.start = self.starts[0] if self.starts else 0
+        self.sound = max(self.start, self.mark, self.known_end or 0)
         if self.starts and (len(self.starts) > 1 or self.files.size(self._path(self.starts[0]))):
             self.report(
                 "the checkpoint of {folder} {wrong}: all of it is checked{but}",
@@ -222,14 +238,7 @@ class _Recovery:
             file.drop_cache()
             size = file.size()
             limit = size if following is None else min(size, following - start)
-            checked = self.sound - start if start < self.sound <= start + limit else 0
-            if start + limit < self.sound:
-                self.report(
-                    "{path} ends at {end}, though all up to {sound} had been flushed: bytes are lost",
-                    path=path,
-                    end=start + limit,
-                    sound=self.sound,
-                )
+            checked = max(0, self.sound - start)
             scan = scan_entries(file, checked, limit, self.settings.index_bytes)
             if scan.end < size:
                 self.report(
@@ -251,8 +260,7 @@ class _Recovery:
         modified = self.files.modified(path)
         file = self.files.open(path)
         try:
-            file.truncate(end - start)
-            file.sync_data()
+            file.truncate(end - start)  # not synced: what comes back after a crash is cut again
         finally:
             file.close()
         self.files.set_modified(path, modified)
@@ -261,7 +269,7 @@ class _Recovery:
         """Give up the segments from ``number`` on: what they should follow is not there."""
         for start in reversed(self.starts[number:]):
             path = self._path(start)
-            if start < self.sound or (self.checkpoint is None and not self.mark):
+            if self.checkpoint is None and not self.mark:
                 # Without both nothing tells what had been flushed: only a person may throw it away.
                 self.report("{path} cannot be served: what it follows is lost. It is kept aside", path=path)
                 self.files.rename(path, path + DROPPED_SUFFIX)

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
 from logd.config import LogSettings
-from logd.errors import DataDirectoryError, StorageFull, UnknownError, UnknownTopic
+from logd.errors import DataDirectoryError, LogdError, StorageFull, UnknownError, UnknownTopic
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
+from logd.log.beginning import JUMP, begin_folder_again
 from logd.log.flusher import Flusher
+from logd.log.folders import make_folder, remove_folder, remove_leftovers, remove_partitions
+from logd.log.losses import highest_end
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
     COORDINATION,
     DELETED_SUFFIX,
     META,
-    TEMPORARY_SUFFIX,
     TOPICS,
     folder_name,
     folder_partition,
-    is_deleted_name,
+    is_lost_name,
     join,
 )
-from logd.log.offline import cannot_start
+from logd.log.offline import ends_too_early
 from logd.log.openfiles import OpenFiles
+from logd.log.opening import FolderOpener
 from logd.log.openwriters import OpenWriters
 from logd.log.partition import PartitionLog, Surroundings
-from logd.log.recovery import Recovered, recover_partition
+from logd.log.reopening import Reopener
 from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
 from logd.log.upkeep import Upkeep, do_upkeep
-from logd.log.writer import create_segment, no_segment
+from logd.log.writer import create_segment
 
 
 def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the name that twisted.logger uses)
@@ -66,12 +69,14 @@ class LogStore:
     flusher: Flusher = field(init=False)
     upkeep: Upkeep = field(init=False)
     _around: Surroundings = field(init=False)
+    _opener: FolderOpener = field(init=False)
+    _reopener: Reopener = field(init=False)
     #: By topic and partition.
     _logs: dict[str, dict[int, PartitionLog]] = field(init=False, factory=dict)
     _lock: IFile | None = field(init=False, default=None)
     _meta: Meta | None = field(init=False, default=None)
-    #: Partitions that are being repaired and recovered, with what waits for that.
-    _reopening: dict[PartitionLog, list[Callable[[], None]]] = field(init=False, factory=dict)
+    #: Up to where a log is known from outside to have been flushed, by topic and partition; see ``hold``.
+    _known_ends: dict[tuple[str, int], int] = field(init=False, factory=dict)
     #: Partitions that are being deleted.
     _leaving: set[tuple[str, int]] = field(init=False, factory=set)
 
@@ -87,6 +92,8 @@ class LogStore:
         open_files = OpenFiles(self._files, self._open_files_limit)
         writers = OpenWriters(self._open_writers_limit)
         self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, self._report)
+        self._opener = FolderOpener(self._around)
+        self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
 
     @property
     def files(self) -> IFileOperations:
@@ -108,19 +115,25 @@ class LogStore:
         """Bytes appended to all partitions and not yet flushed."""
         return self.flusher.unflushed_bytes
 
-    def open(self, settings_for: Callable[[str], LogSettings | None] = lambda topic: None) -> None:
+    def open(
+        self,
+        settings_for: Callable[[str], LogSettings | None] = lambda topic: None,
+        known_end: Callable[[str, int], int | None] = lambda topic, partition: None,
+    ) -> None:
         """Lock the directory, made when missing, and recover every partition in it. Blocks.
 
-        ``settings_for(topic)`` answers a topic's settings, None for the store's; it is called after the lock was taken.
-        A partition that cannot be recovered is offline, with the reason. Raises DataDirectoryError.
+        ``settings_for(topic)`` answers a topic's settings, None for the store's; ``known_end(topic, partition)`` a
+        position up to which a partition is known from outside to have been flushed, None for nothing known. Both are
+        called after the lock was taken. A partition that cannot be recovered, or whose files do not have all that the
+        checkpoint, the mark or the known end vouches for, is offline, with the reason. Raises DataDirectoryError.
         """
-        self._make_folder()
+        make_folder(self._files, self.path)
         self._lock = lock_directory(self._files, self.path)
         try:
             self._meta = read_or_make_meta(self._files, self.path, self._lock, self._broker_id, self._new_instance)
-            self._remove_leftovers()
+            remove_leftovers(self._files, self.path, self._report)
             for name in self._files.list(self.path):
-                self._open_name(name, settings_for)
+                self._open_name(name, settings_for, known_end)
             # The name of a new meta has to last before anything is made beside it; and a broker that was killed may
             # have left partitions whose names it had not synced.
             self._files.sync_directory(self.path)
@@ -154,17 +167,17 @@ class LogStore:
         if (topic, partition) in self._leaving:
             raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
         settings = settings or self._settings
-        folder = join(self.path, folder_name(topic, partition))
+        folder = self._folder(topic, partition)
         try:
             if self._files.exists(folder):  # an attempt that failed half-way, or somebody's own
-                log = self._recover(topic, partition, folder, settings)
+                log = self._open_folder(topic, partition, folder, settings)
                 log.names_are_new([self.path])
                 return log
             self._files.make_directory(folder)
             try:
                 writer = create_segment(self._files, folder, 0, self._clock.seconds())
             except OSError:
-                self._remove_folder(folder)  # the next start would take it for a topic
+                remove_folder(self._files, folder)  # the next start would take it for a topic
                 raise
         except OSError as error:
             failure = StorageFull if error.errno in NO_ROOM else UnknownError
@@ -173,8 +186,7 @@ class LogStore:
             topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
         )
         log.names_are_new([folder, self.path])
-        self._logs.setdefault(topic, {})[partition] = log
-        return log
+        return self._store(log)
 
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Use other settings for a topic's partitions from now on."""
@@ -189,6 +201,7 @@ class LogStore:
         logs = self.logs_of(topic)
         self._logs.pop(topic, None)
         for log in logs:
+            self._known_ends.pop((log.topic, log.partition), None)
             self._leaving.add((log.topic, log.partition))
         for log in logs:
             log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
@@ -200,22 +213,20 @@ class LogStore:
 
         # Not before upkeep and syncs have let go of them: they work by path, and would find the folder made anew.
         folders = [log.folder for log in logs]
-        waiting = [self._reopening[log] for log in logs if log in self._reopening]
 
-        def remove() -> None:
-            if not any(log in self._reopening for log in logs):
-                self.upkeep.forget(logs, remove_settled)
+        def work() -> None:
+            remove_partitions(
+                self._files, self.path, folders, lambda: f"{self._new_instance()}{DELETED_SUFFIX}", self._report
+            )
 
         def remove_settled() -> None:
             busy = next((log for log in logs if log.is_syncing), None)
             if busy is not None:
                 busy.when_settled(remove_settled)
             else:
-                self._threads.run(lambda: self._remove_partitions(folders), removed)
+                self._threads.run(work, removed)
 
-        for callbacks in waiting:
-            callbacks.append(remove)
-        remove()
+        self._reopener.when_none(logs, lambda: self.upkeep.forget(logs, remove_settled))
 
     def reopen(
         self, log: PartitionLog, prepare: Callable[[], bool], done: Callable[[BaseException | None], None]
@@ -223,34 +234,84 @@ class LogStore:
         """Call ``prepare()`` on a thread and, if it returns true, recover a partition that is offline and serve it.
 
         ``done`` gets what went wrong, None when the partition is served or ``prepare`` said no. It is done as a start
-        does it, so it is as safe as a restart. One call at a time for each log. While it is under way the files of the
-        partition are not removed, even if its topic is deleted.
+        does it, so it is as safe as a restart: a log that does not reach its known end (see ``hold``) fails with
+        BytesLost. One call at a time for each log. While it is under way the files of the partition are not removed,
+        even if its topic is deleted.
         """
+        self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
 
-        def work() -> Recovered | None:
-            if not prepare():
-                return None
-            return recover_partition(self._files, log.folder, log.settings, self._clock.seconds(), self._report)
+    def hold(
+        self, topic: str, partition: int, reason: LogdError, known_end: int, settings: LogSettings | None = None
+    ) -> PartitionLog:
+        """Keep a partition offline for ``reason``, whether a log of it is here or not; nothing on the disk changes.
 
-        def recovered(found: Recovered | None, error: BaseException | None) -> None:
-            callbacks = self._reopening.pop(log)
-            if found is not None and self.log(log.topic, log.partition) is log:
-                log.close()
-                self._serve(log.topic, log.partition, log.folder, log.settings, found)
-            elif found is not None:
-                found.writer.close()
-            for callback in callbacks:
-                callback()
-            done(error)
+        ``known_end`` is a position up to which it is known to have been flushed, 0 where only its being here is known:
+        ``reopen`` serves the partition again when there are segments in its folder that reach so far. The first reason
+        of a partition that is offline already stays, and the highest of its known ends counts.
+        """
+        key = (topic, partition)
+        self._known_ends[key] = max(known_end, self._known_ends.get(key, 0))
+        log = self.log(topic, partition)
+        if log is None:
+            folder = self._folder(topic, partition)
+            return self._store(self._opener.offline(topic, partition, folder, settings or self._settings, reason))
+        log.go_offline(reason)
+        return log
 
-        def begin() -> None:
-            if log.is_syncing:
-                log.when_settled(begin)
-            else:
-                self._threads.run(work, recovered)
+    def require_end(self, topic: str, partition: int, known_end: int, source: str) -> bool:
+        """Hold a partition that ends below ``known_end``, or is not here; return whether it is served.
 
-        self._reopening[log] = []
-        self.upkeep.forget([log], begin)
+        ``source`` says in words for the operator where the known end stands. Of a partition that is offline already the
+        known end is remembered, as by ``hold``. Call it before anything is appended.
+        """
+        log = self.log(topic, partition)
+        folder = self._folder(topic, partition)
+        if log is None or log.offline is not None or log.end < known_end:
+            end = log.end if log is not None else None
+            self.hold(topic, partition, ends_too_early(folder, end, known_end, source), known_end)
+            return False
+        return True
+
+    def known_end(self, topic: str, partition: int) -> int:
+        """Return the highest end of a partition that is known here: its files, checkpoint, mark, and known ends.
+
+        0 when nothing is known. Reads the disk when the partition is not served: blocks; never raises.
+        """
+        log = self.log(topic, partition)
+        if log is not None and log.offline is None:
+            return log.end
+        folder = self._folder(topic, partition)
+        ends = (highest_end(self._files, folder), self._known_ends.get((topic, partition), 0), log.end if log else 0)
+        return max(ends)
+
+    def begin_again(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
+        """Give up what is lost of a partition that is offline: serve an empty log that begins and ends at ``position``.
+
+        ``position`` is a multiple of 2^40 above every end that is known (beginning.beginning_after). The folder that is
+        there is kept, under a name that ends in ``.lost``. ``done`` gets what went wrong, None when the partition is
+        served. After a crash, or an error, the partition is as lost as before and the call can be made again.
+        """
+        if log.offline is None or position <= 0 or position % JUMP:
+            raise ValueError(f"{log.folder} cannot begin again at {position}")
+
+        def prepare() -> bool:
+            begin_folder_again(self._files, log.folder, position, self._clock.seconds())
+            return True
+
+        self.reopen(log, prepare, done)
+
+    def make_lasting(self, logs: Sequence[PartitionLog], done: Callable[[BaseException | None], None]) -> None:
+        """Sync the names of new logs, on a thread, so that no crash takes them; ``done`` gets what went wrong, or None.
+
+        A log lasts by itself once something in it is visible; this is for logs that others are told of before that.
+        """
+        folders = [log.folder for log in logs]
+
+        def work() -> None:
+            for folder in [*folders, self.path]:
+                self._files.sync_directory(folder)
+
+        self._threads.run(work, lambda _, error: done(error))
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
@@ -270,6 +331,7 @@ class LogStore:
 
         After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
         """
+        self.flusher.close()
         for log in self.logs():
             log.finish()
             work = log.begin_upkeep()
@@ -285,47 +347,29 @@ class LogStore:
         if lock is not None:
             lock.close()
 
+    def _folder(self, topic: str, partition: int) -> str:
+        return join(self.path, folder_name(topic, partition))
+
     def _identity(self) -> Meta:
         if self._meta is None:
             raise RuntimeError("the store is not open")
         return self._meta
 
-    def _make_folder(self) -> None:
-        missing = []
-        path = self.path
-        try:
-            while path and not self._files.exists(path):
-                missing.append(path)
-                path = path.rpartition("/")[0]
-            for path in reversed(missing):
-                self._files.make_directory(path)
-                self._files.sync_directory(path.rpartition("/")[0] or "/")
-        except OSError as error:
-            raise DataDirectoryError(f"data directory {self.path} cannot be made: {error}") from error
-
-    def _remove_leftovers(self) -> None:
-        """Remove what a crash left of deletions and of a replacement of topics.json."""
-        names = self._files.list(self.path)
-        if TOPICS + TEMPORARY_SUFFIX in names:
-            self._files.remove(join(self.path, TOPICS + TEMPORARY_SUFFIX))
-        deleted = [name for name in names if is_deleted_name(name)]
-        if deleted:
-            # A broker that was killed may not have synced these names: what is left of such a folder must not come
-            # back under its old one.
-            self._files.sync_directory(self.path)
-        for name in deleted:
-            try:
-                self._remove_folder(join(self.path, name))
-            except OSError as error:
-                self._report("a deleted partition cannot be removed, the next start tries again: {error}", error=error)
-
-    def _open_name(self, name: str, settings_for: Callable[[str], LogSettings | None]) -> None:
+    def _open_name(
+        self,
+        name: str,
+        settings_for: Callable[[str], LogSettings | None],
+        known_end: Callable[[str, int], int | None],
+    ) -> None:
         path = join(self.path, name)
-        if name in (META, TOPICS, COORDINATION) or name in self._other_names:
+        if name in (META, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
             return
         found = folder_partition(name)
         if found is not None and self._may_be_directory(path):
-            self._recover(*found, path, settings_for(found[0]) or self._settings)
+            known = known_end(*found)
+            if known is not None:
+                self._known_ends[found] = known
+            self._open_folder(*found, path, settings_for(found[0]) or self._settings)
             return
         self._report("{path} is not logd's; it is left alone", path=path)
 
@@ -336,56 +380,13 @@ class LogStore:
         except OSError:
             return True
 
-    def _recover(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:
-        try:
-            found = recover_partition(self._files, folder, settings, self._clock.seconds(), self._report)
-        except OSError as error:
-            reason = cannot_start(folder, error)
-            self._report("{error}", error=reason)
-            writer = no_segment(self._files, folder)
-            segments = SegmentList.of([writer.segment])
-            log = PartitionLog(
-                topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=reason
-            )
-            self._logs.setdefault(topic, {})[partition] = log
-            return log
-        return self._serve(topic, partition, folder, settings, found)
+    def _open_folder(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:
+        known_end = self._known_ends.get((topic, partition))
+        return self._store(self._opener.open(topic, partition, folder, settings, known_end))
 
-    def _serve(self, topic: str, partition: int, folder: str, settings: LogSettings, found: Recovered) -> PartitionLog:
-        end = found.writer.end
-        log = PartitionLog(
-            topic,
-            partition,
-            folder,
-            settings,
-            self._around,
-            found.segments,
-            found.writer,
-            found.start,
-            end,
-            end,
-            checkpoint=found.checkpoint,
-        )
-        # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
-        # in it is seen.
-        log.names_are_new([folder])
-        self._logs.setdefault(topic, {})[partition] = log
+    def _store(self, log: PartitionLog) -> PartitionLog:
+        self._logs.setdefault(log.topic, {})[log.partition] = log
         return log
 
-    def _remove_partitions(self, folders: Iterable[str]) -> None:
-        """Remove folders; a crash leaves each whole under its old name, or some of it under a name that says so."""
-        leaving = []
-        for folder in folders:
-            leaving.append(join(self.path, f"{self._new_instance()}{DELETED_SUFFIX}"))
-            self._files.rename(folder, leaving[-1])
-        self._files.sync_directory(self.path)
-        for folder in leaving:
-            try:
-                self._remove_folder(folder)
-            except OSError as error:
-                self._report("{folder} is left until the next start: {error}", folder=folder, error=error)
-
-    def _remove_folder(self, path: str) -> None:
-        for name in self._files.list(path):
-            self._files.remove(join(path, name))
-        self._files.remove_directory(path)
+    def _is_stored(self, log: PartitionLog) -> bool:
+        return self.log(log.topic, log.partition) is log

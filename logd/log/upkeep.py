@@ -9,7 +9,8 @@ from attrs import define, field
 
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.checkpoint import Checkpoint, write_checkpoint
-from logd.log.names import index_name, join, segment_name
+from logd.log.mark import read_mark, write_mark
+from logd.log.names import CHECKPOINT, MARK, index_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.room import NO_ROOM
 
@@ -17,11 +18,13 @@ from logd.log.room import NO_ROOM
 def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expired: Iterable[int]) -> None:
     """Write the checkpoint, then remove segments. Blocks; raises OSError.
 
-    In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain would cost all
-    that follows it. Only where a full disk does not take the checkpoint something has to go first: then the oldest, one
-    by one, so that no crash leaves a hole.
+    In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain is a loss, for
+    which the next start would not serve the partition. Only where a full disk does not take the checkpoint something
+    has to go first: the old checkpoint, which says that the log begins with the oldest segment, and then the oldest
+    segments, one by one, so that no crash leaves a hole.
     """
     waiting = list(expired)
+    has_checkpoint = True
     while True:
         try:
             write_checkpoint(files, folder, checkpoint)
@@ -29,11 +32,30 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
         except OSError as error:
             if error.errno not in NO_ROOM or not waiting:
                 raise
+            if has_checkpoint:
+                _leave_to_mark(files, folder, checkpoint.flushed)
+                has_checkpoint = False
             # Those removed before have to stay removed: with one of them back, this one would leave a hole.
             files.sync_directory(folder)
             _remove(files, folder, waiting.pop(0))
     for start in waiting:
         _remove(files, folder, start)
+
+
+def _leave_to_mark(files: IFileOperations, folder: str, flushed: int) -> None:
+    """Remove the checkpoint; from here on the mark alone vouches for what is flushed, lastingly. Raises OSError.
+
+    It takes no room: the mark is written over in place.
+    """
+    if read_mark(files, folder) < flushed:
+        write_mark(files, folder, flushed)
+    file = files.open(join(folder, MARK))
+    try:
+        file.sync_data()
+    finally:
+        file.close()
+    if files.exists(join(folder, CHECKPOINT)):
+        files.remove(join(folder, CHECKPOINT))
 
 
 def _remove(files: IFileOperations, folder: str, start: int) -> None:

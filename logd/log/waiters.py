@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import traceback
+from collections.abc import Callable
 
 from logd.interfaces import IFlushListener
 
@@ -33,11 +35,13 @@ class Wait:
 
 
 class Waiters:
-    """A heap of waits by position."""
+    """A heap of waits by position. A listener that raises is reported, and keeps none of the others waiting."""
 
-    __slots__ = ("_cancelled", "_heap", "_sequence")
+    __slots__ = ("_cancelled", "_heap", "_raised", "_sequence")
 
-    def __init__(self) -> None:
+    def __init__(self, raised: Callable[[str], None]) -> None:
+        """``raised(traceback)`` is told of each listener that raises: a bug of its own."""
+        self._raised = raised
         self._heap: list[Wait] = []
         self._sequence = itertools.count()
         self._cancelled = 0
@@ -67,7 +71,10 @@ class Waiters:
             if listener is None:
                 self._cancelled -= 1
             else:
-                listener.visible(end)
+                try:
+                    listener.visible(end)
+                except Exception:
+                    self._raised(traceback.format_exc())
 
     def fail(self, error: BaseException) -> None:
         """Call every listener with ``error``."""
@@ -77,4 +84,7 @@ class Waiters:
             wait.listener = None
         for listener in listeners:
             if listener is not None:
-                listener.failed(error)
+                try:
+                    listener.failed(error)
+                except Exception:
+                    self._raised(traceback.format_exc())

@@ -11,7 +11,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError, ProtocolViolation
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
 from logd.protocol.client_conversation import ClientConversation
 
 #: Bytes asked of the kernel in one read: a consumer's chunks are large.
@@ -61,7 +61,7 @@ class BrokerConnection(Protocol):
         timeout: float = 10.0,
         max_frame_bytes: int = 128 << 20,
     ) -> Deferred[BrokerConnection]:
-        """Connect; cancellable. Fails with BrokerUnavailable, naming the address and the reason.
+        """Connect; cancellable. Fails with CannotConnect, naming the address and the reason.
 
         ``timeout`` is in seconds; ``max_frame_bytes`` bounds an answer.
         """
@@ -71,7 +71,8 @@ class BrokerConnection(Protocol):
         def failed(failure: Failure) -> Failure:
             if failure.check(CancelledError):
                 return failure
-            return Failure(BrokerUnavailable(f"cannot connect to the broker at {named}: {failure.getErrorMessage()}"))
+            reason = failure.getErrorMessage().rstrip(".")
+            return Failure(CannotConnect(f"cannot connect to the broker at {named}: {reason}"))
 
         def connected(connection: BrokerConnection) -> BrokerConnection:
             connection.address = named

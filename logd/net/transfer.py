@@ -55,7 +55,7 @@ class SendfileSender:
 
         The Deferred fires when the last byte is with the kernel (or in the consumer's buffer), and fails with
         TransferFailed when that cannot be: a length was promised by then, so the connection has to be aborted.
-        The range is not closed here.
+        Until it fires a thread may be reading the file; the range may be closed after that. It is not closed here.
         """
         if can_sendfile(consumer) and file_range.file.fileno() >= 0:
             by_sendfile = _BySendfile(file_range, consumer, self._threads)
@@ -80,6 +80,8 @@ class _Transfer:
     _file: IFile = field(init=False)
     _warming: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
+    #: Set once it is over, None where the whole range was sent.
+    _error: Exception | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._position = self._range.position
@@ -94,11 +96,16 @@ class _Transfer:
         if self._over:
             return
         self._over = True
+        self._error = error
         self._consumer.unregisterProducer()
-        if error is None:
+        if not self._warming:  # else a thread is reading the file, which is closed by whoever waits for ``done``
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._error is None:
             self.done.callback(None)
         else:
-            self.done.errback(error)
+            self.done.errback(self._error)
 
     def _unreadable(self, position: int, error: BaseException) -> None:
         """Reading failed: the connection has to go, but the next one should not fail at the same place."""
@@ -115,14 +122,16 @@ class _Transfer:
 
         def read() -> None:
             nonlocal at
-            while at < end and (got := len(file.read_at(at, min(PIECE_BYTES, end - at)))):
+            while at < end and not self._over and (got := len(file.read_at(at, min(PIECE_BYTES, end - at)))):
                 at += got
 
         def warmed(_: None, error: BaseException | None) -> None:
             self._warming = False
-            if error is not None:
+            if self._over:
+                self._tell()
+            elif error is not None:
                 self._unreadable(at, error)
-            elif not self._over:
+            else:
                 then()
 
         self._warming = True

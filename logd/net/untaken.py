@@ -28,6 +28,9 @@ class UntakenRequests:
     Above the limit the connection goes whose request has been under way the longest. A frame's size is no reason to
     close, for a peer may send the largest frame allowed, nor is it one to make others wait: a few peers that never
     finish would then keep out everybody. The longest under way is the one that does not get on.
+
+    A connection that is not read (its producer is paused, its topic is being made) cannot get on: it goes only where no
+    other holds anything, and its request is as new as any when it is read again.
     """
 
     def __init__(self, clock: Clock, limit_bytes: int, seconds: float | None) -> None:
@@ -50,7 +53,6 @@ class UntakenRequests:
             return
         self._kept[sender] = count
         if begun or not before:
-            self._kept.move_to_end(sender)
             self.restart(sender)
         while self.total_bytes > self._limit:
             self._shed()
@@ -63,8 +65,10 @@ class UntakenRequests:
 
     def restart(self, sender: Sender) -> None:
         """Count its time from now on: it was not read from, and is again."""
-        if self._patience is not None and sender in self._kept:
-            self._patience.begin(sender)
+        if sender in self._kept:
+            self._kept.move_to_end(sender)
+            if self._patience is not None:
+                self._patience.begin(sender)
 
     def stop(self) -> None:
         """Leave no timer behind."""
@@ -73,7 +77,9 @@ class UntakenRequests:
 
     def _shed(self) -> None:
         total = self.total_bytes
-        sender, kept = self._kept.popitem(last=False)
+        oldest = next(iter(self._kept))
+        sender = next((each for each in self._kept if each.reading), oldest)
+        kept = self._kept.pop(sender)
         self.total_bytes -= kept
         if self._patience is not None:
             self._patience.end(sender)

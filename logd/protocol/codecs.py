@@ -7,7 +7,7 @@ from struct import Struct
 
 import cramjam
 
-from logd.errors import CorruptMessage
+from logd.errors import CorruptMessage, WrapperTooLarge
 
 #: Codec names and the number of each in a wrapper's attributes. zstd is an addition of logd.
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "zstd": 3}
@@ -16,12 +16,16 @@ CODEC_NAMES = {number: name for name, number in CODEC_NUMBERS.items()}
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024  # what SnappyOutputStream writes
+_GZIP_MAGIC = b"\x1f\x8b\x08"  # the last byte is deflate, the only method that there is
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a byte from 50 to 5f
+_SNAPPY_RATIO = 32  # the most that a byte of snappy can become is less: 64 bytes take a copy of 3
 _LENGTH = Struct(">i")
 _LITTLE_LENGTH = Struct("<I")
 _GROWTH = 8
 _GZIP_RATIO = 1032  # the most that a byte of deflate can become
-#: In the text of every refusal for the bound alone: another reader may allow more.
-TOO_LARGE = "would become"
+#: The reader's setting that bounds what is decompressed, as WrapperTooLarge names it.
+_SETTING = "max_decompressed"
 _NO_ROOM = "write whole buffer"  # in cramjam's error when the result does not fit, and no other
 
 
@@ -40,11 +44,42 @@ def compress(codec: str, data: bytes) -> bytes:
     raise ValueError(f"compression {codec!r} is not known: none, gzip, snappy or zstd")
 
 
+def may_be(codec: str, data: bytes | memoryview) -> bool:
+    """Return whether data whose first bytes are those of ``data`` may be of ``codec``. Nothing is decompressed."""
+    if codec == "gzip":
+        return data[:3] == _GZIP_MAGIC
+    if codec == "zstd":
+        return data[:4] == _ZSTD_MAGIC or (data[1:4] == _ZSTD_SKIPPABLE_MAGIC and data[0] >> 4 == 5)
+    if codec == "snappy":
+        return data[:8] == _XERIAL_MAGIC or _may_be_snappy_block(data)
+    return True
+
+
+def _may_be_snappy_block(data: bytes | memoryview) -> bool:
+    """Return whether the size in front can be, and the first element is a literal that fits: nothing is to copy yet."""
+    size = at = 0
+    for at, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            break
+    else:
+        return False
+    left = len(data) - at - 1
+    if not size or not left:
+        return not (size or left)
+    tag = data[at + 1]
+    literal = (tag >> 2) + 1
+    if tag & 3 or size > _SNAPPY_RATIO * left:
+        return False
+    return literal > 60 or literal <= min(size, left - 1)
+
+
 def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
     """Return what was compressed, at most ``max_bytes`` of it.
 
-    Raises CorruptMessage when ``data`` is not of that codec, is cut short, or would become larger. No more than
-    ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its headers claim.
+    Raises CorruptMessage when ``data`` is not of that codec or is cut short, and WrapperTooLarge when it would become
+    larger. No more than ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its
+    headers claim.
     """
     if codec == "gzip":
         # A gzip file ends with its size modulo 2**32: a good first guess where it can be true.
@@ -76,7 +111,7 @@ def _into_bounded(
             if _NO_ROOM not in str(error):
                 raise CorruptMessage(f"{codec} data is damaged: {error}") from None
             if size >= max_bytes:
-                raise CorruptMessage(f"{codec} data {TOO_LARGE} more than {max_bytes} bytes") from None
+                raise WrapperTooLarge(_SETTING, max_bytes) from None
             size = min(size * _GROWTH, max_bytes)
         else:
             return bytes(memoryview(buffer)[:count])
@@ -88,25 +123,30 @@ def _xerial(data: bytes, max_bytes: int) -> bytes:
     if len(data) < at:
         raise CorruptMessage("snappy data is cut short in its head")
     pieces = []
-    left = max_bytes
+    made = 0
     while at < len(data):
         length = _LENGTH.unpack_from(data, at)[0] if len(data) - at >= 4 else -1
         at += 4
         if length < 0 or length > len(data) - at:
             raise CorruptMessage("snappy data is cut short, or a block's length does not hold")
-        piece = _snappy_block(data[at : at + length], left)
+        piece = _snappy_block(data[at : at + length], max_bytes, made)
         pieces.append(piece)
-        left -= len(piece)
+        made += len(piece)
         at += length
     return b"".join(pieces)
 
 
-def _snappy_block(data: bytes, max_bytes: int) -> bytes:
-    """Decompress one raw block, which begins with its true size: one that claims too much is refused unread."""
+def _snappy_block(data: bytes, max_bytes: int, made: int = 0) -> bytes:
+    """Decompress one raw block behind ``made`` bytes of others.
+
+    A block begins with its true size: one that claims too much is refused unread.
+    """
     try:
         size = cramjam.snappy.decompress_raw_len(data)
-        if size > max_bytes:
-            raise CorruptMessage(f"snappy data {TOO_LARGE} {size} bytes, {max_bytes} are allowed")
+        if size > _SNAPPY_RATIO * len(data):
+            raise CorruptMessage(f"snappy data is damaged: {len(data)} bytes cannot become {size}")
+        if made + size > max_bytes:
+            raise WrapperTooLarge(_SETTING, max_bytes)
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise CorruptMessage(f"snappy data is damaged: {error}") from None

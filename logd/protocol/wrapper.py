@@ -12,7 +12,7 @@ from __future__ import annotations
 from struct import Struct
 
 from logd.protocol.checksums import crc32
-from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress
+from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress, may_be
 
 _HEAD = Struct(">iBBI")
 
@@ -24,6 +24,11 @@ def encode_wrapper(codec: str, message_set: bytes) -> bytes:
     """Return one magic-1 entry that holds ``message_set`` compressed; ``none`` is not a wrapper's codec."""
     payload = compress(codec, message_set)
     return _HEAD.pack(len(payload) + 6, WRAPPER_MAGIC, CODEC_NUMBERS[codec], crc32(payload)) + payload
+
+
+def may_be_wrapper(attributes: int, payload: bytes | memoryview) -> bool:
+    """Return whether the payload begins as data of the codec in ``attributes`` does; costs the same for every size."""
+    return may_be(CODEC_NAMES[attributes & CODEC_MASK], payload)
 
 
 def open_wrapper(attributes: int, payload: bytes, max_bytes: int) -> bytes:

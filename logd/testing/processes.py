@@ -22,10 +22,22 @@ _POLL_SECONDS = 0.02
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
 
+#: Sockets that keep the ports of ``free_port`` for this process and its children.
+_RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    """Return a TCP port of loopback that is given to no other caller, in this process or another, while this one lives.
+
+    A socket that is bound and does not listen holds the port: the kernel then hands it out neither to who asks for any
+    port nor to outgoing connections, while a server that sets SO_REUSEADDR, as Twisted, asyncio and Java do, can
+    listen on it. A connection to it is refused until then.
+    """
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    _RESERVED.append(reservation)
+    return int(reservation.getsockname()[1])
 
 
 @define(eq=False)

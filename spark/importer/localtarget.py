@@ -95,6 +95,7 @@ class LocalTarget:
     def write_offsets(self, uuid: str, content: bytes) -> None:
         """See Target."""
         # Data, then their folders, then the rename: after a loss of power a run that is there is complete.
+        self._staged(uuid).mkdir(exist_ok=True)  # Spark makes it where there is data
         self._staged(uuid).joinpath(OFFSETS).write_bytes(content)
         for folder, _, names in os.walk(self._staged(uuid), topdown=False):
             for name in names:

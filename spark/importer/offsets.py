@@ -51,12 +51,20 @@ class Loaded:
 
 @frozen
 class Lost:
-    """Ids from ``start`` up to ``end`` that were gone before they could be loaded; an ``end`` of -1: not known."""
+    """Messages between two ids that were gone before they could be loaded; an ``end`` of -1: not known.
+
+    The target goes on at ``end``, which is below ``start`` where the log ended before the target's position. How many
+    messages it were is not known: a log that was lost begins anew far behind the last id that it gave.
+    """
 
     lineage: Lineage
     start: int
     end: int
     reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return _flat(self)
 
 
 @frozen

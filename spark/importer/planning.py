@@ -62,12 +62,11 @@ def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_lo
     """Plan a run. Raises DataLost, unless ``accept_loss``, for messages that are gone before they were loaded, and
     OffsetOutOfRange where a new partition is to begin behind its end.
 
-    With ``accept_loss`` these are passed over and told of in ``lost`` and ``notices``. A partition whose log ends
-    before the target's position is always left out: what it gets from now on has ids that were loaded already.
+    With ``accept_loss`` these are passed over and told of in ``lost`` and ``notices``, and ``positions`` are behind
+    them: of a log that begins behind the target's position at its start, of one that ends before it at its end.
     """
     ranges: list[PlannedRange] = []
     lost: list[Lost] = []
-    notices: list[str] = []
     after = dict(positions)
     reached: dict[tuple[str, int], int] = {}
     for state in sorted(states, key=lambda each: each.lineage):
@@ -79,26 +78,35 @@ def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_lo
             if begin > state.visible_end:
                 raise OffsetOutOfRange(f"{lineage} ends at {state.visible_end}: it cannot begin at {begin}")
         if begin < state.log_start:
-            reason = f"retention removed ids {begin} to {state.log_start}"
-            lost.append(Lost(lineage, begin, state.log_start, reason))
+            lost.append(Lost(lineage, begin, state.log_start, _begins_behind(begin, state)))
             begin = state.log_start
         elif begin > state.visible_end:
-            text = (
-                f"{lineage} ends at {state.visible_end}, before {begin}, up to where it was imported: its broker lost "
-                "what it had, and gives the same ids again"
-            )
-            if not accept_loss:
-                raise DataLost(f"{text}; --on-data-loss warn leaves the partition out")
-            notices.append(f"{text}; the partition is left out")
-            continue
+            lost.append(Lost(lineage, begin, state.visible_end, _ends_before(begin, state)))
+            begin = state.visible_end
         after[lineage] = reached[lineage.topic, lineage.partition] = state.visible_end
         if begin < state.visible_end:
             ranges.append(PlannedRange(lineage, begin, state.visible_end))
-    told = [f"{each.lineage}: {each.reason}" for each in lost]
+    told = tuple(f"{each.lineage}: {each.reason}" for each in lost)
     if told and not accept_loss:
         more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
         raise DataLost(f"{told[0]}{more}; --on-data-loss warn goes on without them")
-    return Plan(tuple(ranges), tuple(lost), after, reached, tuple(told + notices))
+    return Plan(tuple(ranges), tuple(lost), after, reached, told)
+
+
+def _begins_behind(position: int, state: LogState) -> str:
+    """Why ids from the target's position on are not to be had. The distance says nothing of how many there were."""
+    return (
+        f"an unknown number of messages from {position} to {state.log_start} is lost before it was imported: the log "
+        f"begins at {state.log_start} now, because retention removed what was before or the log was lost"
+    )
+
+
+def _ends_before(position: int, state: LogState) -> str:
+    """Why the log does not reach the target's position. Ids from its end on may come a second time."""
+    return (
+        f"an unknown number of messages between {state.visible_end} and {position} is lost: the log ends at "
+        f"{state.visible_end} now, before the position up to which it was imported, and may give these ids again"
+    )
 
 
 def _forgotten_lineages(lineage: Lineage, positions: Mapping[Lineage, int]) -> list[Lost]:

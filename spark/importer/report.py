@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from logd.spark.importer.layout import run_name
-from logd.spark.importer.offsets import Loaded, Lost
+from logd.spark.importer.offsets import Loaded
 from logd.spark.importer.planning import Plan
 
 COLUMNS = ("topic", "partition", "from", "to", "bytes", "messages", "gap bytes")
@@ -60,6 +60,8 @@ class ImportReport:
         """What happened, in one sentence."""
         count = len(self.plan.ranges)
         where = f"{count} partition{'' if count == 1 else 's'}"
+        if not count and self.run is not None:
+            return f"loaded nothing; {self.location}/{run_name(self.run)} tells of what is lost"
         if not count:
             return f"nothing new for {self.location}"
         if self.run is None:
@@ -91,10 +93,6 @@ class ImportReport:
                 }
                 for each in (self.loaded if self.run is not None else self.plan.ranges)
             ],
-            "lost": [_lost(each) for each in self.plan.lost],
+            "lost": [each.to_json() for each in self.plan.lost],
             "notices": list(self.notices),
         }
-
-
-def _lost(each: Lost) -> dict[str, Any]:
-    return {**each.lineage._asdict(), "start": each.start, "end": each.end, "reason": each.reason}

@@ -73,7 +73,8 @@ class Importer:
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
                     planned = evolve(planned, notices=(nothing,))
-                if settings.dry_run or not planned.ranges:
+                # A loss that was accepted makes a run, also of nothing: else the log might grow over it unseen.
+                if settings.dry_run or not (planned.ranges or planned.lost):
                     return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
                 return self._load(cluster, target, last, planned, began)
             finally:
@@ -90,11 +91,14 @@ class Importer:
         run_uuid = str(uuid.uuid4())
         began_ms = round(began * 1000)
         try:
-            self.loader.start(planned.bytes)
-            loading = self.clock()
-            loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms)
-            load_seconds = self.clock() - loading
-            check_still_there(cluster, planned.ranges)
+            loaded: Sequence[Loaded] = ()
+            load_seconds = 0.0
+            if planned.ranges:
+                self.loader.start(planned.bytes)
+                loading = self.clock()
+                loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms)
+                load_seconds = self.clock() - loading
+                check_still_there(cluster, planned.ranges)
             offsets = RunOffsets(
                 run=last.run + 1 if last is not None else 1,
                 uuid=run_uuid,
@@ -123,5 +127,15 @@ class Importer:
             loaded,
             seconds=self.clock() - began,
             load_seconds=load_seconds,
-            notices=planned.notices,
+            notices=(*planned.notices, *_gaps(loaded)),
         )
+
+
+def _gaps(loaded: Sequence[Loaded]) -> list[str]:
+    """What to say of messages that are no more, a sentence for each partition."""
+    return [
+        f"{each.lineage}: {each.gap_bytes} bytes of log from {each.start} to {each.end} are gaps, whose messages are "
+        "no more"
+        for each in loaded
+        if each.gap_bytes
+    ]

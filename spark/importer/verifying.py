@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +12,42 @@ from logd.spark.importer.chain import check_chain
 from logd.spark.importer.errors import TargetError
 from logd.spark.importer.layout import OFFSETS, run_name
 from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import RunOffsets
+from logd.spark.importer.offsets import Lost, RunOffsets
 from logd.spark.importer.settings import local_path
 from logd.spark.importer.target import read_run
 
 
 @frozen
 class Verified:
-    """What was found in order. ``counted`` runs hold Parquet, whose footers were counted."""
+    """What was found in order. ``counted`` runs hold Parquet, whose footers were counted.
+
+    ``lost`` is what the runs passed over, by the number of the run.
+    """
 
     location: str
     runs: int
     messages: int
     counted: int
+    lost: Sequence[tuple[int, Lost]] = ()
 
     def sentence(self) -> str:
         """For people."""
         counts = f"{self.messages:,} messages, counted in the files of {self.counted} runs"
         return f"{self.location}: {self.runs} runs in order, {counts}"
 
+    def notices(self) -> list[str]:
+        """Each loss that a run passed over, in one sentence."""
+        return [f"{run_name(run)}: {each.lineage}: {each.reason}" for run, each in self.lost]
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {"to": self.location, "runs": self.runs, "messages": self.messages, "counted_runs": self.counted}
+        return {
+            "to": self.location,
+            "runs": self.runs,
+            "messages": self.messages,
+            "counted_runs": self.counted,
+            "lost": [{"run": run, **each.to_json()} for run, each in self.lost],
+        }
 
 
 def verify(to: str) -> Verified:
@@ -49,7 +63,8 @@ def verify(to: str) -> Verified:
         if run.data.get("format") == "parquet":
             counted += 1
             _check_count(Path(target.location, run_name(run.run)), run)
-    return Verified(target.location, len(runs), sum(run.messages for run in runs), counted)
+    lost = [(run.run, each) for run in runs for each in run.lost]
+    return Verified(target.location, len(runs), sum(run.messages for run in runs), counted, lost)
 
 
 def _check_count(folder: Path, run: RunOffsets) -> None:

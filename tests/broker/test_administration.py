@@ -173,7 +173,7 @@ class CreateTopicTests(BrokerTestCase):
         """A setting that is unknown, or whose value is not allowed, is named, with what is allowed."""
         self.refused(103, "'t'", "there is no setting 'retention.mss'", "retention.ms", retention_mss=1)
         self.refused(103, "segment.bytes = 0 is not allowed", "a whole number", segment_bytes=0)
-        self.refused(103, "flush.ms = -1", flush_ms=-1)
+        self.refused(103, "flush.ms = -2", flush_ms=-2)
         self.refused(103, "message.bytes = 999999999", "frame.bytes", message_bytes=999_999_999)
         self.refused(103, "there is no setting 'connections.max'", connections_max=5)
 

@@ -71,6 +71,25 @@ class ProducerGateTests(SynchronousTestCase):
         self.assertTrue(self.gate.shut)
         self.assertEqual([connection.held for connection in self.connections], [True] * 3)
 
+    def test_one_that_raises(self) -> None:
+        """A connection that cannot be paused, or let go on, leaves none of the others as they were."""
+
+        class Broken(Gated):
+            def hold(self, reason: str) -> None:
+                raise ValueError("a bug")
+
+            def proceed(self, reason: str) -> None:
+                raise ValueError("a bug")
+
+        gate = ProducerGate()
+        connections = [Gated(gate), Broken(gate), Gated(gate)]
+        for connection in connections:
+            gate.add(connection)
+        for shut in (True, False):
+            gate.set(shut)
+            self.assertEqual([connection.held for connection in connections], [shut, False, shut])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
+
 
 class PressureTests(BrokerTestCase):
     """Producers of a broker whose disk is slow."""

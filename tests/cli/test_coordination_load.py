@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
 from struct import pack
+from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -43,11 +45,26 @@ class ClientTests(SynchronousTestCase):
 
     def test_silence(self) -> None:
         """A server that answers nothing has no rate."""
-        self.assertRaises(LogdError, measure, [self.client], 0.01, 0)
+        self.assertRaises(LogdError, measure, [self.client], 0.01, 0, 0.05)
+
+    def test_a_late_answer_has_a_rate(self) -> None:
+        """A machine that is too busy for one answer in the time is measured until the first one."""
+
+        def answer() -> None:
+            self.server.recv(1 << 16)
+            time.sleep(0.05)  # longer than the measurement is meant to take: the lateness is what is tried
+            self.server.sendall(ANSWER)
+
+        server = Thread(target=answer)
+        server.start()
+        self.addCleanup(server.join)
+        done, seconds = measure([self.client], 0.01, 0, 30)
+        self.assertEqual(done, 1)
+        self.assertGreater(seconds, 0.04)
 
     def test_pipeline(self) -> None:
         """As many requests are under way as are meant to be."""
         self.server.settimeout(10)
         self.server.sendall(ANSWER)
-        self.assertEqual(measure([self.client], 0.3, 0), 1)
+        self.assertEqual(measure([self.client], 0.01, 0)[0], 1)
         self.assertEqual(self.server.recv(1 << 16), b"request" * (PIPELINE + 1))

@@ -85,16 +85,25 @@ class LagTests(LagCase):
         self.assertEqual((one.lag_bytes, one.lag_messages), (self.broker.logs["t"][0].end, None))
 
     def test_removed_and_beyond(self) -> None:
-        """What retention removed is told apart from the lag; a position behind the end is an error."""
+        """What was lost is told apart from the lag, as two positions; a position behind the end is an error."""
         log = self.broker.logs["t"][0]
         size = log.end // 50
         del log.data[: 10 * size]
         log.start = 10 * size
         entry = GroupEntry("g", offsets={tp(0): Offset(4 * size, 1), tp(1): Offset(10**9, 1)})
         one, other = self.lags(entry)
-        self.assertEqual((one.removed_bytes, one.lag_bytes, one.lag_messages), (6 * size, 40 * size, 40))
+        self.assertEqual((one.lost, one.lag_bytes, one.lag_messages), ((4 * size, 10 * size), 40 * size, 40))
         self.assertIn("behind the log's end", other.error or "")
-        self.assertEqual(other.lag_bytes, 0)
+        self.assertEqual((other.lag_bytes, other.lost), (0, (self.broker.logs["t"][1].end, 10**9)))
+
+    def test_log_that_begins_anew(self) -> None:
+        """The lag of a position far below the log's start is what the log has, and is counted."""
+        log = self.broker.logs["t"][0]
+        log.start = 1 << 40
+        one, other = self.lags(GroupEntry("g", offsets={tp(0): Offset(100, 1), tp(1): Offset(0, 1)}))
+        self.assertEqual((one.lost, one.lag_bytes, one.lag_messages), ((100, 1 << 40), len(log.data), 50))
+        self.assertEqual((other.lost, other.lag_messages), (None, 50))
+        self.assertEqual(together([one, other], "lag_bytes"), 2 * len(log.data))
 
     def test_error(self) -> None:
         """A log that cannot be described has an error in its place, and the others are described."""

@@ -9,6 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.collect.simulation import Life
 
 LIVES = int(os.environ.get("LOGD_LIVES") or 150)
+#: The seed of the first one.
+FIRST = int(os.environ.get("LOGD_LIVES_START") or 0)
 
 
 class SimulationTests(SynchronousTestCase):
@@ -17,7 +19,7 @@ class SimulationTests(SynchronousTestCase):
     def test_calm(self) -> None:
         """While the collector lives every line arrives, in order by file, and once."""
         repeating = 0
-        for seed in range(LIVES):
+        for seed in range(FIRST, FIRST + LIVES):
             life = Life(seed, crashes=False)
             life.run(200)
             repeating += life.may_repeat
@@ -26,7 +28,7 @@ class SimulationTests(SynchronousTestCase):
     def test_crashes(self) -> None:
         """Killed at any moment it still sends every line, in order by file."""
         killed = 0
-        for seed in range(LIVES):
+        for seed in range(FIRST, FIRST + LIVES):
             life = Life(seed)
             life.run(200)
             killed += life.killed

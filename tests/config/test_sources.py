@@ -70,12 +70,13 @@ class SourcesTests(SynchronousTestCase):
             broker_settings(read_toml(path))
         self.assertEqual(
             str(caught.exception),
-            f"{path}: flush.ms = '1s' is not allowed; allowed is a whole number of milliseconds from 0 to 604800000",
+            f"{path}: flush.ms = '1s' is not allowed; allowed is a whole number of milliseconds from 0 to 604800000"
+            ", or -1 for no such time",
         )
 
     def test_missing(self) -> None:
         """Without a data directory there is no broker."""
-        with self.assertRaisesRegex(ConfigurationError, "data is missing; allowed is the path"):
+        with self.assertRaisesRegex(ConfigurationError, "data is not set: give --data with the path of a directory"):
             broker_settings(Source("", {"id": 1}))
 
     def test_assignments(self) -> None:

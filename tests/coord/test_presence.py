@@ -99,6 +99,25 @@ class PresenceTests(HostedTestCase):
         self.turn(3)
         self.assertEqual(self.there(), b"me")
 
+    def test_a_listener_that_raises(self) -> None:
+        """The node is kept although what is told of trouble raises."""
+
+        def broken(failure: Failure) -> None:
+            self.failures.append(failure)
+            raise ValueError("a bug")
+
+        self.presence = Presence(self.clock, self.ours, PATH, b"me", failed=broken)
+        self.result(self.presence.start())
+        self.lose_session()
+        self.result(create_ephemeral(self.theirs, PATH, b"them"))
+        self.ours.link.reachable = True
+        self.turn(5)
+        self.assertTrue(self.failures)
+        self.result(self.theirs.delete(PATH))
+        self.turn(3)
+        self.assertEqual(self.there(), b"me")
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), len(self.failures))
+
     def test_update_of_what_is_not_kept(self) -> None:
         """Before the start, and after the end, nobody waits for ever."""
         self.failureResultOf(self.presence.update(b"early"), ClientClosing)

@@ -168,7 +168,7 @@ class StreamTests(StreamTestCase):
         for folder in (f"{self.checkpoint}/commits", f"{self.output}/_spark_metadata"):
             Path(folder, "1").unlink()
             Path(folder, ".1.crc").unlink()
-        self.assert_fails(lambda: self.again_when_removed(second, began, pattern), "are lost", f"messages from {began}")
+        self.assert_fails(lambda: self.again_when_removed(second, began, pattern), "is lost", f"messages from {began}")
 
     def again_when_removed(self, topic: str, began: int, pattern: dict[str, str]) -> None:
         """Run the last batch again once more of what it had is gone."""

@@ -5,10 +5,16 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.coord.server.opcodes import Opcode
+from logd.protocol.fields import INT32
 from logd.testing.coordination import CoordinationProcess, four_letter_word
-from tests.integration.coordination_peers import PATIENCE, CoordinationTestCase
+from tests.integration.coordination_peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
+from tests.integration.mounts import enlarge, mount_small
 
 
 class CommandTests(CoordinationTestCase):
@@ -72,3 +78,30 @@ class CommandTests(CoordinationTestCase):
         with socket.create_connection(("127.0.0.1", self.server.port)):
             pass
         self.assertIn("127.0.0.1", self.server.end_of_log())
+
+
+class FullDiskTests(SynchronousTestCase):
+    """On a disk without room."""
+
+    def test_full(self) -> None:
+        """Clients wait, sessions live, and with room each is answered: no start is needed, and nothing is lost."""
+        place = Path(self.mktemp()).absolute()
+        mount_small(place, 256 << 10, self.addCleanup)
+        with CoordinationProcess(str(place), log_path=f"{place}.log", options=("--snapshot-bytes", "50000")) as server:
+            with TreePeer(server.port) as peer:
+                (place / "filler").write_bytes(bytes(150 << 10))
+                sent = 400
+                for number in range(sent):
+                    peer.send(number, Opcode.CREATE, create(f"/{number}", bytes(1000)))
+                deadline = time.monotonic() + PATIENCE
+                while "make room on that disk" not in Path(f"{place}.log").read_text(encoding="utf-8"):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
+                self.assertEqual(four_letter_word(server.port, b"ruok"), b"imok")
+                (place / "filler").unlink()
+                enlarge(place, 8 << 20)
+                self.assertEqual([peer.answer()[0] for _ in range(sent)], list(range(sent)))
+            server.kill()
+            server.start()
+            with TreePeer(server.port) as peer:
+                self.assertEqual(INT32.unpack_from(peer.ask(Opcode.GET_CHILDREN, read("/"))[3])[0], sent + 1)

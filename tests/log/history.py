@@ -87,8 +87,8 @@ class History:
             index_bytes=self.random.choice([1, 40, 4096]),
             retention_ms=self.random.choice([-1, 3_000, 20_000]),
             retention_bytes=self.random.choice([-1, 100, 400]),
-            flush_ms=self.random.choice([0, 1000]),
-            flush_messages=self.random.choice([1, 5, 1000]),
+            flush_ms=self.random.choice([-1, 0, 1000]),
+            flush_messages=self.random.choice([-1, 1, 5, 1000]),
         )
 
     def run(self, steps: int) -> None:

@@ -31,6 +31,8 @@ class Rig:
     reports: list[str] = field(factory=list)
     pressure: list[bool] = field(factory=list)
     limits: dict[str, int] = field(factory=dict)
+    #: What is known from outside of partitions' ends when the store is opened.
+    known_end: dict[tuple[str, int], int] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.clock.advance(BEGIN)
@@ -49,7 +51,7 @@ class Rig:
             on_pressure=self.pressure.append,
             **self.limits,  # type: ignore[arg-type]  # the tests' own numbers
         )
-        self.store.open()
+        self.store.open(known_end=lambda topic, partition: self.known_end.get((topic, partition)))
 
     def stop(self) -> None:
         """Stop cleanly."""

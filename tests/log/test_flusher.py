@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.log.partition import PartitionLog
 from tests.log.entries import plain
-from tests.log.rig import Rig
+from tests.log.rig import Listener, Rig
+from tests.log.threads import Threads
 
 ENTRY = plain(b"eleven more")
 
@@ -17,7 +22,7 @@ class OrderTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """One thread, busy with partition 0."""
-        self.rig = Rig(LogSettings(flush_ms=1000, flush_messages=3), limits={"flush_workers": 1})
+        self.rig = Rig(limits={"flush_workers": 1})
         self.logs = [self.rig.log(partition=number) for number in range(5)]
         self.append(0)
 
@@ -45,15 +50,8 @@ class OrderTests(SynchronousTestCase):
         self.rig.store.flusher.due_now(self.append(2))
         self.assertEqual([self.next() for _ in range(3)], [[0], [0, 2], [0, 1, 2]])
 
-    def test_many_messages_are_due(self) -> None:
-        """So does one with as many messages as the setting says, however they came."""
-        self.append(1)
-        self.append(2, 2)
-        self.append(2)
-        self.assertEqual([self.next() for _ in range(3)], [[0], [0, 2], [0, 1, 2]])
-
     def test_overdue_ones_take_turns(self) -> None:
-        """One that waited longer than flush.ms gets every second turn, whatever is due."""
+        """One that waited longer than a second gets every second turn, whatever is due."""
         for number in (1, 2):
             self.append(number)
         self.rig.clock.advance(1.5)
@@ -96,6 +94,27 @@ class WorkersTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual([log.unflushed_bytes for log in rig.store.logs()], [0, 0, 0])
 
+    def test_a_listener_that_raises(self) -> None:
+        """What a listener raises is reported; the others are told, and the flusher goes on."""
+
+        class Broken(Listener):
+            def visible(self, end: int) -> None:
+                raise ValueError("a bug")
+
+        rig = Rig(limits={"flush_workers": 1})
+        log = rig.log()
+        log.append([ENTRY], 1, -1)
+        listeners = [Broken(), Listener()]
+        for listener in listeners:
+            log.wait_visible(20, listener)
+        done: list[bool] = []
+        rig.store.flush_all(lambda: done.append(True))
+        rig.threads.settle()
+        self.assertEqual((listeners[1].calls, done), ([20], [True]))
+        self.assertEqual(len(rig.reports), 1)
+        self.assertIn("a listener for the visible end of /data/t-0 failed", rig.reports[0])
+        self.assertIn("ValueError: a bug", rig.reports[0])
+
 
 class PressureTests(SynchronousTestCase):
     """The bound on unflushed bytes."""
@@ -125,3 +144,194 @@ class PressureTests(SynchronousTestCase):
         self.assertEqual((rig.pressure, rig.store.unflushed_bytes), ([True, False], 0))
         rig.threads.settle()
         self.assertEqual(rig.store.unflushed_bytes, 0)
+
+
+@define(eq=False)
+class CountingThreads(Threads):
+    """Threads that count what they are given."""
+
+    count: int = 0
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """See IThreads."""
+        self.count += 1
+        super().run(work, done)
+
+
+class GatheringTests(SynchronousTestCase):
+    """``flush.messages`` and ``flush.ms``: a partition gathers messages before it is flushed."""
+
+    def rig(self, limits: dict[str, int] | None = None, **settings: int) -> Rig:
+        """A store with these settings."""
+        return Rig(LogSettings(**settings), threads=CountingThreads(), limits=limits or {})
+
+    def append(self, rig: Rig, messages: int = 1, partition: int = 0) -> PartitionLog:
+        """Append that many messages one by one, each time letting all threads finish."""
+        log = rig.log(partition=partition)
+        for _ in range(messages):
+            log.append([ENTRY], 1, -1)
+            rig.threads.settle()
+        return log
+
+    def syncs(self, rig: Rig) -> int:
+        """How many syncs were begun so far."""
+        assert isinstance(rig.threads, CountingThreads)
+        return rig.threads.count
+
+    def test_neither_is_eager(self) -> None:
+        """Without either setting, or with 0 ms, each append is flushed at once."""
+        cases: list[dict[str, int]] = [
+            {},
+            {"flush_ms": 0},
+            {"flush_ms": 0, "flush_messages": 100},
+            {"flush_messages": 1},
+        ]
+        for settings in cases:
+            rig = self.rig(None, **settings)
+            self.assertEqual(self.append(rig, 3).visible_end, 60, settings)
+            self.assertEqual(self.syncs(rig), 3, settings)
+
+    def test_by_number(self) -> None:
+        """With flush.messages alone a partition is flushed when it has so many, and not before."""
+        rig = self.rig(flush_messages=10)
+        log = self.append(rig, 9)
+        rig.clock.advance(500_000)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, self.syncs(rig)), (0, 0))
+        self.append(rig, 1)
+        self.assertEqual((log.visible_end, self.syncs(rig)), (200, 1))
+        self.append(rig, 10)
+        self.assertEqual((log.visible_end, self.syncs(rig)), (400, 2))
+
+    def test_by_time(self) -> None:
+        """With flush.ms alone it is flushed when its oldest unflushed message has waited so long, and not before."""
+        rig = self.rig(flush_ms=5000)
+        log = self.append(rig, 10)
+        rig.clock.advance(4)
+        self.append(rig, 10)
+        rig.clock.advance(0.9)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, self.syncs(rig)), (0, 0))
+        rig.clock.advance(0.2)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, self.syncs(rig)), (400, 1))
+        self.append(rig)
+        rig.clock.advance(4.9)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 400)
+        rig.clock.advance(0.2)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, self.syncs(rig)), (420, 2))
+
+    def test_whichever_is_first(self) -> None:
+        """With both, the number may come before the time; the time then begins anew with the next message."""
+        rig = self.rig(flush_messages=3, flush_ms=1000)
+        log = self.append(rig, 2)
+        rig.clock.advance(0.9)
+        self.append(rig, 2)
+        self.assertEqual(log.visible_end, 60)
+        rig.clock.advance(0.9)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 60)
+        rig.clock.advance(0.2)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 80)
+
+    def test_an_acknowledgement_does_not_wait(self) -> None:
+        """What an acknowledgement waits for is flushed at once, with all before it."""
+        rig = self.rig(flush_messages=1000, flush_ms=60_000)
+        log = self.append(rig, 3)
+        rig.store.flusher.due_now(log)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, self.syncs(rig)), (60, 1))
+        self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
+
+    def test_during_a_sync(self) -> None:
+        """What comes during a sync gathers anew, from the first message behind it on."""
+        rig = self.rig(flush_messages=2, flush_ms=1000)
+        log = rig.log()
+        log.append([ENTRY], 2, -1)
+        rig.clock.advance(0.5)
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, log.end), (20, 40))
+        rig.clock.advance(0.9)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 20)
+        rig.clock.advance(0.2)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 40)
+
+    def test_enough_during_a_sync(self) -> None:
+        """What is enough already when a sync ends is flushed next."""
+        rig = self.rig(flush_messages=2)
+        log = rig.log()
+        log.append([ENTRY], 2, -1)
+        log.append([ENTRY], 2, -1)
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 40)
+
+    def test_the_bound_on_bytes(self) -> None:
+        """Above half of the bytes that may be unflushed nothing gathers, so that producers are not paused for it."""
+        rig = self.rig({"unflushed_limit": 200}, flush_messages=1000, flush_ms=60_000)
+        logs = [self.append(rig, partition=number) for number in range(5)]
+        self.assertEqual([log.visible_end for log in logs], [0] * 5)
+        self.append(rig, partition=3)
+        self.assertEqual([log.unflushed_bytes for log in logs], [0] * 5)
+        self.assertEqual((rig.pressure, rig.store.unflushed_bytes), ([], 0))
+        self.append(rig, partition=3)
+        self.assertEqual(logs[3].unflushed_bytes, 20)
+
+    def test_a_stop(self) -> None:
+        """A stop flushes what gathers, and what still comes."""
+        rig = self.rig(flush_messages=1000, flush_ms=60_000)
+        log = self.append(rig, 2)
+        done: list[int] = []
+        rig.store.flush_all(lambda: done.append(log.visible_end))
+        log.append([ENTRY], 1, -1)
+        self.assertEqual(done, [])
+        rig.threads.settle()
+        self.assertEqual(done, [60])
+        rig.store.close()
+        self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
+
+    def test_a_close_leaves_no_timer(self) -> None:
+        """A store that is closed without a flush leaves no timer behind."""
+        rig = self.rig(flush_ms=60_000)
+        self.append(rig)
+        rig.store.close()
+        self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
+
+    def test_other_settings(self) -> None:
+        """Other settings count at once, for what has gathered as well."""
+        rig = self.rig(flush_ms=60_000)
+        log = self.append(rig, 3)
+        log.configure(LogSettings(flush_messages=4))
+        self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
+        self.append(rig)
+        self.assertEqual(log.visible_end, 80)
+        self.append(rig)
+        log.configure(LogSettings())
+        rig.threads.settle()
+        self.assertEqual(log.visible_end, 100)
+
+    def test_offline(self) -> None:
+        """Of a partition that goes offline nothing gathers any more."""
+        rig = self.rig(flush_ms=1000)
+        self.append(rig).go_offline(OSError("gone"))
+        self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
+        self.assertEqual(rig.store.unflushed_bytes, 0)
+
+    def test_a_full_segment(self) -> None:
+        """A segment that is closed is flushed, or its files would stay open by the hundreds."""
+        rig = self.rig(flush_messages=1000, segment_bytes=50)
+        log = self.append(rig, 4)
+        self.assertEqual((log.visible_end, log.end), (60, 80))
+
+    def test_open_files(self) -> None:
+        """Where more last segments are open than should be, the oldest that gather are flushed."""
+        rig = self.rig({"open_writers_limit": 3}, flush_messages=1000)
+        for number in range(10):
+            self.append(rig, partition=number)
+        flushed = [log.partition for log in rig.store.logs() if log.end == log.visible_end]
+        self.assertGreaterEqual(len(flushed), 7)

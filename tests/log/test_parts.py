@@ -63,7 +63,7 @@ class WaitersTests(SynchronousTestCase):
         """Listeners are called by position, then in the order in which they came."""
         verifyObject(IFlushListener, Listener())
         random = Random(1)
-        waiters = Waiters()
+        waiters = Waiters(self.fail)
         order: list[tuple[int, int]] = []
 
         class Ordered(Listener):
@@ -84,7 +84,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_cancelled_ones_are_let_go(self) -> None:
         """Long polls that time out again and again do not pile up."""
-        waiters = Waiters()
+        waiters = Waiters(self.fail)
         kept = waiters.add(5, Listener())
         for _ in range(10_000):
             waiters.add(10, Listener()).cancel()
@@ -94,7 +94,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_a_listener_that_waits_and_cancels(self) -> None:
         """A listener may wait anew and cancel others while it is called."""
-        waiters = Waiters()
+        waiters = Waiters(self.fail)
         late = Listener()
         waits: list[Wait] = []
 
@@ -113,7 +113,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_failure(self) -> None:
         """A failure reaches every listener that was not cancelled, once."""
-        waiters = Waiters()
+        waiters = Waiters(self.fail)
         listeners = [Listener() for _ in range(3)]
         waits = [waiters.add(1, listener) for listener in listeners]
         waits[1].cancel()
@@ -121,6 +121,27 @@ class WaitersTests(SynchronousTestCase):
         waiters.fail(error)
         waiters.fail(error)
         self.assertEqual([listener.calls for listener in listeners], [[error], [], [error]])
+
+    def test_a_listener_that_raises(self) -> None:
+        """One that raises is reported, and the others are called all the same, well or with a failure."""
+
+        class Broken(Listener):
+            def visible(self, end: int) -> None:
+                raise ValueError("visible")
+
+            def failed(self, error: BaseException) -> None:
+                raise ValueError("failed")
+
+        reports: list[str] = []
+        waiters = Waiters(reports.append)
+        listeners = [Listener(), Broken(), Listener(), Broken(), Listener()]
+        for position, listener in zip((1, 1, 1, 5, 5), listeners, strict=True):
+            waiters.add(position, listener)
+        waiters.reached(3)
+        error = OSError("gone")
+        waiters.fail(error)
+        self.assertEqual([listener.calls for listener in listeners], [[3], [], [3], [], [error]])
+        self.assertEqual([text.splitlines()[-1] for text in reports], ["ValueError: visible", "ValueError: failed"])
 
 
 class OpenFilesTests(SynchronousTestCase):

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
 from logd.log.checkpoint import Checkpoint, read_checkpoint
+from logd.log.mark import read_mark
 from logd.testing.memoryfiles import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
@@ -189,19 +190,46 @@ class UpkeepTests(SynchronousTestCase):
 
     def test_a_crash_while_a_full_disk_makes_room(self) -> None:
         """Whenever the power goes meanwhile: nothing but what was expired is gone, and the log is served."""
-        for power in range(1, 40):
-            rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
-            rig.filled(*[ENTRY] * 6)
-            for start in range(0, 100, 20):  # so that the checkpoint needs the room of several segments
-                rig.files.remove(rig.path(start).replace(".log", ".index"))
-            rig.files.random.seed(power)
-            rig.files.room = 0
-            rig.files.power = power
-            with contextlib.suppress(PowerLoss):
-                rig.store.expire()
-                rig.threads.settle()
-            rig.kill(power_lost=True)
-            rig.open()
-            log = rig.log()
-            self.assertEqual(log.end, 120)
-            self.assertEqual(rig.content(log), ENTRY * ((120 - log.start) // 20))
+        for power in range(1, 60):
+            for checkpoint in (True, False):
+                rig = self.full(checkpoint)
+                rig.files.random.seed(power)
+                rig.files.power = power
+                with contextlib.suppress(PowerLoss):
+                    rig.store.expire()
+                    rig.threads.settle()
+                rig.kill(power_lost=True)
+                if checkpoint and read_checkpoint(rig.files, f"{ROOT}/t-0") is None:
+                    self.assertEqual(read_mark(rig.files, f"{ROOT}/t-0"), 120)  # now it alone vouches for the end
+                rig.open()
+                log = rig.log()
+                self.assertEqual((log.offline, log.end), (None, 120))
+                self.assertEqual(rig.content(log), ENTRY * ((120 - log.start) // 20))
+
+    def test_a_kill_while_a_full_disk_makes_room(self) -> None:
+        """So it is when the process alone goes, whether there was a mark or not."""
+        for power in range(1, 60):
+            for mark in (True, False):
+                rig = self.full(checkpoint=True)
+                if not mark:
+                    rig.files.remove(f"{ROOT}/t-0/mark")
+                    rig.files.room = 100
+                rig.files.power = power
+                with contextlib.suppress(PowerLoss):
+                    rig.store.expire()
+                    rig.threads.settle()
+                rig.kill()
+                rig.open()
+                self.assertEqual((rig.log().offline, rig.log().end), (None, 120))
+
+    def full(self, checkpoint: bool) -> Rig:
+        """Six segments on a full disk; the next checkpoint needs the room of several."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+        rig.filled(*[ENTRY] * 6)
+        if checkpoint:
+            rig.store.write_checkpoints()
+            rig.threads.settle()
+        for start in range(0, 100, 20):
+            rig.files.remove(rig.path(start).replace(".log", ".index"))
+        rig.files.room = 0
+        return rig

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet import reactor
@@ -11,8 +12,14 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 from zope.interface.verify import verifyObject
 
+from logd.errors import ConfigurationError
 from logd.interfaces import IThreads
 from logd.net.threads import DiskThreads
+
+
+def _tell(ended: Deferred[Any], _: object, error: BaseException | None) -> None:
+    """Fire with what a work has raised."""
+    ended.callback(error)
 
 
 class DiskThreadsTests(TestCase):
@@ -90,3 +97,40 @@ class DiskThreadsTests(TestCase):
         self.stop()
         self.assertTrue(ended.is_set())
         await outcome
+
+    async def test_all_are_there(self) -> None:
+        """After the start no thread has to be made for a work, when perhaps none can be."""
+        net: Any = reactor
+        threads = DiskThreads(net, 3, "test")
+        threads.start()
+        self.addCleanup(threads.stop)
+
+        def cannot(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        self.patch(threading.Thread, "start", cannot)
+        together = threading.Barrier(3)
+        ended: list[Deferred[Any]] = []
+        for _ in range(3):
+            ended.append(Deferred())
+            threads.run(lambda: together.wait(30), partial(_tell, ended[-1]))
+        for each in ended:
+            self.assertEqual(await each, None)
+
+    def test_too_many(self) -> None:
+        """Threads that the system does not let start are told at the start, with where to look."""
+        net: Any = reactor
+        begin = threading.Thread.start
+        left = [2]
+
+        def limited(thread: threading.Thread) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise RuntimeError("can't start new thread")
+            begin(thread)
+
+        threads = DiskThreads(net, 3, "logd-test")
+        self.patch(threading.Thread, "start", limited)
+        error = self.assertRaises(ConfigurationError, threads.start)
+        self.assertIn("3 threads of logd-test: can't start new thread", str(error))
+        self.assertEqual([each for each in threading.enumerate() if each.name.startswith("PoolThread-logd-test")], [])

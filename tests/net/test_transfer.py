@@ -9,7 +9,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.files import LocalFiles
-from logd.net.transfer import PIECE_BYTES, TURN_BYTES, SendfileSender, TransferFailed, can_sendfile
+from logd.net.transfer import PIECE_BYTES, TURN_BYTES, PeerLeft, SendfileSender, TransferFailed, can_sendfile
 from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
 
 CONTENT = os.urandom(3 * TURN_BYTES + 17)
@@ -180,3 +180,65 @@ class WritingTests(SynchronousTestCase):
         transport = MemoryTransport()
         done = self.sender.begin_file_transfer(Range(BytesFile(b"abc"), 0, 5), transport)
         self.failureResultOf(done, TransferFailed)
+
+
+class HangingUpTests(SynchronousTestCase):
+    """The peer goes while a thread reads what the page cache does not have."""
+
+    def setUp(self) -> None:
+        """A file that its last holder closes, and threads worked by hand."""
+        self.threads = HandThreads()
+        self.sender = SendfileSender(self.threads)
+        self.file = BytesFile(CONTENT, cold=True)
+
+    def hung_up(self, transport: Any, file: BytesFile) -> tuple[Any, Range]:
+        """A transfer whose peer has gone while its thread is still to read; what waits for it, and its range."""
+        asked = Range(file, 0, TURN_BYTES)
+        done = self.sender.begin_file_transfer(asked, transport)
+        if transport.producer is not None and not self.threads.waiting:
+            transport.producer.resumeProducing()
+        self.assertEqual(len(self.threads.waiting), 1)
+        transport.producer.stopProducing()
+        self.assertIsNone(transport.producer)
+        return done, asked
+
+    def test_file_stays_open(self) -> None:
+        """The transfer is not over, so that nobody closes the file, until the thread has let go of it."""
+        transport = SocketTransport()
+        self.addCleanup(transport.close)
+        for other, file in ((MemoryTransport(), self.file), (transport, BytesFile(CONTENT, descriptor=0, cold=True))):
+            done, _ = self.hung_up(other, file)
+            self.assertNoResult(done)
+            self.threads.work()
+            self.failureResultOf(done, PeerLeft)
+
+    def test_nothing_is_unreadable(self) -> None:
+        """A read that fails then says nothing about the place: it may be that of a file closed meanwhile."""
+
+        class Gone(BytesFile):
+            def read_at(self, position: int, count: int) -> bytes:
+                raise OSError(9, "Bad file descriptor")
+
+        done, asked = self.hung_up(MemoryTransport(), Gone(CONTENT, cold=True))
+        self.threads.work()
+        self.failureResultOf(done, PeerLeft)
+        self.assertEqual(asked.unreadable_at, [])
+
+    def test_during_the_read(self) -> None:
+        """The thread stops where it is when the peer goes, and reads no more of what nobody wants."""
+
+        class Interrupted(BytesFile):
+            interrupt: Any = None
+
+            def read_at(self, position: int, count: int) -> bytes:
+                self.interrupt()
+                return super().read_at(position, count)
+
+        transport = MemoryTransport()
+        file = Interrupted(CONTENT, cold=True)
+        file.interrupt = lambda: transport.producer.stopProducing()
+        done = self.sender.begin_file_transfer(Range(file, 0, TURN_BYTES), transport)
+        self.threads.work()
+        self.failureResultOf(done, PeerLeft)
+        self.assertEqual(len(file.reads), 1)
+        self.assertEqual(transport.written, b"")

@@ -103,6 +103,33 @@ class UntakenTests(SynchronousTestCase):
         self.clock.advance(1)
         self.assertEqual(len(peer.reasons), 1)
 
+    def test_paused_by_us(self) -> None:
+        """Above the limit a connection that we do not read is spared for a younger one that we do."""
+        for peer in self.peers:
+            self.untaken.keeps(peer, 30, False)
+        self.peers[0].reading = False
+        self.untaken.keeps(self.peers[2], 50, False)
+        self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 1, 0], 80))
+
+    def test_read_again(self) -> None:
+        """One that is read again is the youngest: it could not get on meanwhile."""
+        for peer in self.peers:
+            self.untaken.keeps(peer, 30, False)
+        self.peers[0].reading = False
+        self.untaken.keeps(self.peers[1], 35, False)
+        self.peers[0].reading = True
+        self.untaken.restart(self.peers[0])
+        self.untaken.keeps(self.peers[2], 50, False)
+        self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 1, 0], 80))
+
+    def test_all_paused_by_us(self) -> None:
+        """The limit holds all the same: where nobody is read the oldest goes."""
+        for peer in self.peers:
+            self.untaken.keeps(peer, 30, False)
+            peer.reading = False
+        self.untaken.keeps(self.peers[2], 50, False)
+        self.assertEqual((self.cut(), self.untaken.total_bytes), ([1, 0, 0], 80))
+
     def test_gone(self) -> None:
         """Who leaves takes its bytes along."""
         self.untaken.keeps(self.peers[0], 90, False)

@@ -94,20 +94,24 @@ class SingleByteTests(SynchronousTestCase):
         self.assert_detected(whole[:at] + bytes((whole[at] ^ change,)) + whole[at + 1 :])
 
     def test_attributes_of_magic_1(self) -> None:
-        """No checksum covers the attributes of magic 1: the broker cannot see a change of them.
+        """No checksum covers the attributes of magic 1: the broker sees a change of them by the payload alone.
 
-        A reader ignores the upper bits, takes a plain payload that claims a codec for corrupt, and hands out a
-        wrapper's payload as it is where it claims none.
+        It refuses a payload that cannot be of the codec claimed, and a reader takes that for corrupt. Both ignore the
+        upper bits, and take a wrapper's payload as it is where it claims no codec.
         """
         for changed in changes(HELLO_1, ATTRIBUTES_AT):
-            check_set(changed, 1000)
             decoded = decode_set(changed)
             if changed[ATTRIBUTES_AT] & 3:
+                self.assertRaises(InvalidMessage, check_set, changed, 1000)
                 self.assertIsNotNone(decoded.error)
             else:
+                check_set(changed, 1000)
                 self.assertEqual(decoded.messages, [Message(b"hello")])
         for changed in changes(WRAPPER, ATTRIBUTES_AT):
-            check_set(changed, 1000)
+            if changed[ATTRIBUTES_AT] & 3 in (0, 1):
+                check_set(changed, 1000)
+            else:
+                self.assertRaises(InvalidMessage, check_set, changed, 1000)
             decoded = decode_set(changed)
             if changed[ATTRIBUTES_AT] & 3 == 0:
                 self.assertEqual(decoded.messages, [Message(WRAPPER[10:])])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import ERRORS_BY_CODE
+from logd.errors import ERRORS_BY_CODE, InvalidMessage
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
@@ -21,7 +21,7 @@ from logd.protocol.legacy_responses import (
     OffsetsResponse,
     encode_legacy_response,
 )
-from logd.protocol.loops import decode_set, encode_set
+from logd.protocol.loops import check_set, decode_set, encode_set
 from logd.protocol.message import Message
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
@@ -95,6 +95,13 @@ RESPONSES: dict[str, tuple[OurRequest, OurResponse]] = {
     ),
     "any response, unknown topic": (FetchWait(0, 0, 0, ()), ErrorResponse(101, "no topic test")),
 }
+#: Wrappers that a producer may not send.
+REFUSED = (
+    "refused: gzip, a set that is not compressed",
+    "refused: gzip, the two bytes of zlib",
+    "refused: snappy, a set that is not compressed",
+    "refused: zstd, the three bytes of gzip",
+)
 
 
 def vectors() -> dict[str, str]:
@@ -119,7 +126,7 @@ class DocumentationTests(SynchronousTestCase):
     def test_every_vector_is_held(self) -> None:
         """The page has exactly the vectors that these tests know."""
         others = {"magic 1, hello", "gap, N = 5", "gap of 4096 bytes"}
-        known = {*MESSAGES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *others}
+        known = {*MESSAGES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *REFUSED, *others}
         self.assertEqual(set(self.vectors), known)
 
     def test_messages(self) -> None:
@@ -133,6 +140,14 @@ class DocumentationTests(SynchronousTestCase):
         """Gaps are as the page says."""
         self.assertEqual(encode_gap(9).hex(), self.vectors["gap, N = 5"])
         self.assertEqual(encode_gap(4096).hex(), self.vectors["gap of 4096 bytes"])
+
+    def test_refused_wrappers(self) -> None:
+        """Wrappers of another codec than they claim are refused with error 2, and corrupt to a reader."""
+        for name in REFUSED:
+            data = bytes.fromhex(self.vectors[name])
+            error = self.assertRaises(InvalidMessage, check_set, data, 1000)
+            self.assertEqual((error.code, name.split(":")[1].split(",")[0].strip() in str(error)), (2, True))
+            self.assertIsNotNone(decode_set(data).error)
 
     def test_requests(self) -> None:
         """Requests are encoded and decoded as the page says."""

@@ -76,6 +76,30 @@ class SoundTests(ReadingTestCase):
         self.assertEqual(self.values(reader), VALUES * 2)
         self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (2, 3030))
 
+    def test_huge_gap(self) -> None:
+        """Of a gap of 2^30 bytes, as for a segment that was lost, no more is fetched than what is under way."""
+        size = 1 << 30
+        fetched = 0
+
+        def sparse(request: Any) -> FetchWaitResponse | None:
+            nonlocal fetched
+            if not isinstance(request, FetchWait):
+                return None
+            (part,) = request.parts
+            if part.offset < size:
+                data = (encode_gap(size) + bytes(part.max_bytes))[part.offset :][: part.max_bytes]
+                fetched += len(data)
+            else:
+                data = DATA[part.offset - size :][: part.max_bytes]
+            answer = FetchedPart("t", 0, 0, 0, size + len(DATA), part.offset, data)
+            return FetchWaitResponse((answer,))
+
+        self.broker.before = sparse
+        reader = self.reader(end=size + len(DATA))
+        self.assertEqual(self.values(reader), VALUES)
+        self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (1, size))
+        self.assertLessEqual(fetched, 2 * SMALL.fetch_bytes)
+
 
 class FailingTests(ReadingTestCase):
     """Brokers go away and come back."""
@@ -162,7 +186,8 @@ class LossTests(ReadingTestCase):
         rest = [v for v, at in zip(VALUES, self.starts(), strict=True) if at >= removed]
         self.assertEqual(found[-len(rest) :], rest)
         self.assertEqual(found[: -len(rest)], VALUES[: len(found) - len(rest)])
-        self.assertEqual(reader.report.bytes + reader.report.lost_bytes, len(DATA))
+        ((start, end),) = reader.report.losses
+        self.assertEqual((reader.report.bytes + end - start, end), (len(DATA), removed))
 
     def test_another_topic(self) -> None:
         """A topic of the same name made before the read, or during it, is not taken for the one that was planned."""

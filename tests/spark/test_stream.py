@@ -13,6 +13,9 @@ from logd.spark.options import read_options
 from logd.spark.reading import DataLost
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
+#: Where a log begins anew that was lost.
+ANEW = 1 << 40
+
 DATA = encode_set([Message(b"%04d" % number) for number in range(100)])
 
 
@@ -37,16 +40,57 @@ class StreamTests(SynchronousTestCase):
     def reached(self, reader: Any, start: dict[str, Any]) -> int:
         """How far a batch from ``start`` goes."""
         offset = reader.latestOffset(start, reader.getDefaultReadLimit())
+        return self.position(offset)
+
+    @staticmethod
+    def position(offset: dict[str, Any]) -> int:
+        """The one of partition 0."""
         position: int = offset["topics"]["t"]["partitions"]["0"]
         return position
 
+    def batch(self, reader: Any, start: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[int, int]]]:
+        """The offset that a batch from ``start`` reaches, and the ranges that it reads."""
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        return end, [(each.value.start, each.value.end) for each in reader.partitions(start, end)]
+
     def test_log_that_ends_before(self) -> None:
-        """A log that lost its end gives the same ids again: that is a loss, said before any of it is passed over."""
+        """A log that lost its end is a loss, and told to, the stream goes on at the end: all that comes is read."""
         start = self.reader(startingOffsets="latest").initialOffset()
         self.assertEqual(self.reached(self.reader(), start), len(DATA))
         self.log.data = DATA[:130]
         error = self.assertRaises(DataLost, self.reached, self.reader(), start)
-        self.assertIn(f"ends at 130, before {len(DATA)}", str(error))
+        self.assertIn(f"unknown number of messages between 130 and {len(DATA)}", str(error))
+        reader = self.reader(failOnDataLoss="false")
         with self.assertLogs("logd.spark", "WARNING") as logged:
-            self.assertEqual(self.reached(self.reader(failOnDataLoss="false"), start), len(DATA))
-        self.assertIn("the stream goes on behind", logged.output[0])
+            end, ranges = self.batch(reader, start)
+        self.assertEqual((self.position(end), ranges), (130, []))
+        self.assertIn("the stream goes on at 130", logged.output[0])
+        self.log.data = DATA
+        self.assertEqual(self.batch(reader, end)[1], [(130, len(DATA))])
+
+    def test_log_that_begins_behind(self) -> None:
+        """A log that was lost begins far above all ids: one loss, said once, and no batch of what lies between."""
+        start = self.reader(startingOffsets="latest").initialOffset()
+        self.log.start, self.log.data = ANEW, DATA
+        error = self.assertRaises(DataLost, self.reached, self.reader(), start)
+        self.assertIn(f"unknown number of messages from {len(DATA)} to {ANEW}", str(error))
+        reader = self.reader(failOnDataLoss="false", maxBytesPerTrigger=str(len(DATA) // 2))
+        with self.assertLogs("logd.spark", "WARNING") as logged:
+            end, ranges = self.batch(reader, start)
+        self.assertEqual(len(logged.output), 1)
+        self.assertEqual(ranges, [(ANEW, ANEW + len(DATA) // 2)])
+        again = self.reader(failOnDataLoss="false").partitions(start, end)
+        self.assertEqual([(each.value.start, each.value.end) for each in again], ranges)
+        with self.assertNoLogs("logd.spark", "WARNING"):
+            end, ranges = self.batch(reader, end)
+        self.assertEqual(ranges, [(ANEW + len(DATA) // 2, ANEW + len(DATA))])
+        self.log.start, self.log.data = 0, DATA
+        end, _ = self.batch(reader, end)
+        self.log.data = DATA + DATA
+        self.assertEqual(self.batch(reader, end)[1], [(len(DATA), len(DATA) + len(DATA) // 2)])
+
+    def test_new_partition(self) -> None:
+        """One that comes later begins where its log does, also where that is far above 0."""
+        start = self.reader().initialOffset()
+        self.broker.topics["t"].logs.append(FakeLog(DATA, start=ANEW))
+        self.assertEqual(self.batch(self.reader(), start)[1], [(ANEW, ANEW + len(DATA))])

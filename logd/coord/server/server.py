@@ -15,11 +15,13 @@ from twisted.logger import Logger
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.journal import Disk
+from logd.coord.server.reopening import LONGEST_SECONDS, Reopening
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage import Storage
 from logd.coord.server.words import answer_word
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.tree import Tree
+from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 
 #: Seconds that a peer whose connection is closed has for taking its last answers.
@@ -33,7 +35,7 @@ class CoordinationServer:
 
         threads = DiskThreads(reactor, 2, "coordination")       # two: a snapshot must not hold up a sync
         threads.start()
-        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads, failed=give_up)
+        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads)
         server.start()
         port = await serverFromString(reactor, "tcp:2181:interface=127.0.0.1").listen(server.factory)
         ...
@@ -56,8 +58,8 @@ class CoordinationServer:
     ) -> None:
         """``clock`` is the reactor; ``folder`` (absolute) is made if it is not there, its parent must be.
 
-        ``threads`` has at least two threads. ``failed(error)`` is called if changes can no longer be kept: every
-        connection was closed by then and nothing more is served, until a new start.
+        ``threads`` has at least two threads. ``failed(error)`` is called if a sync fails: every connection was closed
+        by then, and nothing is served until the folder is recovered, which is tried until it succeeds.
         """
         self.clock = clock
         self.settings = settings
@@ -65,7 +67,7 @@ class CoordinationServer:
         self.counters = ServerCounters()
         self.storage = Storage(Disk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report)
         self.factory: Factory = _ServerFactory(self)
-        #: Why nothing is served any more.
+        #: Why nothing is served at the moment; None while it is.
         self.error: Exception | None = None
         self.connections: dict[ServerConnection, None] = {}
         #: Bytes of requests that wait for their answer.
@@ -76,6 +78,7 @@ class CoordinationServer:
         self._patience: Timer | None = None
         self._lingering: dict[ServerConnection, Timer] = {}
         self._stopped: Deferred[None] | None = None
+        self._reopening = Reopening(clock, threads, self.storage, self._reopened, self._not_reopened)
 
     @property
     def host(self) -> TreeHost:
@@ -103,10 +106,33 @@ class CoordinationServer:
         """The last change that is on the disk: what a client may be told of."""
         return self.storage.journal.flushed
 
+    @property
+    def problem(self) -> str | None:
+        """What keeps changes from being made, for a person; None when nothing does."""
+        if self.error is not None:
+            return f"the coordination tree is not served, and tried again every {LONGEST_SECONDS:.0f} s: {self.error}"
+        refused = self.storage.refused
+        if refused is not None:
+            return f"the coordination tree in {self.folder} waits for its disk: {refused}"
+        return None
+
     def start(self) -> None:
         """Open the folder and recover what is in it. Blocks. Raises DataDirectoryError, naming file and remedy."""
-        tree = self.storage.open()
+        self._serve(self.storage.open())
+
+    def start_when_sound(self) -> None:
+        """Open the folder as ``start`` does; where that fails, log why and try again until it succeeds. Blocks once."""
+        try:
+            self.start()
+        except DataDirectoryError as error:
+            self._not_reopened(error)
+            self._reopening.begin()
+
+    def _serve(self, tree: Tree) -> None:
         tree.watches.limit_bytes = self.settings.watches_bytes
+        if self._host is not None:
+            self._host.resume(tree)
+            return
         limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
         self._host = TreeHost(tree, self.storage, self.clock, self._random_bytes, limits, self._journal_failed)
         self._host.start()
@@ -117,7 +143,7 @@ class CoordinationServer:
         if self._stopped is None:
             self._stopped = Deferred()
             if self._host is None:
-                self._stopped.callback(None)
+                self._reopening.end(lambda: _fire(self._stopped))
             else:
                 self._host.stop()
                 for connection in tuple(self.connections):
@@ -126,7 +152,7 @@ class CoordinationServer:
                     self._patience.cancel()
                     self._patience = None
                 # A turn later the connections are gone.
-                self.storage.close(lambda: self.clock.callLater(0, _fire, self._stopped))
+                self._reopening.end(lambda: self.clock.callLater(0, _fire, self._stopped))
         waiter: Deferred[None] = Deferred()
         self._stopped.addCallback(lambda result: waiter.callback(None))
         return waiter
@@ -200,10 +226,24 @@ class CoordinationServer:
 
     def _journal_failed(self, error: Exception) -> None:
         self.error = error
-        self.log.critical("{error}", error=str(error))
+        self.log.critical(
+            "{error}. Its connections are closed, its sessions are kept, and the folder is recovered as at a start",
+            error=str(error),
+        )
         for connection in tuple(self.connections):
             connection.abort()
         self._failed(error)
+        self._reopening.begin()
+
+    def _reopened(self, tree: Tree) -> None:
+        self.error = None
+        self._serve(tree)
+        self.log.warn("the coordination tree in {folder} is served again", folder=self.folder)
+
+    def _not_reopened(self, error: Exception) -> None:
+        if str(error) != str(self.error):
+            self.log.critical("the coordination tree is not served: {error}", error=str(error))
+        self.error = error
 
     def _report(self, format: str, **fields: Any) -> None:  # noqa: A002
         self.log.warn(format, **fields)

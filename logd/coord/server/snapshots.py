@@ -40,12 +40,12 @@ def write_snapshot(files: IFileOperations, folder: str, zxid: int, pieces: Itera
                 buffers, count = [], 0
         file.append([b"".join(buffers)])
         file.sync_data()
+        file.close()
+        files.rename(temporary, target)
     except BaseException:
         file.close()
         _remove_quietly(files, temporary)
         raise
-    file.close()
-    files.rename(temporary, target)
     files.sync_directory(folder)
     remove_needless(files, folder)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 from zope.interface import implementer
@@ -17,6 +18,9 @@ from logd.coord.tree.tree import Snapshot, Tree
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
 from logd.log.names import join
+
+#: Seconds until a snapshot that could not be written is tried again, at the next change behind that.
+SNAPSHOT_RETRY_SECONDS = 60.0
 
 
 @implementer(IJournal)
@@ -34,6 +38,7 @@ class Storage:
         self._waiting: Snapshot | None = None
         self._writing = False
         self._last_snapshot_bytes = 0
+        self._retry_at: float | None = None
         self._flushed: Callable[[int], None] = lambda zxid: None
         #: Snapshots written since the start, and the last one that could not be.
         self.snapshots = 0
@@ -45,11 +50,21 @@ class Storage:
         assert self._journal is not None
         return self._journal
 
+    @property
+    def refused(self) -> OSError | None:
+        """Why the disk takes no changes at the moment; None while it does."""
+        return None if self._journal is None else self._journal.refused
+
     def open(self) -> Tree:
-        """Lock and recover the folder, and return the tree in it. Blocks. Raises DataDirectoryError."""
+        """Lock and recover the folder, and return the tree in it. Blocks. Raises DataDirectoryError.
+
+        After ``close`` it can be opened again.
+        """
         disk = self._disk
         self._lock = open_folder(disk.files, disk.folder)
         try:
+            if self._journal is not None:
+                self._journal.cut_unsynced()
             found = recover(disk.files, disk.folder, self._report)
             sessions, nodes = decode_pieces(found.pieces)
             snapshot = Snapshot(found.snapshot_zxid, nodes, tuple(sessions)) if nodes else Snapshot()
@@ -62,6 +77,8 @@ class Storage:
             self._unlock()
             raise
         self._journal = Journal.resume(disk, found)
+        self._journal.on_refused = self._refused
+        self._waiting = None
         self._last_snapshot_bytes = sum(map(len, found.pieces))
         return self._tree
 
@@ -76,17 +93,39 @@ class Storage:
         self._journal.append(change)
 
     def close(self, closed: Callable[[], object]) -> None:
-        """Wait until all is on the disk and no snapshot is under way, then let go of the folder and call."""
+        """Wait until all is on the disk and no snapshot is under way, then let go of the folder and call.
+
+        Changes that the disk refuses at the moment are forgotten: nobody was told of them.
+        """
 
         def idle() -> None:
             if self._writing:
                 self._disk.clock.callLater(0.01, idle)
                 return
-            self.journal.close()
+            if self._journal is not None:
+                self._journal.close()
             self._unlock()
             closed()
 
-        self.journal.when_idle(idle)
+        if self._journal is None:
+            idle()
+        else:
+            self._journal.when_idle(idle)
+
+    def _refused(self) -> None:
+        error = self.journal.refused
+        if error is None:
+            self._report("the coordination tree in {folder} keeps its changes again", folder=self._disk.folder)
+        else:
+            self._report(
+                "the coordination tree in {folder} cannot keep its changes at the moment: {error}; its clients wait, "
+                "and it is tried again every second{remedy}",
+                folder=self._disk.folder,
+                error=str(error),
+                remedy=": make room on that disk"
+                if error.errno in (errno.ENOSPC, errno.EDQUOT)
+                else ": look at that disk",
+            )
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -98,6 +137,8 @@ class Storage:
         if self._writing:
             return
         due = self.journal.bytes_since_roll >= max(self._snapshot_bytes, self._last_snapshot_bytes)
+        if self._retry_at is not None and self._disk.clock.seconds() >= self._retry_at:
+            due = True
         if self._waiting is None and due:
             # Copies references alone; what is written must not be ahead of what is on the disk, or the files of
             # changes would have a hole for whoever has to begin with the snapshot before.
@@ -117,13 +158,17 @@ class Storage:
     def _written(self, size: int | None, error: BaseException | None) -> None:
         self._writing = False
         self.snapshot_error = error
+        self._retry_at = None
+        self._retry_at = None
         if error is None:
             self.snapshots += 1
             self._last_snapshot_bytes = size or 0
         else:
             # Nothing is lost: the older snapshot and the changes behind it stay.
+            self._retry_at = self._disk.clock.seconds() + SNAPSHOT_RETRY_SECONDS
             self._report(
-                "no snapshot of the coordination tree could be written in {folder}: {error}; tried again later",
+                "no snapshot of the coordination tree could be written in {folder}: {error}; nothing is lost, and it "
+                "is tried again in a minute",
                 folder=self._disk.folder,
                 error=str(error),
             )

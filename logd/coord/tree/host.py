@@ -61,8 +61,8 @@ class SessionLimits:
 class TreeHost:
     """One tree, served. For one thread, the clock's.
 
-    ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called once if the journal fails: all
-    connections have been cut by then, and nothing is served any more.
+    ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called if the journal fails: all
+    connections have been cut by then, and nothing is served until ``resume``.
     """
 
     def __init__(
@@ -102,6 +102,12 @@ class TreeHost:
             self._track(session)
         self._journal.start(self._on_flushed, self._on_failed)
         self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+
+    def resume(self, tree: Tree) -> None:
+        """Begin to serve again after the journal failed, with the tree that recovery found, as after a new start."""
+        self.tree = tree
+        self._flushed = tree.zxid
+        self.start()
 
     def stop(self) -> None:
         """Cut every connection. Sessions live on in the tree, and what is not flushed is not told to anybody."""
@@ -251,17 +257,23 @@ class TreeHost:
         if self._telling:
             return
         self._telling = True
+        raised: Exception | None = None
         try:
             while self._line and self._line[0][0] <= self._flushed:
                 _, attachment, told, of = self._line.popleft()
                 if attachment is None or attachment.attached:
-                    told(of)
+                    try:
+                        told(of)
+                    except Exception as error:  # a bug of that listener; the others are told first
+                        raised = raised or error
         finally:
             self._telling = False
             if self._afterwards:
                 afterwards, self._afterwards = self._afterwards, []
                 for call in afterwards:
                     call()
+        if raised is not None:
+            raise raised
 
     def _on_flushed(self, zxid: int) -> None:
         self._flushed = zxid

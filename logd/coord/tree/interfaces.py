@@ -29,7 +29,7 @@ class IJournal(Interface):
     """Where a host's changes are kept. On the host's thread alone."""
 
     def start(flushed: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
-        """Begin; called once, before anything else.
+        """Begin; called before anything else, and again when the host resumes after a failure.
 
         ``flushed(zxid)`` is to be called when every change up to ``zxid`` survives a loss of power, in rising order;
         also from inside ``append``, if it is at once. ``failed(error)`` is to be called, at most once and instead of

@@ -101,8 +101,10 @@ class TreeHistory:
                     self.files.errors["rename"] = [OSError(errno.EIO, "input/output error")]
                 else:
                     self.random.choice(actions)()
-                if not self.host.serving:  # as a process that ends then
-                    raise PowerLoss
+                if not self.host.serving:
+                    if self.random.random() < 0.5:  # the process ends
+                        raise PowerLoss
+                    self._recover()
             except PowerLoss:
                 self._crash()
 
@@ -227,6 +229,18 @@ class TreeHistory:
         self.host.start()
         self._remember()
         # What is found at a start is shown to whoever comes next.
+        self.told = tree.zxid
+
+    def _recover(self) -> None:
+        """A sync has failed: the same process goes on with what the disk has."""
+        self._stop()
+        self._heal()
+        self.attachments.clear()
+        tree = self.storage.open()
+        self._check(tree)
+        self.states = {zxid: state for zxid, state in self.states.items() if zxid <= tree.zxid}
+        self.host.resume(tree)
+        self._remember()
         self.told = tree.zxid
 
     def _check(self, tree: Tree) -> None:

@@ -130,6 +130,11 @@ class Rig:
         self.clock.advance(0)
         self.threads.settle()
 
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, and the disk do what it has to."""
+        self.clock.advance(seconds)
+        self.settle()
+
     def connect(self) -> RawClient:
         """A connection that has said nothing."""
         protocol: Any = self.server.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))

@@ -10,6 +10,8 @@ from tests.coord.server.history import Broken, TreeHistory
 
 #: More of them: LOGD_HISTORIES=10000 python -m twisted.trial tests.coord.server.test_crashes
 HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
+#: The seed of the first one.
+FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
 #: Found only in many thousand histories, since two snapshots are kept; a test of its own holds it (test_recovery).
 RARE = {"directory in logd.coord.server.snapshots.write_snapshot"}
@@ -21,7 +23,7 @@ class TreeHistoryTests(SynchronousTestCase):
     def test_histories(self) -> None:
         """After every crash the tree is one that was, with sessions and ephemerals, and behind all that was told."""
         crashes = snapshots = 0
-        for seed in range(HISTORIES):
+        for seed in range(FIRST, FIRST + HISTORIES):
             history = TreeHistory(seed)
             history.run(STEPS)
             crashes += history.crashes

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.server.changefile import Head, encode_head, encode_record
 from logd.coord.server.folder import changes_name, snapshot_name
-from logd.coord.server.journal import Disk, Journal
+from logd.coord.server.journal import LONGEST_RETRY_SECONDS, Disk, Journal
 from logd.coord.server.recovery import Recovered, recover
 from logd.coord.server.snapshots import write_snapshot
 from logd.coord.server.storage import Storage
@@ -278,7 +278,7 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed[-1], self.journal.syncs, self.threads.works), (100, 2, []))
 
     def test_failed_sync(self) -> None:
-        """The first failure is the last word: nothing is tried again, and nothing more is flushed."""
+        """A failed sync is the last word: nothing is tried again, and nothing more is flushed."""
         self.files.errors["sync_data"] = [OSError(5, "input/output error")]
         self.append(1)
         self.clock.advance(0)
@@ -290,18 +290,66 @@ class JournalTests(FolderCase):
         self.assertEqual((self.flushed, len(self.failures)), ([], 1))
         self.assertIn("look at that disk", str(self.failures[0]))
 
-    def test_full_disk(self) -> None:
-        """A full disk is an error that says so, and all that was acknowledged is there after it."""
-        self.append(1)
-        self.clock.advance(0)
+    def turn(self, seconds: float = 0.0) -> None:
+        """Let time pass, and the disk do what it has to."""
+        self.clock.advance(seconds)
         self.threads.settle()
+
+    def test_full_disk(self) -> None:
+        """What a full disk refuses is cut back and kept once there is room, in order, without a failure."""
+        self.append(1)
+        self.turn()
+        told: list[bool] = []
+        self.journal.on_refused = lambda: told.append(self.journal.refused is not None)
         self.files.room = 10
         self.append(2)
-        self.clock.advance(0)
-        self.threads.settle()
-        self.assertIn("make room", str(self.failures[0]))
+        self.turn()
+        size = self.files.size(f"{FOLDER}/{changes_name(0)}")
+        self.append(3)
+        for _ in range(5):
+            self.files.room = 10
+            self.turn(LONGEST_RETRY_SECONDS)
+        self.assertEqual((self.flushed, self.failures, told), ([1], [], [True]))
+        self.assertEqual(self.files.size(f"{FOLDER}/{changes_name(0)}"), size)
         self.files.room = None
-        self.assertEqual(self.recover().last, 1)
+        self.turn(LONGEST_RETRY_SECONDS)
+        self.assertEqual((self.flushed, self.failures, told), ([1, 3], [], [True, False]))
+        self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2, 3])
+
+    def test_full_before_the_first_change(self) -> None:
+        """A file that could not be made, then not filled, begins with its head once there is room."""
+        self.files.errors["create"] = [OSError(28, "no space left on device")]
+        self.append(1)
+        self.turn()
+        self.files.room = 30
+        self.turn(LONGEST_RETRY_SECONDS)
+        self.files.room = None
+        self.turn(LONGEST_RETRY_SECONDS)
+        self.append(2)
+        self.turn()
+        self.assertEqual((self.flushed, self.failures), ([1, 2], []))
+        self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2])
+
+    def test_not_cut_at_once(self) -> None:
+        """A disk that refuses to cut, too, leaves nothing between two changes."""
+        self.append(1)
+        self.turn()
+        self.files.errors.update(append=[OSError(5, "error")] * 3, truncate=[OSError(5, "error")] * 2)
+        self.append(2)
+        for _ in range(6):
+            self.turn(LONGEST_RETRY_SECONDS)
+        self.assertEqual((self.flushed, self.failures), ([1, 2], []))
+        self.assertEqual([zxid for zxid, _ in self.recover().changes], [1, 2])
+
+    def test_closed_while_full(self) -> None:
+        """A full disk does not keep a journal from being closed: nobody was told of what it refused."""
+        self.files.room = 0
+        self.append(1)
+        self.turn()
+        idle: list[bool] = []
+        self.journal.when_idle(lambda: idle.append(True))
+        self.journal.close()
+        self.assertEqual((idle, self.clock.getDelayedCalls()), ([True], []))
 
     def test_locked(self) -> None:
         """Two processes cannot have one folder; the error says what to do."""

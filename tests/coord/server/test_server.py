@@ -6,9 +6,12 @@ from struct import pack
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.coord.server.folder import changes_name
 from logd.coord.server.handshake import ConnectRequest, ConnectResponse, encode_connect_request
 from logd.coord.server.opcodes import Opcode
-from tests.coord.server.rig import RawClient, Rig, create, read, request, set_data
+from logd.coord.server.reopening import FIRST_SECONDS, LONGEST_SECONDS
+from logd.coord.server.storage import SNAPSHOT_RETRY_SECONDS
+from tests.coord.server.rig import FOLDER, RawClient, Rig, create, read, request, set_data
 
 
 def come_back(client: RawClient, password: bytes | None = None, last_zxid: int = 0) -> ConnectRequest:
@@ -156,17 +159,95 @@ class OrderTests(SynchronousTestCase):
 class FailureTests(SynchronousTestCase):
     """A disk that fails."""
 
+    def test_full_disk(self) -> None:
+        """Whoever changes something waits, also for a new session; with room all are answered, by the same sessions."""
+        rig = Rig()
+        client = rig.client()
+        rig.files.room = 0
+        client.send(request(1, Opcode.CREATE, create("/a")))
+        newcomer = rig.connect()
+        newcomer.send(encode_connect_request(ConnectRequest(0, 10_000)))
+        for _ in range(3):
+            rig.pass_time(1.0)
+        self.assertEqual((client.receive(), client.closed, newcomer.receive(), newcomer.closed), ([], False, [], False))
+        self.assertIn("no space left", str(rig.server.problem))
+        rig.files.room = None
+        rig.pass_time(1.0)
+        newcomer.receive()
+        self.assertEqual((client.receive()[0][2], newcomer.session is not None), (0, True))
+        self.assertEqual((rig.server.problem, rig.failures), (None, []))
+
     def test_failed_sync(self) -> None:
-        """Nobody is told of a change that may not last; every connection closes, and nothing is served any more."""
+        """Nobody is told of a change that may not last; all connections close, and the tree is recovered and served."""
         rig = Rig()
         client, other = rig.client(), rig.client()
-        rig.files.errors["sync_data"] = [OSError(5, "input/output error")]
+        rig.ask(client, Opcode.CREATE, create("/e", flags=1))
+        rig.files.errors["sync_data"] = [OSError(5, "input/output error")] * 2
         client.send(request(1, Opcode.CREATE, create("/a")))
         rig.settle()
         self.assertEqual((client.receive(), client.closed, other.closed), ([], True, True))
         self.assertEqual((len(rig.failures), rig.server.serving, rig.server.error), (1, False, rig.failures[0]))
         self.assertTrue(rig.connect().closed)
         self.assertEqual(rig.server.answer_word(b"ruok"), b"")
+        rig.pass_time(FIRST_SECONDS)
+        self.assertFalse(rig.server.serving)  # the disk is not well yet
+        self.assertIn("input/output error", str(rig.server.problem))
+        rig.pass_time(LONGEST_SECONDS)
+        self.assertEqual((rig.server.serving, rig.server.problem), (True, None))
+        again = rig.client(come_back(client))
+        assert client.session is not None and again.session is not None
+        self.assertEqual(again.session.session_id, client.session.session_id)
+        self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/e"))[2], 0)
+
+    def test_damaged_meanwhile(self) -> None:
+        """What cannot be recovered is said, and served once a person has mended it, without a new start."""
+        rig = Rig()
+        client = rig.client()
+        rig.ask(client, Opcode.CREATE, create("/a"))
+        rig.files.errors["sync_data"] = [OSError(5, "input/output error")]
+        client.send(request(1, Opcode.CREATE, create("/b")))
+        rig.settle()
+        path = f"{FOLDER}/{changes_name(0)}"
+        file = rig.files.open(path)
+        byte = file.read_at(100, 1)
+        file.write_at(100, bytes([byte[0] ^ 1]))
+        rig.pass_time(FIRST_SECONDS)
+        self.assertIn("damaged at byte", str(rig.server.problem))
+        file.write_at(100, byte)
+        rig.pass_time(LONGEST_SECONDS)
+        self.assertEqual(rig.ask(rig.client(come_back(client)), Opcode.EXISTS, read("/a"))[2], 0)
+
+    def test_stopped_while_it_fails(self) -> None:
+        """A stop ends the attempts, and one that is under way lets go of the folder."""
+        for works in (False, True):
+            rig = Rig()
+            rig.files.errors["sync_data"] = [OSError(5, "input/output error")]
+            rig.client()
+            if works:
+                rig.clock.advance(FIRST_SECONDS)
+                self.assertEqual(len(rig.threads.works), 1)
+            stopped = rig.server.stop()
+            rig.settle()
+            self.successResultOf(stopped)
+            self.assertEqual((rig.clock.getDelayedCalls(), rig.files.locks), ([], {}))
+
+    def test_snapshot_refused(self) -> None:
+        """A snapshot for which there is no room is tried again in a minute, and leaves nothing behind meanwhile."""
+        rig = Rig(snapshot_bytes=300)
+        client = rig.client()
+        rig.files.errors["rename"] = [OSError(28, "no space left on device")]
+        for number in range(3):
+            rig.ask(client, Opcode.CREATE, create(f"/{number}", bytes(100)))
+        self.assertEqual((rig.server.storage.snapshots, rig.server.storage.snapshot_error is None), (0, False))
+        rig.settle()
+        rig.ask(client, Opcode.CREATE, create("/more"))
+        self.assertEqual(rig.server.storage.snapshots, 0)
+        for _ in range(12):
+            rig.pass_time(SNAPSHOT_RETRY_SECONDS / 12)
+            client.send(request(-2, Opcode.PING))
+        rig.ask(client, Opcode.CREATE, create("/later"))
+        self.assertEqual((rig.server.storage.snapshots, rig.server.storage.snapshot_error), (1, None))
+        self.assertEqual([name for name in rig.files.list(FOLDER) if name.endswith(".tmp")], [])
 
     def test_stop(self) -> None:
         """A stop leaves sessions and nodes to the next start, and lets go of the folder."""

@@ -85,6 +85,23 @@ class HoldingBackTests(HostCase):
         self.journal.flush()
         self.assertEqual(one.take(), ["NodeData", (EventType.CHANGED, "/"), "Stat"])
 
+    def test_a_listener_that_raises(self) -> None:
+        """Everybody is told although one of them raises; the error is raised when all were."""
+        one, other = self.connect(), self.connect()
+        for each in (one, other):
+            each.ask(GetData("/", watch=True))
+            each.take()
+
+        def broken() -> None:
+            raise ValueError("a bug")
+
+        one.when_notified = broken
+        asking = self.connect()
+        asking.ask(SetData("/", b""))
+        self.assertRaises(ValueError, self.journal.flush)
+        self.assertEqual(other.take(), [(EventType.CHANGED, "/")])
+        self.assertEqual((asking.take()[-1:], self.host.held_back), (["Stat"], 0))
+
     def test_asking_while_told(self) -> None:
         """Who asks for more while it is told something gets that behind everything that was due."""
         one, other = self.connect(), self.connect()

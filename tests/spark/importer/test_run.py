@@ -39,6 +39,8 @@ class FakeLoader:
 
     meanwhile: Callable[[], object] = lambda: None
     loads: int = 0
+    #: Bytes of gaps in each range.
+    gaps: int = 0
 
     def start(self, size: int) -> None:
         """See Loader."""
@@ -51,7 +53,8 @@ class FakeLoader:
         for number, each in enumerate(ranges):
             (path / f"part-{number}").write_text(str(each))
         self.meanwhile()
-        return [Loaded(each.lineage, each.start, each.end, each.bytes // 10, each.bytes) for each in ranges]
+        sizes = [(each, each.bytes - self.gaps) for each in ranges]
+        return [Loaded(each.lineage, each.start, each.end, size // 10, size) for each, size in sizes]
 
     def target(self, location: str) -> Target:
         """See Loader."""
@@ -211,7 +214,7 @@ class TroubleTests(ImportTestCase):
         """Retention, and a topic that was made again, between two runs."""
         self.run_import()
         self.a.logs[0] = FakeLog(TEN, start=150)
-        self.fails(DataLost, "retention removed ids 100 to 150")
+        self.fails(DataLost, "unknown number of messages from 100 to 150")
         report = self.run_import(accept_loss=True)
         self.assertEqual([(each.start, each.end) for each in report.loaded], [(150, 250)])
         self.a.uuid = "uuid-of-another"
@@ -221,6 +224,43 @@ class TroubleTests(ImportTestCase):
         found = [(each["uuid"], each["start"], each["end"]) for each in lost]
         self.assertEqual(found, [("uuid-a", 250, -1), ("uuid-a", 200, -1)])
         self.assertEqual(verify(str(self.to)).runs, 3)
+
+    def test_log_lost(self) -> None:
+        """A log that begins anew is a loss that is accepted once, and kept, also when there is nothing to load yet."""
+        self.run_import()
+        self.a.logs[0] = FakeLog(b"", start=1 << 40)
+        self.fails(DataLost, f"unknown number of messages from 100 to {1 << 40}")
+        report = self.run_import(accept_loss=True)
+        self.assertEqual((report.run, report.messages, self.loader.loads), (2, 0, 1))
+        self.assertIn("loaded nothing", report.sentence())
+        (lost,) = json.loads((self.to / "run=2" / OFFSETS).read_bytes())["lost"]
+        self.assertEqual((lost["start"], lost["end"]), (100, 1 << 40))
+        self.assertEqual(self.run_import().run, None)
+        self.a.logs[0].data = TEN
+        report = self.run_import()
+        self.assertEqual([(each.start, each.messages) for each in report.loaded], [(1 << 40, 10)])
+        found = verify(str(self.to))
+        self.assertEqual((found.runs, found.messages, len(found.lost)), (3, 40, 1))
+        self.assertIn(f"from 100 to {1 << 40}", found.to_json()["lost"][0]["reason"])
+
+    def test_log_cut(self) -> None:
+        """Of a log that ends before what was loaded nothing is passed over while it grows to there again."""
+        self.run_import()
+        self.a.logs[0].data = TEN[:50]
+        self.fails(DataLost, "ends at 50")
+        self.assertEqual(self.run_import(accept_loss=True).run, 2)
+        self.a.logs[0].data = TEN + TEN
+        report = self.run_import()
+        self.assertEqual([(each.start, each.end) for each in report.loaded], [(50, 200)])
+        self.assertEqual(verify(str(self.to)).runs, 3)
+
+    def test_gaps(self) -> None:
+        """Gaps that a load has come across are told of, since somebody's messages were there."""
+        self.loader.gaps = 50
+        report = self.run_import()
+        self.assertEqual([each.gap_bytes for each in report.loaded], [50, 50])
+        self.assertIn("partition 0: 50 bytes of log from 0 to 100 are gaps", report.notices[0])
+        self.assertEqual(len(report.notices), 2)
 
     def test_two_at_once(self) -> None:
         """A second import into the target is told at once; the first goes on."""

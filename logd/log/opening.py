@@ -1,0 +1,68 @@
+"""Makes the PartitionLog of a folder: one that is served after a recovery, or one that is offline with the reason."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from logd.config import LogSettings
+from logd.errors import LogdError
+from logd.log.losses import BytesLost
+from logd.log.offline import cannot_start
+from logd.log.partition import PartitionLog, Surroundings
+from logd.log.recovery import Recovered, recover_partition
+from logd.log.segments import SegmentList
+from logd.log.writer import no_segment
+
+
+@frozen
+class FolderOpener:
+    """The way from a partition's folder to its log."""
+
+    _around: Surroundings
+
+    def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
+        """See recover_partition. Blocks; raises OSError and BytesLost."""
+        around = self._around
+        return recover_partition(around.files, folder, settings, around.clock.seconds(), around.report, known_end)
+
+    def open(
+        self, topic: str, partition: int, folder: str, settings: LogSettings, known_end: int | None
+    ) -> PartitionLog:
+        """Recover a partition; it is offline where that fails. Blocks."""
+        try:
+            found = self.recover(folder, settings, known_end)
+        except BytesLost as error:
+            return self.offline(topic, partition, folder, settings, error)
+        except OSError as error:
+            return self.offline(topic, partition, folder, settings, cannot_start(folder, error))
+        return self.serve(topic, partition, folder, settings, found)
+
+    def serve(self, topic: str, partition: int, folder: str, settings: LogSettings, found: Recovered) -> PartitionLog:
+        """Return the log of what was recovered."""
+        end = found.writer.end
+        log = PartitionLog(
+            topic,
+            partition,
+            folder,
+            settings,
+            self._around,
+            found.segments,
+            found.writer,
+            found.start,
+            end,
+            end,
+            checkpoint=found.checkpoint,
+        )
+        # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
+        # in it is seen.
+        log.names_are_new([folder])
+        return log
+
+    def offline(
+        self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
+    ) -> PartitionLog:
+        """Return a log that is not served; the reason is reported."""
+        self._around.report("{error}", error=reason)
+        writer = no_segment(self._around.files, folder)
+        segments = SegmentList.of([writer.segment])
+        return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=reason)

@@ -1,0 +1,163 @@
+"""``python -m tests.endurance.flakes --runs 10``: repeat every test that a busy machine could disturb.
+
+The tests are those of modules that use processes, sockets, threads or the reactor. Every second run goes on beside
+processes that take the processors and the disk. Outcomes are appended to a file as they come, so a run that was
+interrupted goes on where it was; another commit, or changed files, begin anew. The status is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+from attrs import asdict, define, field
+
+from tests.endurance.load import Load
+from tests.endurance.trial import ROOT, TrialRun, run_trial
+
+#: Files that say what was run, and what failing runs printed.
+FOLDER = ROOT / ".flakes"
+_OUTCOMES = "outcomes.jsonl"
+#: Seconds for one module; beside a load, three times as many.
+PATIENCE = 900.0
+#: Signs that a test depends on more than its own thread: on these a busy machine can have an effect.
+_DISTURBABLE = re.compile(
+    r"subprocess|\bimport reactor\b|^import (?:socket|threading|signal)|deferToThread|Process\b|time\.sleep"
+    r"|unittest import .*\bTestCase\b",
+    re.M,
+)
+
+
+def disturbable_modules() -> list[str]:
+    """Return the dotted names of the test modules to repeat, sorted."""
+    found = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        inside = path.relative_to(ROOT)
+        if inside.parts[1] == "integration" or _DISTURBABLE.search(path.read_text(encoding="utf-8")):
+            found.append(".".join(inside.with_suffix("").parts))
+    return found
+
+
+def tree_state() -> str:
+    """Return a digest of the commit and of what differs from it: outcomes are kept for this state alone."""
+    digest = hashlib.sha256()
+    for command in (["rev-parse", "HEAD"], ["diff", "HEAD"], ["ls-files", "--others", "--exclude-standard"]):
+        digest.update(subprocess.run(["git", *command], cwd=ROOT, capture_output=True, check=True).stdout)
+    return digest.hexdigest()[:16]
+
+
+@define(frozen=True)
+class Outcome:
+    """One run of one module, as it is kept."""
+
+    state: str
+    run: int
+    module: str
+    loaded: bool
+    passed: bool
+    seconds: float
+    summary: str
+
+
+@define
+class Outcomes:
+    """The outcomes so far, in a file of JSON lines."""
+
+    folder: Path
+    state: str
+    found: list[Outcome] = field(factory=list)
+
+    def load(self) -> None:
+        """Read what earlier runs of the same state have left; a line that was cut short is left out."""
+        try:
+            lines = (self.folder / _OUTCOMES).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
+            try:
+                outcome = Outcome(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+            if outcome.state == self.state:
+                self.found.append(outcome)
+
+    def add(self, run: int, loaded: bool, done: TrialRun) -> None:
+        """Keep one more, and the output of one that failed."""
+        outcome = Outcome(self.state, run, done.module, loaded, done.passed, round(done.seconds, 1), done.summary)
+        self.found.append(outcome)
+        self.folder.mkdir(exist_ok=True)
+        with (self.folder / _OUTCOMES).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
+        if not done.passed:
+            (self.folder / f"{done.module}-{run}.log").write_text(done.output, encoding="utf-8")
+
+    def missing(self, run: int, modules: Iterable[str]) -> list[str]:
+        """Return the modules of which a run has no outcome yet."""
+        done = {outcome.module for outcome in self.found if outcome.run == run}
+        return [module for module in modules if module not in done]
+
+
+def main(arguments: list[str]) -> int:
+    """Return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.endurance.flakes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--runs", type=int, default=10, help="how often each module runs (10)")
+    parser.add_argument("--jobs", type=int, default=2, help="modules that run at a time (2)")
+    parser.add_argument("--list", action="store_true", help="print the modules and run nothing")
+    parser.add_argument("modules", nargs="*", help="these alone, as dotted names")
+    options = parser.parse_args(arguments)
+    modules = options.modules or disturbable_modules()
+    if options.list:
+        print("\n".join(modules))
+        return 0
+    outcomes = Outcomes(FOLDER, tree_state())
+    outcomes.load()
+    total, begin, ran = options.runs * len(modules), time.monotonic(), 0
+    left = sum(len(outcomes.missing(run, modules)) for run in range(1, options.runs + 1))
+    print(f"{len(modules)} modules, {options.runs} runs of each; {total - left} of {total} are done", flush=True)
+    for run in range(1, options.runs + 1):
+        loaded = run % 2 == 0
+        missing = outcomes.missing(run, modules)
+        if not missing:
+            continue
+        patience = PATIENCE * (3 if loaded else 1)
+        with Load() if loaded else nullcontext(), ThreadPoolExecutor(options.jobs) as pool:
+            for done in pool.map(lambda module, seconds=patience: run_trial(module, seconds), missing):
+                outcomes.add(run, loaded, done)
+                ran += 1
+                rest = (time.monotonic() - begin) / ran * (left - ran) / 60
+                beside = " beside a load" if loaded else ""
+                print(
+                    f"run {run}{beside}: {done.module}: {done.summary} in {done.seconds:.0f} s; {rest:.0f} min left",
+                    flush=True,
+                )
+    return report(outcomes, modules, options.runs)
+
+
+def report(outcomes: Outcomes, modules: Iterable[str], runs: int) -> int:
+    """Print what failed, and how often; return 1 if anything did."""
+    wanted = set(modules)
+    counted = [outcome for outcome in outcomes.found if outcome.module in wanted and outcome.run <= runs]
+    failed = [outcome for outcome in counted if not outcome.passed]
+    for module in sorted({outcome.module for outcome in failed}):
+        these = sorted(outcome.run for outcome in failed if outcome.module == module)
+        loaded = sum(outcome.loaded for outcome in failed if outcome.module == module)
+        print(f"{module} failed in {len(these)} of {runs} runs ({loaded} beside a load): see {FOLDER}/{module}-*.log")
+    print(f"{len(counted) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

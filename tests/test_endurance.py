@@ -1,0 +1,146 @@
+"""The commands for long runs: what they choose, what they keep, and what they call a failure."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.endurance.flakes import Outcomes, disturbable_modules, report
+from tests.endurance.load import Load
+from tests.endurance.soak import EXERCISES, Exercise, soak
+from tests.endurance.soak import report as soak_report
+from tests.endurance.trial import ROOT, TrialRun, run_trial
+
+
+def done(module: str, status: int = 0) -> TrialRun:
+    """The outcome of a run that took a second."""
+    return TrialRun(
+        module, status, 1.0, "PASSED (successes=1)" if status == 0 else "FAILED (failures=1)", "what it printed"
+    )
+
+
+class TrialRunTests(SynchronousTestCase):
+    """``run_trial``, for real."""
+
+    def write(self, body: str) -> Path:
+        """A test module outside the project."""
+        path = Path(self.mktemp()).absolute().with_suffix(".py")
+        path.write_text(
+            f"from twisted.trial.unittest import TestCase\nclass T(TestCase):\n    def test_it(self):\n        {body}\n"
+        )
+        return path
+
+    def test_a_module_that_passes(self) -> None:
+        """Its status is 0, and trial's closing line is kept."""
+        run = run_trial(str(self.write("pass")), 60)
+        self.assertEqual((run.passed, run.summary), (True, "PASSED (successes=1)"))
+
+    def test_a_module_that_fails(self) -> None:
+        """It has not passed, and what it printed is there."""
+        run = run_trial(str(self.write("self.fail('so be it')")), 60)
+        self.assertFalse(run.passed)
+        self.assertIn("so be it", run.output)
+
+    def test_a_module_without_tests(self) -> None:
+        """A name that finds no test has not passed."""
+        path = self.write("pass")
+        path.write_text("")
+        self.assertFalse(run_trial(str(path), 60).passed)
+
+    def test_a_module_that_hangs(self) -> None:
+        """It is ended, and has not passed."""
+        run = run_trial(str(self.write("import time; time.sleep(600)")), 2)
+        self.assertFalse(run.passed)
+        self.assertIn("hung", run.output)
+
+
+class FlakesTests(SynchronousTestCase):
+    """Repeating what a busy machine could disturb."""
+
+    def outcomes(self, folder: str, state: str = "s") -> Outcomes:
+        """The outcomes in a folder, read."""
+        found = Outcomes(Path(folder), state)
+        found.load()
+        return found
+
+    def test_modules(self) -> None:
+        """Tests of processes, sockets and timers are among them; those that are pure are not."""
+        modules = disturbable_modules()
+        for each in ("tests.integration.test_kills", "tests.cli.test_bench_coordination", "tests.web.test_site"):
+            self.assertIn(each, modules)
+        self.assertNotIn("tests.protocol.test_gap", modules)
+
+    def test_a_run_goes_on(self) -> None:
+        """Outcomes of the same files are read again, of others not, and a line that was cut short does no harm."""
+        folder = self.mktemp()
+        self.outcomes(folder).add(1, False, done("tests.a"))
+        with Path(folder, "outcomes.jsonl").open("a") as file:
+            file.write('{"state": "s", "ru')
+        self.assertEqual(self.outcomes(folder).missing(1, ["tests.a", "tests.b"]), ["tests.b"])
+        self.assertEqual(self.outcomes(folder).missing(2, ["tests.a"]), ["tests.a"])
+        self.assertEqual(self.outcomes(folder, "other").missing(1, ["tests.a"]), ["tests.a"])
+
+    def test_a_failure_is_kept(self) -> None:
+        """One failure among many runs makes the status 1, and its output is there to read."""
+        folder = self.mktemp()
+        found = self.outcomes(folder)
+        for run in range(1, 10):
+            found.add(run, run % 2 == 0, done("tests.a", int(run == 4)))
+        self.assertEqual(report(found, ["tests.a"], 9), 1)
+        self.assertEqual(report(found, ["tests.a"], 3), 0)
+        self.assertEqual(Path(folder, "tests.a-4.log").read_text(), "what it printed")
+
+    def test_load(self) -> None:
+        """The processes of a load run while it is wanted, and are gone afterwards."""
+        with Load() as load:
+            processes = load._processes
+            self.assertTrue(all(process.poll() is None for process in processes))
+        self.assertTrue(all(process.poll() is not None for process in processes))
+
+
+class SoakTests(SynchronousTestCase):
+    """The random tests in turn."""
+
+    def test_exercises_exist(self) -> None:
+        """Each names a module that is there, and variables that the module, or one that it imports, reads."""
+        sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+        for exercise in EXERCISES:
+            words = exercise.module.split(".")
+            self.assertTrue(any(Path(ROOT, *words[:n]).with_suffix(".py").exists() for n in range(1, len(words) + 1)))
+            for name in exercise.environment(1):
+                self.assertIn(f'"{name}"', sources)
+
+    def run_soak(self, turns: int, failing: int) -> tuple[list[str], list[str]]:
+        """Run two exercises for so many turns, of which one fails. Return the report and the turns that were kept."""
+        ran: list[str] = []
+        kept: list[str] = []
+
+        def run(module: str, environment: dict[str, str]) -> TrialRun:
+            ran.append(json.dumps(environment))
+            return done(module, int(len(ran) == failing))
+
+        exercises = tuple(Exercise(name, name, "lives", 10, lambda seed: {"SEED": str(seed)}) for name in "ab")
+        tallies = soak(
+            exercises,
+            lambda: len(ran) >= turns,
+            itertools.count(100, 10),
+            run,
+            lambda line: None,
+            lambda exercise, seed, run: kept.append(f"{exercise.name} {seed}"),
+        )
+        self.assertEqual(len(ran), max(turns, len(exercises)))
+        return soak_report(tallies), kept
+
+    def test_seeds_are_new_in_each_round(self) -> None:
+        """A failure is reported with the command that repeats it, and does not end the run."""
+        lines, kept = self.run_soak(4, failing=3)
+        self.assertEqual(kept, ["a 110"])
+        self.assertIn("  again by: SEED=110 python -m twisted.trial a", lines)
+        self.assertEqual(lines[-1], "3 passed, 1 failed")
+
+    def test_each_has_a_turn(self) -> None:
+        """However short the time is."""
+        self.assertEqual(self.run_soak(0, failing=0)[0][-1], "2 passed, 0 failed")
