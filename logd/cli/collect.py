@@ -19,13 +19,13 @@ from logd.cli.background import BackgroundThread
 from logd.cli.options import TopicParameter, broker_option, json_option
 from logd.cli.progress import ProgressLine
 from logd.cli.running import FAILED, OK, SIGNALLED, complain, run
+from logd.cli.unmatched import Unmatched
 from logd.client.producer import Producer
 from logd.collect.collector import Collector, Shape
 from logd.collect.cutting import Rules
 from logd.collect.disk import Disk
 from logd.collect.follower import Follower, FollowSettings
 from logd.collect.statefile import StateFile, default_path
-from logd.collect.unmatched import Unmatched
 from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
 from logd.log.files import LocalFiles
 

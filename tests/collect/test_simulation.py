@@ -6,6 +6,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.collect.absences import AbsentLife
 from tests.collect.simulation import Life
 
 LIVES = int(os.environ.get("LOGD_LIVES") or 150)
@@ -39,7 +40,7 @@ class SimulationTests(SynchronousTestCase):
         said each time."""
         missed = destructive = 0
         for seed in range(LIVES):
-            life = Life(seed, absences=True)
+            life = AbsentLife(seed)
             life.run(200)
             missed += life.rotations_missed
             destructive += life.destructive
