@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from logd.errors import CorruptMessage, OffsetOutOfRange
+from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError
 from logd.interfaces import IFileOperations
 from logd.log.index import ActiveIndex
 from logd.log.indexfile import Boundary, WrongIndex
@@ -97,8 +97,9 @@ def find_boundary(log: Snapshot, offset: int) -> int:
     end = min(log.segments.end_of(number, log.visible_end), log.visible_end)
     try:
         file = log.files.open_for_reading(join(log.folder, segment_name(start)))
-    except FileNotFoundError:
-        raise OffsetOutOfRange(f"offset {offset} was removed by retention just now") from None
+    except FileNotFoundError as error:
+        # If retention has removed it just now the next request finds the log's new start.
+        raise UnknownError(f"cannot look for offset {offset}: {error}") from error
     try:
         for head in read_heads(file, position - start, end - start):
             position = start + head.position
@@ -125,8 +126,8 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         position = max(first.position if first else start, log.start)
         try:
             file = log.files.open_for_reading(join(log.folder, segment_name(start)))
-        except FileNotFoundError:
-            continue  # removed by retention just now
+        except FileNotFoundError as error:
+            raise UnknownError(f"cannot look for time {time_ms}: {error}") from error
         try:
             for head in read_heads(file, position - start, end - start):
                 if head.timestamp >= time_ms or (head.timestamp < 0 and start + head.position >= late_position):

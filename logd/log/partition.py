@@ -61,6 +61,8 @@ class PartitionLog:
     checkpoint: Checkpoint | None = None
     #: Why the partition cannot be served, None when it can.
     offline: BaseException | None = None
+    #: Which files are missing or short while the partition is served, empty when none is.
+    loss: str = ""
     #: When an append was last refused for want of room, in seconds since the epoch; None since a later one was flushed.
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
@@ -150,8 +152,11 @@ class PartitionLog:
                 number = self._segments.find(offset)
                 base = self._segments.starts[number]
                 limit = min(self._segments.starts[number + 1], visible_end)
-                shared = self._around.open_files.acquire(join(self.folder, segment_name(base)))
+                path = join(self.folder, segment_name(base))
+                shared = self._around.open_files.acquire(path, limit - base)
         except OSError as error:
+            if self._unreadable.note(base, str(error), self._seconds()):
+                self._around.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
         return FileRange(shared, offset - base, min(limit - offset, max_bytes), self, base)
 
@@ -165,6 +170,14 @@ class PartitionLog:
     def forget_file(self, start: int) -> None:
         """Open the file of the closed segment that begins at ``start`` anew for the next reader: another is there."""
         self._around.open_files.forget(join(self.folder, segment_name(start)))
+        self._unreadable.clear()
+        self.loss = ""
+
+    def note_loss(self, text: str) -> None:
+        """Take note of which files were found to be missing or short; empty when none is."""
+        if text and text != self.loss:
+            self._around.report("{folder} has lost what was flushed: {text}", folder=self.folder, text=text)
+        self.loss = text
 
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
@@ -193,6 +206,11 @@ class PartitionLog:
             raise self._offline_error()
         segments = [(segment.start, segment.modified * 1000) for segment in self._segments.segments]
         return offsets_before(segments, self.visible_end, self._seconds() * 1000, time_ms, max_count)
+
+    @property
+    def segment_list(self) -> SegmentList:
+        """The segments as they are now."""
+        return self._segments
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""

@@ -77,6 +77,14 @@ class MemoryFile:
         self._check()
         return len(self.inode.data)
 
+    def require(self, size: int) -> None:
+        """See IFile."""
+        self._check()
+        if not self._files.root.holds(self.inode):
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use", self.path)
+        if len(self.inode.data) < size:
+            raise OSError(errno.EIO, f"the file has {len(self.inode.data)} bytes, though {size} were written", self.path)
+
     def truncate(self, size: int) -> None:
         """See IFile."""
         self._change("truncate")
