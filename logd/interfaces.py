@@ -70,7 +70,7 @@ class IFile(Interface):
         """The file's length in bytes."""
 
     def require(size: int) -> None:
-        """Raise OSError when the file is shorter than ``size`` bytes, FileNotFoundError when it has no name any more."""
+        """Raise OSError when the file is shorter than ``size`` bytes, FileNotFoundError when it has no name left."""
 
     def truncate(size: int) -> None:
         """Cut the file to ``size`` bytes."""

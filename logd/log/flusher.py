@@ -42,7 +42,7 @@ class Sync:
     folder: str
 
     def run(self) -> None:
-        """Wait for the disk (any thread). Raises OSError; FileNotFoundError when a file was removed under the broker."""
+        """Wait for the disk (any thread). Raises OSError; FileNotFoundError when a file was removed meanwhile."""
         for shared in self.files:
             shared.file.sync_data()
             shared.file.require(0)  # of a file that was removed nothing is left at the next start

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
-from logd.interfaces import Clock, IFileOperations, IFlushListener
+from logd.interfaces import IFlushListener
 from logd.log import lookup
 from logd.log.checkpoint import Checkpoint
-from logd.log.flusher import Flusher, FlushState, Sync
+from logd.log.flusher import FlushState, Sync
 from logd.log.names import join, segment_name
 from logd.log.offline import not_appended, not_flushed
 from logd.log.offsets import offsets_before
-from logd.log.openfiles import FileRange, OpenFiles, SharedFile
-from logd.log.openwriters import OpenWriters
+from logd.log.openfiles import FileRange, SharedFile
 from logd.log.retention import count_expired, last_is_expired
 from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
+from logd.log.surroundings import Surroundings
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.waiters import Wait, Waiters
 from logd.log.writer import SegmentWriter, create_segment
 
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-
-
-@frozen
-class Surroundings:
-    """What comes into every partition from outside."""
-
-    files: IFileOperations
-    open_files: OpenFiles
-    open_writers: OpenWriters
-    clock: Clock
-    flusher: Flusher
-    #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
-    report: Callable[..., None]
 
 
 @define(eq=False)
@@ -195,6 +182,10 @@ class PartitionLog:
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
         return lookup.find_boundary(self._snapshot(), offset)
+
+    def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+        """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
+        yield from lookup.find_boundaries(self._snapshot(), offsets)
 
     def position_at_time(self, time_ms: int) -> int:
         """Return the first position at or after a time. Blocks; see lookup.position_at_time."""

@@ -101,9 +101,7 @@ class Directory:
 
     def holds(self, inode: Inode) -> bool:
         """Whether a file has a name here or below."""
-        return any(
-            node is inode or (isinstance(node, Directory) and node.holds(inode)) for node in self.names.values()
-        )
+        return any(node is inode or (isinstance(node, Directory) and node.holds(inode)) for node in self.names.values())
 
     def change(self, removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
         """Change the names, and remember it."""

@@ -83,7 +83,9 @@ class MemoryFile:
         if not self._files.root.holds(self.inode):
             raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use", self.path)
         if len(self.inode.data) < size:
-            raise OSError(errno.EIO, f"the file has {len(self.inode.data)} bytes, though {size} were written", self.path)
+            raise OSError(
+                errno.EIO, f"the file has {len(self.inode.data)} bytes, though {size} were written", self.path
+            )
 
     def truncate(self, size: int) -> None:
         """See IFile."""
