@@ -1,7 +1,7 @@
 """Looks now and then whether the files of the partitions that are served are still there, and as long as they were.
 
-An open descriptor hides that a file was removed, and an old segment may not be read for days: without a look an operator
-would learn of the loss at the next start.
+An open descriptor hides that a file was removed, and an old segment may not be read for days: without a look the loss
+would be noticed at the next start.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class PartitionLog:
                 path = join(self.folder, segment_name(base))
                 shared = self._around.open_files.acquire(path, limit - base)
         except OSError as error:
-            if self._unreadable.note(base, str(error), self._seconds()):
+            if error.errno not in _PASSING and self._unreadable.note(base, str(error), self._seconds()):
                 self._around.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
         return FileRange(shared, offset - base, min(limit - offset, max_bytes), self, base)

@@ -205,7 +205,9 @@ class MemoryFiles:
         if site == "data in flusher.run":
             folder, _, name = path.rpartition("/")
             site += " of the " + (
-                "last" if name == max(n for n in self._directory(folder).names if n[-4:] == ".log") else "rolled"
+                "last"
+                if name == max((n for n in self._directory(folder).names if n[-4:] == ".log"), default="")
+                else "rolled"
             )
         elif site == "directory in flusher.run":
             site += " of the " + ("partition" if path.count("/") > 1 else "data directory")
