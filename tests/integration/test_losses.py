@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 from logd.log.checkpoint import Checkpoint
 from logd.log.mark import encode_mark
 from logd.log.names import CHECKPOINT, MARK, segment_name
 from logd.protocol.gap import encode_gap
-from tests.integration.test_cli import CliTestCase
+from tests.integration.test_cli import PATIENCE, CliTestCase
 
 #: Where a log begins anew that was lost and whose loss was accepted.
 ANEW = 1 << 40
@@ -53,6 +54,20 @@ class LostLogTests(CliTestCase):
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"new\n")
         self.assertEqual(self.errors.count("an unknown number of messages"), 1, self.errors)
         self.logd("groups", "describe", "g")
+        self.assertEqual(self.errors, "")
+
+    def test_group_told_once(self) -> None:
+        """The group moves behind a loss that was told, also while nothing new comes: the next consumer is silent."""
+        self.replace_log(ANEW)
+        member = self.begin("consume", "t", "--group", "g")
+        deadline = time.monotonic() + PATIENCE
+        while json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"][0]["position"] != ANEW:
+            self.assertLess(time.monotonic(), deadline)
+        member.terminate()
+        _, errors = member.communicate(timeout=PATIENCE)
+        self.assertEqual(errors.count(b"an unknown number of messages"), 1, errors)
+        self.logd("produce", "t", given=b"new\n")
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"new\n")
         self.assertEqual(self.errors, "")
 
     def test_position(self) -> None:
