@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster, TopicView
-from logd.client.describe import describe_log
+from logd.client.describe import describe_log, describe_logs
 from logd.client.feed import Feed
 from logd.client.fetchplan import FetchEntry, FetchPlan, longest_wait
 from logd.client.fetchwindow import Wanted
@@ -74,9 +74,10 @@ class Fetcher:
         if entry is not None:
             self._look_at(entry)
 
-    async def visible_end(self, topic: str, partition: int) -> int:
-        """Where the partition's visible log ends now. Raises what describe_log raises."""
-        return (await describe_log(self._cluster, topic, partition)).visible_end
+    async def visible_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Where the visible logs of partitions end now. Raises what describe_log raises."""
+        logs = await describe_logs(self._cluster, topic, partitions)
+        return {partition: log.visible_end for partition, log in logs.items()}
 
     def close(self) -> None:
         """Ask for nothing more."""
@@ -358,6 +359,7 @@ class Fetcher:
                 position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, uuid)
                 if feed.generation == generation:
                     feed.seek(position)
+                    entry.arrived(feed)  # which may be where the reader wants to be
         except ClientClosed:
             return
         except (BrokerUnavailable, WireError) as error:

@@ -84,18 +84,18 @@ class MessageStream:
         """
         if length_hint(self._messages) and self._batch is not None:
             yield self._rest(self._batch)
-        ends = None if until is None else Ends(until)
-        while ends is None or not ends.reached(self._position_of, self._seeks):
-            batch = await self._next(self._take_batch)
+        ended = self._ended(until)
+        while not ended():
+            batch = await self._next(self._take_batch, ended)
             if batch is None:
                 return
             yield batch
 
     async def raw(self, until: Mapping[int, int] | None = None) -> AsyncIterator[RawChunk]:
         """The bytes of the log as they come, not decoded and not checked. ``until`` as with ``batches``."""
-        ends = None if until is None else Ends(until)
-        while ends is None or not ends.reached(self._position_of, self._seeks):
-            chunk = await self._next(self._take_raw)
+        ended = self._ended(until)
+        while not ended():
+            chunk = await self._next(self._take_raw, ended)
             if chunk is None:
                 return
             yield chunk
@@ -232,8 +232,8 @@ class MessageStream:
             if not each.called:
                 each.callback(None)
 
-    async def _next(self, take: Callable[[], T | None]) -> T | None:
-        """What ``take`` returns once there is something; None when the stream is closed."""
+    async def _next(self, take: Callable[[], T | None], ended: Callable[[], bool] | None = None) -> T | None:
+        """What ``take`` returns once there is something; None when the stream is closed, or reading has ``ended``."""
         self._asked()
         if self._since_turn >= TURN_BYTES:
             await self._turn()
@@ -243,6 +243,8 @@ class MessageStream:
                 return taken
             if self._failure is not None:
                 raise self._failure
+            if ended is not None and ended():  # a position became known, and it is the end
+                return None
             if self._since_turn >= TURN_BYTES:
                 await self._turn()
                 continue
@@ -327,6 +329,13 @@ class MessageStream:
             raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
         return next(messages)
 
+    def _ended(self, until: Mapping[int, int] | None) -> Callable[[], bool]:
+        """A function that says whether the positions in ``until`` are reached; without any they never are."""
+        if until is None:
+            return lambda: False
+        ends = Ends(until)
+        return lambda: ends.reached(self._position_of, self._seeks)
+
     def _position_of(self, partition: int) -> int:
         """The position behind what was handed over of a partition; -1 where that is not known, or it is not here."""
         feed = self._feeds.get((self.topic, partition))
@@ -350,4 +359,4 @@ class MessageStream:
     async def _end_positions(self, topic: str) -> dict[int, int]:
         await self._wait_assigned()
         mine = [number for name, number in self._feeds if name == topic]
-        return {number: await self._fetcher.visible_end(topic, number) for number in mine}
+        return await self._fetcher.visible_ends(topic, mine)
