@@ -21,6 +21,7 @@ from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.interfaces import IFileOperations, IThreads
+from logd.log.filewatch import FileWatch
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.net.limits import ConnectionLimits
@@ -169,9 +170,11 @@ class BrokerAssembly:
         membership.start()
         self.resources.tree.connect()
         self._waiting = clock.callLater(settings.zookeeper_timeout_ms / 1000, self._serve_what_is_known)
+        watch = FileWatch(self.resources.files, self.resources.read_threads, store.logs)
         for work, milliseconds in (
             (store.expire, settings.retention_check_ms),
             (store.write_checkpoints, settings.checkpoint_ms),
+            (watch.look, settings.checkpoint_ms),
         ):
             loop = LoopingCall(self._look_after, work)
             loop.clock = clock
