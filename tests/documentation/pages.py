@@ -8,9 +8,10 @@ A comment in the line before a fence is for the test alone and not seen by a rea
     <!-- stop -->                   what goes on in other terminals is ended by Ctrl-C before the block
 
 A block is what its language says: `console` is a terminal, where a line behind `$ ` is typed, one behind `> ` goes on
-with it, and the others are what is shown; `sh` is a script; a word behind the language is a file's name, under which the block is saved for what follows
-(`python alarms.tac`); `python` without one is a program that is run. `toml` is a broker's settings file. Layouts and
-drawings are `text`, and byte tables `vectors` and `tree`, which have tests of their own.
+with it, and the others are what is shown; `sh` is a script; a word behind the language is a file's name, under which
+the block is saved for what follows (`python alarms.tac`); `python` without one is a program that is run. `toml` is a
+broker's settings file. Layouts and drawings are `text`, and byte tables `vectors` and `tree`, which have tests of their
+own.
 """
 
 from __future__ import annotations
