@@ -21,7 +21,7 @@ async def repair_log(
     """
     if cluster.known(topic) is None and cluster.settings.discover:
         await cluster.read(topic)
-    link = cluster.leader(topic, partition)
+    link = cluster.keeper(topic, partition)
     connection = await link.get()
     position = -1
     end = 0
