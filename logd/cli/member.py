@@ -69,7 +69,7 @@ async def _ends(
         partitions = [each.partition for each in (await admin.describe(topic)).partitions]
         if not exit_at_end:
             return None
-        logs = {each: await admin.describe_log(topic, each) for each in partitions}
+        logs = await admin.describe_logs(topic, partitions)
     except UnknownTopic:
         if exit_at_end:
             raise
