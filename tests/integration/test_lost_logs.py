@@ -12,12 +12,13 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from logd.errors import LogdError, PartitionOffline
+from logd.client.admin import Admin
+from logd.errors import PartitionOffline
 from logd.log.beginning import JUMP
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 from logd.testing.processes import BrokerProcess
-from tests.integration.clusters import ClusterTestCase
+from tests.integration.clusters import CLIENTS, ClusterTestCase
 
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
 MESSAGES = 20
@@ -54,16 +55,14 @@ class LostLogTests(ClusterTestCase):
 
     async def answer(self, partition: int) -> tuple[int, int] | None:
         """Start and end of a partition's log, None when it is offline."""
-        while True:
-            try:
-                found = await self.admin().describe_log("t", partition)
-            except PartitionOffline:
-                return None
-            except LogdError as error:  # until the broker has compared its topics with the tree
-                if not error.retriable:  # type: ignore[attr-defined]
-                    raise
-                continue
-            return found.log_start, found.visible_end
+        admin = Admin(self.in_broker().address, **CLIENTS)
+        try:
+            found = await admin.describe_log("t", partition)
+        except PartitionOffline:
+            return None
+        finally:
+            await admin.close()
+        return found.log_start, found.visible_end
 
     async def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command of logd."""
@@ -143,11 +142,6 @@ class LostLogTests(ClusterTestCase):
         self.assertEqual(await self.answer(1), (0, self.ends[1]))
         self.assertFalse((self.data / "t-0").exists())
         await deferToThread(self.tree.start)
-        while await self.in_health():
-            pass
+        admin = self.admin()
+        await self.until_metadata(admin, lambda found: any(part.error for part in found.topics[0].partitions))
         self.assertIsNone(await self.answer(0))
-
-    async def in_health(self) -> bool:
-        """Whether the partition's reason is not known yet."""
-        found = await self.admin().metadata(("t",))
-        return not any(each.error for topic in found.topics for each in topic.partitions)
