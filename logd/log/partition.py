@@ -37,6 +37,8 @@ class Surroundings:
     open_files: OpenFiles
     open_writers: OpenWriters
     clock: Clock
+    #: The time of day, in seconds since the epoch.
+    wall: Callable[[], float]
     flusher: Flusher
     #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
     report: Callable[..., None]
@@ -61,7 +63,7 @@ class PartitionLog:
     checkpoint: Checkpoint | None = None
     #: Why the partition cannot be served, None when it can.
     offline: BaseException | None = None
-    #: When an append was last refused for want of room, in seconds since the epoch; None since a later one was flushed.
+    #: When an append was last refused for want of room, in seconds of the clock; None since a later one was flushed.
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
     #: Segment files to sync before the one that is written to, each held.
@@ -75,11 +77,13 @@ class PartitionLog:
     #: Files of expired segments that are still to be removed.
     _expired: list[int] = field(factory=list)
     _seconds: Callable[[], float] = field(init=False)
+    _wall: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = Waiters(self._listener_raised)
         self._seconds = self._around.clock.seconds
+        self._wall = self._around.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
 
@@ -109,7 +113,7 @@ class PartitionLog:
         """
         if self.offline is not None:
             raise self._offline_error()
-        now = self._seconds()
+        now = self._wall()
         writer = self._writer
         first = self.end
         if first > writer.roll_above or now >= writer.roll_at:
@@ -196,7 +200,7 @@ class PartitionLog:
         if self.offline is not None:
             raise self._offline_error()
         segments = [(segment.start, segment.modified * 1000) for segment in self._segments.segments]
-        return offsets_before(segments, self.visible_end, self._seconds() * 1000, time_ms, max_count)
+        return offsets_before(segments, self.visible_end, self._wall() * 1000, time_ms, max_count)
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""
@@ -280,7 +284,7 @@ class PartitionLog:
         """Take segments out of the log that retention lets go; return how many. Their files are removed later."""
         if self.offline is not None:
             return 0
-        now = self._seconds()
+        now = self._wall()
         if last_is_expired(self._segments, self.end, self.visible_end, now, self.settings):
             try:
                 self._roll(now)

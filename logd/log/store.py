@@ -47,6 +47,7 @@ class LogStore:
 
     path: str
     _files: IFileOperations
+    #: Durations, and the time of day too unless ``wall`` is given.
     _clock: Clock
     _threads: IThreads
     #: For every topic whose own settings ``open`` or ``create`` is not given.
@@ -63,6 +64,8 @@ class LogStore:
     #: Last segments that are kept open for appending; more only while all of them wait for the disk.
     _open_writers_limit: int = field(default=1024, kw_only=True)
     _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
+    #: The time of day, in seconds since the epoch: for the times of files and messages, and their ages.
+    _wall: Callable[[], float] = field(kw_only=True)
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
@@ -80,6 +83,10 @@ class LogStore:
     #: Partitions that are being deleted.
     _leaving: set[tuple[str, int]] = field(init=False, factory=set)
 
+    @_wall.default
+    def _clock_time(self) -> Callable[[], float]:
+        return self._clock.seconds
+
     def __attrs_post_init__(self) -> None:
         self.flusher = Flusher(
             self._threads,
@@ -91,7 +98,9 @@ class LogStore:
         self.upkeep = Upkeep(self._files, self._threads, self._report)
         open_files = OpenFiles(self._files, self._open_files_limit)
         writers = OpenWriters(self._open_writers_limit)
-        self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, self._report)
+        self._around = Surroundings(
+            self._files, open_files, writers, self._clock, self._wall, self.flusher, self._report
+        )
         self._opener = FolderOpener(self._around)
         self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
 
@@ -175,7 +184,7 @@ class LogStore:
                 return log
             self._files.make_directory(folder)
             try:
-                writer = create_segment(self._files, folder, 0, self._clock.seconds())
+                writer = create_segment(self._files, folder, 0, self._wall())
             except OSError:
                 remove_folder(self._files, folder)  # the next start would take it for a topic
                 raise
@@ -295,7 +304,7 @@ class LogStore:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
 
         def prepare() -> bool:
-            begin_folder_again(self._files, log.folder, position, self._clock.seconds())
+            begin_folder_again(self._files, log.folder, position, self._wall())
             return True
 
         self.reopen(log, prepare, done)
