@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from logd.config import LogSettings
 from logd.errors import DataDirectoryError, LogdError, StorageFull, UnknownError, UnknownTopic
@@ -65,7 +65,7 @@ class LogStore:
     _open_writers_limit: int = field(default=1024, kw_only=True)
     _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
     #: The time of day, in seconds since the epoch: for the times of files and messages, and their ages.
-    _wall: Callable[[], float] = field(kw_only=True)
+    _wall: Callable[[], float] = field(default=Factory(lambda self: self._clock.seconds, takes_self=True), kw_only=True)
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
@@ -82,10 +82,6 @@ class LogStore:
     _known_ends: dict[tuple[str, int], int] = field(init=False, factory=dict)
     #: Partitions that are being deleted.
     _leaving: set[tuple[str, int]] = field(init=False, factory=set)
-
-    @_wall.default
-    def _clock_time(self) -> Callable[[], float]:
-        return self._clock.seconds
 
     def __attrs_post_init__(self) -> None:
         self.flusher = Flusher(
