@@ -73,6 +73,9 @@ class IFile(Interface):
     def size() -> int:
         """The file's length in bytes."""
 
+    def require(size: int) -> None:
+        """Raise OSError when the file is shorter than ``size`` bytes, FileNotFoundError when it has no name left."""
+
     def truncate(size: int) -> None:
         """Cut the file to ``size`` bytes."""
 
@@ -179,6 +182,9 @@ class ITopics(Interface):
 
     def get(topic: str) -> TopicEntry | None:
         """The entry as known at this moment. Never waits."""
+
+    def problem(topic: str) -> str | None:
+        """Why a topic that is known cannot be used, None when it can. Never waits."""
 
     def create(topic: str, partitions: int, settings: dict[str, int]) -> Any:
         """Create a topic; Deferred TopicEntry. Fails with TopicExists or InvalidTopic. Two at once: one makes it."""
