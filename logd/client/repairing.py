@@ -22,7 +22,7 @@ async def repair_log(
     """
     if cluster.known(topic) is None and cluster.settings.discover:
         await cluster.read(topic)
-    link = cluster.leader(topic, partition)
+    link = cluster.keeper(topic, partition)
     connection = await link.get()
     position = -1 if accept_at is None else accept_at
     end: int | None = None
