@@ -208,8 +208,32 @@ class CorruptMessage(LogdError):
         self.position = position
 
 
+class WrapperTooLarge(LogdError):
+    """A compressed wrapper would become more than a setting of its reader allows; nothing in it is damaged.
+
+    ``setting`` is the name of that setting. The wrapper lies from ``position`` to ``end`` of the partition's log, so
+    that reading may go on at ``end``.
+    """
+
+    def __init__(self, setting: str, limit: int, position: int = -1, end: int = -1, where: str = "") -> None:
+        what = "messages" if setting.lower().endswith("messages") else "bytes"
+        text = f"{where}the compressed wrapper" + (f" from position {position} to {end}" if position >= 0 else "")
+        super().__init__(
+            f"{text} would become more than {limit} {what} ({setting} = {limit}); it is not damaged: "
+            f"raise {setting}" + (f", or go on behind it, at position {end}" if position >= 0 else "")
+        )
+        self.setting = setting
+        self.limit = limit
+        self.position = position
+        self.end = end
+
+
 class ConfigurationError(LogdError):
     """A setting is unknown or its value is not allowed; the text names the key, the value and what is allowed."""
+
+
+class MissingPackage(LogdError):
+    """A package that is needed for this alone is not installed for the Python that runs it."""
 
 
 class DataDirectoryError(LogdError):

@@ -14,16 +14,21 @@ from logd.errors import (
     OffsetOutOfRange,
     UnknownTopic,
     WireError,
+    WrapperTooLarge,
     error_for_code,
 )
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
-from logd.protocol.loops import DEFAULT_MAX_DECOMPRESSED
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import Attempts, Cluster
 from logd.spark.connection import Connection
 from logd.spark.ranges import IdRange
 from logd.spark.rows import Cursor, Rows
 
 _log = logging.getLogger("logd.spark")
+
+
+#: The options of the data source that bound what a wrapper may become, by the settings of the protocol's reader.
+OPTIONS = {"max_decompressed": "maxDecompressedBytes", "max_decompressed_messages": "maxDecompressedMessages"}
 
 
 class DataLost(LogdError):
@@ -36,13 +41,15 @@ class ReadSettings:
 
     #: Bytes of log asked for at a time.
     fetch_bytes: int = 2 << 20
-    #: Most messages handed over at a time (more where one compressed wrapper holds more), and about so many bytes.
+    #: Most messages handed over at a time, and about so many bytes.
     rows: int = 8192
     row_bytes: int = 8 << 20
     #: Largest entry that is waited for, in bytes; a greater length counts as damage.
     message_bytes: int = 16 << 20
     #: Largest size that one compressed wrapper may decompress to, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
+    #: The most messages that one compressed wrapper may hold.
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = 2
     #: Raise DataLost when messages are gone; without it, say so in the log and go on with what is there.
@@ -84,9 +91,16 @@ class RangeReader:
     def rows(self) -> Generator[Rows, None, None]:
         """Yield the range's messages in order.
 
-        Raises DataLost; CorruptMessage for an entry that stays damaged; BrokerUnavailable or a retriable WireError when
-        ``retry_timeout`` has passed without progress; any other WireError at once.
+        Raises DataLost; CorruptMessage for an entry that stays damaged; WrapperTooLarge for a wrapper that is more than
+        the settings allow; BrokerUnavailable or a retriable WireError when ``retry_timeout`` has passed without
+        progress; any other WireError at once.
         """
+        try:
+            yield from self._rows()
+        finally:
+            self._forget_ahead()  # who stops early leaves no answer behind that nobody takes
+
+    def _rows(self) -> Iterator[Rows]:
         end = self.range.end
         pending = Rows()
         kept = b""  # the beginning of an entry that the last piece cut off, or nothing
@@ -103,6 +117,7 @@ class RangeReader:
                 kept + piece.message_set if kept else bytes(piece.message_set),
                 first - len(kept),
                 max_decompressed=settings.max_decompressed,
+                max_decompressed_messages=settings.max_decompressed_messages,
             )
             begin = cursor.position
             while not cursor.ended:
@@ -117,6 +132,9 @@ class RangeReader:
             needed = cursor.needed
             if cursor.error is None and needed > settings.message_bytes:
                 cursor.error = CorruptMessage(f"an entry of {needed} bytes, {settings.message_bytes} are allowed")
+            if isinstance(cursor.error, WrapperTooLarge):
+                wrong, where = cursor.error, f"topic {self.range.topic!r}, partition {self.range.partition}: "
+                raise WrapperTooLarge(OPTIONS[wrong.setting], wrong.limit, wrong.position, wrong.end, where)
             if cursor.error is not None:
                 damaged += 1
                 if damaged > settings.corrupt_retries:

@@ -13,11 +13,11 @@ from struct import Struct
 
 from attrs import define, field
 
-from logd.errors import CorruptMessage
+from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.checksums import crc32
 from logd.protocol.headers import Headers, decode_headers
-from logd.protocol.loops import DEFAULT_MAX_DECOMPRESSED, decode_set
-from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC
+from logd.protocol.loops import decode_set
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, OpenWrapper
 
 _HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0
 _HEAD_BYTES = _HEAD.size
@@ -105,21 +105,23 @@ class Cursor:
     gaps: int = 0
     gap_bytes: int = 0
     needed: int = 0
-    error: CorruptMessage | None = None
+    error: CorruptMessage | WrapperTooLarge | None = None
     ended: bool = False
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
+    #: The wrapper at hand, as long as messages of it are left.
+    _wrapper: OpenWrapper | None = None
 
     def fill(self, rows: Rows, limit: int, limit_bytes: int = sys.maxsize) -> None:
         """Append messages to ``rows`` until it has ``limit``, or about ``limit_bytes`` in them.
 
-        A compressed wrapper is taken whole, so there may be more. ``ended`` is set where the data is used up, cut off
-        (``needed``) or wrong (``error``).
+        ``ended`` is set where the data is used up, cut off (``needed``) or wrong (``error``).
         """
         while self.at < len(self.data) and not self.ended:
             if len(rows) >= limit or rows.size >= limit_bytes:
                 return
             if not self._plain(rows, limit, limit_bytes) and not self._keyed(rows, limit, limit_bytes):
-                self._others(rows, 1 if self._at_wrapper() else min(limit - len(rows), _OTHERS_AT_A_TIME))
+                self._others(rows, min(limit - len(rows), _OTHERS_AT_A_TIME), limit_bytes - rows.size)
         self.ended = True
 
     def _plain(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
@@ -208,11 +210,6 @@ class Cursor:
             rows.values += values
         return self._advance(rows, at, stops)
 
-    def _at_wrapper(self) -> bool:
-        """Whether a compressed set comes next: it may be small and become large, so these are taken one by one."""
-        head = self.data[self.at + 4 : self.at + 6]
-        return len(head) == 2 and head[0] == WRAPPER_MAGIC and bool(head[1] & CODEC_MASK)
-
     def _advance(self, rows: Rows, at: int, stops: list[int]) -> bool:
         """Note the places of entries that end at the indexes ``stops``; return whether there was any."""
         if not stops:
@@ -228,14 +225,23 @@ class Cursor:
         self.position = base + at
         return True
 
-    def _others(self, rows: Rows, limit: int) -> None:
-        """Take up to ``limit`` entries of any kind."""
+    def _others(self, rows: Rows, limit: int, limit_bytes: int) -> None:
+        """Take up to ``limit`` messages of about ``limit_bytes``, of any entries; a wrapper may take several calls."""
         decoded = decode_set(
-            self.data, self.position, begin=self.at, limit=limit, max_decompressed=self.max_decompressed
+            self.data,
+            self.position,
+            begin=self.at,
+            limit=limit,
+            limit_bytes=limit_bytes,
+            max_decompressed=self.max_decompressed,
+            max_decompressed_messages=self.max_decompressed_messages,
+            wrapper=self._wrapper,
         )
-        begin, self.at = self.at, decoded.consumed
-        rows.size += decoded.consumed - begin
-        self.position = decoded.position
+        taken = decoded.consumed - self.at
+        self.at = decoded.consumed
+        rows.size += taken
+        self._wrapper = decoded.wrapper
+        self.position = decoded.position if decoded.wrapper is None else self.position + taken
         self.gaps += decoded.gaps
         self.gap_bytes += decoded.gap_bytes
         self.needed = decoded.needed
@@ -249,10 +255,11 @@ class Cursor:
             )
             inside = sum(len(value) for value in values if value is not None)
             # Of what was compressed what counts is what it was decompressed to, with some room for the objects.
-            rows.size += max(inside + len(values) * _HEAD_BYTES - (decoded.consumed - begin), 0)
+            rows.size += max(inside + len(values) * _HEAD_BYTES - taken, 0)
             rows.values += values
             rows.ids += ids
             rows.nexts += nexts
         # Nothing taken and nothing wrong: what is left is the beginning of an entry.
-        if decoded.error is not None or decoded.needed or (not decoded.messages and not decoded.gaps):
+        nothing = not (decoded.messages or decoded.gaps or taken) and decoded.wrapper is None
+        if decoded.error is not None or decoded.needed or nothing:
             self.ended = True

@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 
 from logd.broker.core import BrokerCore
 from logd.broker.reading import find_log
+from logd.broker.slicing import run_in_slices
 from logd.errors import (
     BrokerStopping,
     LogdError,
@@ -44,6 +45,7 @@ class Describing:
     def __init__(self, broker: BrokerCore, connection: Connection) -> None:
         self._broker = broker
         self._connection = connection
+        self._lost = False
 
     def offsets(self, request: Offsets) -> None:
         """Segment starts by time, as 0.7.2 answers them."""
@@ -116,7 +118,7 @@ class Describing:
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
 
     def describe_log(self, request: DescribeLog) -> None:
-        """A log from inside. Boundaries and times may need the disk: that part runs on a thread."""
+        """A log from inside. Boundaries and times may need the disk: they are looked for on threads, in slices."""
         try:
             log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
         except WireError as error:
@@ -126,23 +128,43 @@ class Describing:
         ends = (log.start, log.end, log.visible_end)
         segments = tuple([SegmentInfo(*segment) for segment in log.segments()])
 
-        def look() -> tuple[tuple[int, ...], int]:
-            clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]
-            boundaries = tuple([log.find_boundary(position) for position in clamped])
-            return boundaries, log.position_at_time(request.time) if request.time >= 0 else -1
+        clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]
 
-        def looked(found: tuple[tuple[int, ...], int] | None, error: BaseException | None) -> None:
-            if found is None:
-                code = error.code if isinstance(error, WireError) else UnknownError.code
-                self._respond(request, DescribeLogResponse(code, text=str(error)))
-                return
+        def answer(boundaries: Mapping[int, int], time_position: int) -> None:
             uuid = entry.uuid if entry is not None else ""
-            self._respond(request, DescribeLogResponse(0, *ends, segments, *found, uuid))
+            found = tuple([boundaries[position] for position in clamped])
+            self._respond(request, DescribeLogResponse(0, *ends, segments, found, time_position, uuid))
 
-        if request.positions or request.time >= 0:
-            self._broker.threads.run(look, looked)
+        def failed(error: BaseException | None) -> None:
+            code = error.code if isinstance(error, WireError) else UnknownError.code
+            self._respond(request, DescribeLogResponse(code, text=str(error)))
+
+        def looked(boundaries: list[tuple[int, int]] | None, error: BaseException | None) -> None:
+            if boundaries is None:
+                failed(error)
+            elif request.time < 0:
+                answer(dict(boundaries), -1)
+            else:
+                self._broker.threads.run(
+                    lambda: log.position_at_time(request.time),
+                    lambda found, wrong: failed(wrong) if found is None else answer(dict(boundaries), found),
+                )
+
+        if clamped:
+            boundaries = log.find_boundaries(clamped)
+            run_in_slices(self._broker.threads, boundaries, lambda: self._check_wanted(request), looked)
         else:
-            looked(((), -1), None)
+            looked([], None)
+
+    def lost(self) -> None:
+        """The connection is gone: look for nothing more on its behalf."""
+        self._lost = True
+
+    def _check_wanted(self, request: DescribeLog) -> None:
+        """Raise WireError when nobody waits for the rest, or it cannot be had any more."""
+        if self._lost or self._broker.stopping:
+            raise BrokerStopping("the broker is stopping, or the connection is gone")
+        find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
 
     def create_topic(self, request: CreateTopic) -> None:
         """Create a topic by name."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from twisted.logger import Logger
 
 from logd.broker.core import BrokerCore
 from logd.broker.reading import find_log, read_range
+from logd.broker.slicing import run_in_slices
 from logd.broker.waiting import ReadPart, Start, WaitingFetch
 from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
 from logd.interfaces import IFileRange
@@ -56,18 +57,20 @@ class Fetching:
             self._wait(request, starts)
             return
 
-        def find() -> dict[int, Start]:
-            return {index: _boundary(log, request.parts[index].offset) for index, log in finders.items()}
+        def find() -> Generator[tuple[int, Start], None, None]:
+            for index, log in finders.items():
+                yield index, _boundary(log, request.parts[index].offset)
 
-        def found(boundaries: dict[int, Start] | None, error: BaseException | None) -> None:
+        def found(boundaries: list[tuple[int, Start]] | None, error: BaseException | None) -> None:
+            there = dict(boundaries or ())
             for index in finders:
-                starts[index] = start = UnknownError(str(error)) if boundaries is None else boundaries[index]
+                starts[index] = start = there[index] if index in there else UnknownError(str(error))
                 if isinstance(start, UnknownError):
                     part = request.parts[index]
                     _log.warn("{topic}-{partition}: {error}", topic=part.topic, partition=part.partition, error=start)
             self._wait(request, starts)
 
-        self._broker.threads.run(find, found)
+        run_in_slices(self._broker.threads, find(), self._check_wanted, found)
 
     def finish(self) -> None:
         """Answer what waits with what there is: the broker stops."""
@@ -80,6 +83,10 @@ class Fetching:
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
             each.cancel()
+
+    def _check_wanted(self) -> None:
+        if self._lost:
+            raise UnknownError("the connection is gone")
 
     def _must_look(self, part: FetchPart) -> PartitionLog | None:
         """The log to look at on a thread for where the entry begins that the offset may lie in, None for no need."""

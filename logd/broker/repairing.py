@@ -21,11 +21,12 @@ from logd.errors import (
     WireError,
     WrongPartition,
 )
-from logd.log.damage import Damage
+from logd.log.damage import Damage, DamageKind
 from logd.log.folderrepair import FolderRepair, repair_folder
 from logd.log.inspection import SegmentInspection, SegmentPlace
+from logd.log.offline import removed
 from logd.log.partition import PartitionLog
-from logd.log.repair import mend, remove_index
+from logd.log.repair import make_gap_segment, mend, remove_index
 from logd.net.server import Connection
 from logd.protocol.checksums import crc32
 from logd.protocol.repair import MOST_DESCRIBED, OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
@@ -102,7 +103,9 @@ class Repairing:
                 lambda: SegmentInspection.open(files, place, crc32, writable=not request.dry_run, with_tail=False)
             )
         except FileNotFoundError:
-            return RepairResponse(0, end, visible_end)  # retention removed it just now
+            if log.start > starts[number]:
+                return RepairResponse(0, end, visible_end)  # retention removed it just now
+            return await self._repair_missing(log, place, visible_end, request.dry_run)
         try:
             going = inspection.run()
             while await self._run(lambda: _look_further(going)):
@@ -115,6 +118,23 @@ class Repairing:
             inspection.close()
         described = [(place.start, damage, not request.dry_run and damage.kind.mendable) for damage in damages]
         return _response(end, visible_end, described, SERVED)
+
+    async def _repair_missing(
+        self, log: PartitionLog, place: SegmentPlace, visible_end: int, dry_run: bool
+    ) -> RepairResponse:
+        """Answer for a segment whose file is gone from under the broker; put gaps in its place."""
+        if not place.closed:
+            # What is appended goes into a file without a name.
+            log.go_offline(removed(place.path))
+            raise PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}")
+        size = place.end or 0
+        damage = Damage(0, size, DamageKind.MISSING, f"{place.path} is missing")
+        if not dry_run:
+            files = self._broker.store.files
+            await self._run(lambda: make_gap_segment(files, log.folder, place.start, size))
+            log.forget_file(place.start)
+            _log.warn("{path}: made gaps of {count} bytes", path=place.path, count=size)
+        return _response(place.start + size, visible_end, [(place.start, damage, not dry_run)], SERVED)
 
     async def _mend(self, log: PartitionLog, inspection: SegmentInspection) -> None:
         # A topic that was deleted meanwhile, and made again, has other files under the same names; the one that is open

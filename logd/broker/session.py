@@ -96,6 +96,7 @@ class BrokerSession:
         """See ``logd.net.server.Session``."""
         self._producing.lost()
         self._fetching.lost()
+        self._describing.lost()
         self._on_lost(self)
 
     def stop(self) -> None:

@@ -68,7 +68,7 @@ def _row(record: Record) -> tuple[object, ...]:
         _text(record.key, record.key_bytes),
         record.headers or None,
         record.problem or "ok",
-        _text(record.payload, record.payload_bytes),
+        record.unopened or _text(record.payload, record.payload_bytes),
     )
 
 

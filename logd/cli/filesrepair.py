@@ -16,11 +16,12 @@ from logd.cli.offline import offline
 from logd.cli.running import FAILED, OK, complain
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
+from logd.log.damage import DamageKind
 from logd.log.datadirectory import read_contents
 from logd.log.files import LocalFiles
 from logd.log.inspection import Remark, SegmentInspection
 from logd.log.meta import lock_directory
-from logd.log.repair import may_cut, mend, remove_index
+from logd.log.repair import make_gap_segment, may_cut, mend, remove_index
 from logd.protocol.checksums import crc32
 
 
@@ -145,6 +146,10 @@ def _decide(plan: _Plan, choice: Choice) -> None:
 
 def _mend(files: IFileOperations, plan: _Plan) -> None:
     chosen = plan.mendable * plan.mend + plan.cuts * plan.cut
+    for finding in chosen:
+        if finding.damage.kind is DamageKind.MISSING:
+            make_gap_segment(files, finding.place.folder, finding.place.start, finding.damage.size)
+    chosen = [finding for finding in chosen if finding.damage.kind is not DamageKind.MISSING]
     for path, findings in groupby(sorted(chosen, key=_where), key=lambda finding: finding.place.path):
         file = files.open(path)
         try:

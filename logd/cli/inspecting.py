@@ -22,6 +22,7 @@ _MEANINGS = {
     DamageKind.UNVOUCHED: "damaged, and nothing vouches for where entries go on",
     DamageKind.TAIL: "a tail that is not known to be flushed",
     DamageKind.EXCESS: "bytes behind the segment's end",
+    DamageKind.MISSING: "a missing segment",
 }
 
 
@@ -109,6 +110,7 @@ def inspect(
     """
     contents = read_contents(files, os.path.abspath(path))
     found = Inspected(contents, remarks=list(contents.remarks))
+    found.findings += [Finding(missing.place, missing.damage) for missing in contents.missing]
     sizes = [_size(files, place) for place in contents.segments]
     done = 0
     with BytesProgress(what, sum(sizes), quiet) as progress:

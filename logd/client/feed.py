@@ -8,29 +8,20 @@ counted.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 from twisted.logger import Logger
 
 from logd.client.deliveries import MessageBatch, RawChunk
+from logd.client.fetchwindow import FetchWindow, Wanted
 from logd.client.losses import Loss, LossTelling
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Time
-from logd.errors import CorruptMessage, OffsetOutOfRange
+from logd.errors import CorruptMessage, OffsetOutOfRange, WrapperTooLarge
 from logd.protocol.loops import decode_set
+from logd.protocol.openwrapper import OpenWrapper
 
-#: Pieces of one partition that are asked for at a time, and full answers in a row after which the next counts as full.
-MOST_UNDER_WAY = 2
-SURE_AFTER = 2
-
-
-class Wanted(NamedTuple):
-    """What to ask the broker for; ``generation`` tells an answer that came too late."""
-
-    offset: int
-    max_bytes: int
-    exact: bool
-    generation: int
+#: Bytes of messages made at a time out of a wrapper.
+SLICE_BYTES = 1 << 20
 
 
 class Feed:
@@ -71,19 +62,16 @@ class Feed:
         self.jumps = 0
         #: Raw bytes held: those of the chunks and of the data being decoded.
         self.buffered = 0
-        self.generation = 0
         self._settings = settings
         self._chunks: deque[bytes | memoryview] = deque()
-        #: What was asked for and not answered yet, of this generation, and how many answers in a row were full.
-        self._under_way: list[Wanted] = []
-        self._full_answers = 0
-        self._fetch_at = 0
-        self._exact = False
+        self._window = FetchWindow()
         self._begin_at = -1
         #: The bytes being decoded, how far that is, and the position of the next one.
         self._data = b""
         self._at = 0
         self._position = 0
+        #: The wrapper that the data begins with at ``_at``, as long as it is not done with.
+        self._wrapper: OpenWrapper | None = None
         self._needed = 0
         self._damaged_at = -1
         self._tries = 0
@@ -103,6 +91,16 @@ class Feed:
             return -1
         return max(self._position, self._begin_at)
 
+    @property
+    def generation(self) -> int:
+        """A number that changes whenever reading goes on elsewhere."""
+        return self._window.generation
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a wrapper is being read: ``next_batch`` does a bounded part of that at a time, and may give none."""
+        return self._wrapper is not None
+
     def seek(self, position: int) -> None:
         """Drop what is held and go on at ``position``, which may be inside an entry or a wrapper."""
         self.start = None
@@ -120,54 +118,35 @@ class Feed:
         """
         if self.start is not None or self.error is not None or self.lost_at is not None:
             return None
-        if len(self._under_way) >= MOST_UNDER_WAY:
-            return None
-        settings = self._settings
-        most = min(settings.fetch_bytes, share)
-        missing = self._needed - self.buffered
-        if (
-            missing > 0 and not self._under_way
-        ):  # the entry at hand is longer than all that is held: without it there is no way on
-            return Wanted(self._fetch_at, max(missing, most), self._exact, self.generation)
-        at = self._ask_at()
-        if at > self._fetch_at and not (self._full_answers >= SURE_AFTER and at < self.visible_end):
-            return None
-        room = share - self.buffered - (at - self._fetch_at)
-        if room < most // 2:
-            return None
-        return Wanted(at, min(most, room), self._exact, self.generation)
+        most = min(self._settings.fetch_bytes, share)
+        return self._window.next(most, self.buffered, share, self._needed - self.buffered, self.visible_end)
 
     def asked(self, wanted: Wanted) -> None:
         """What was wanted is asked for."""
-        self._under_way.append(wanted)
+        self._window.asked(wanted)
 
     def answered(self, wanted: Wanted) -> bool:
         """An answer came, or never will; say whether it is still of use."""
-        if wanted.generation != self.generation:
-            return False
-        if wanted in self._under_way:
-            self._under_way.remove(wanted)
-        return True
+        return self._window.answered(wanted)
 
     def received(self, wanted: Wanted, first_position: int, data: bytes | memoryview, visible_end: int) -> bool:
         """The answer to ``wanted``; say whether there is something new to take."""
-        if not self.answered(wanted) or wanted.offset != self._fetch_at:
+        window = self._window
+        if not window.answered(wanted) or wanted.offset != window.at:
             return False
         self.visible_end = visible_end
-        self._full_answers = self._full_answers + 1 if len(data) == wanted.max_bytes else 0
-        if not data:
+        known = window.exact
+        if not window.received(wanted, first_position, len(data)):
             return False
-        if not self._exact:
-            self._exact = True
+        if not known:
             self._position = first_position
-        self._fetch_at = first_position + len(data)
         self._chunks.append(data)
         self.buffered += len(data)
         return True
 
     def out_of_range(self, wanted: Wanted, log_start: int, visible_end: int) -> None:
         """The position asked for is not in the log (any more): go on where the settings say."""
-        if not self.answered(wanted) or wanted.offset != self._fetch_at:
+        if not self.answered(wanted) or wanted.offset != self._window.at:
             return
         self._jump(f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}", log_start, visible_end)
 
@@ -195,7 +174,11 @@ class Feed:
         )
 
     def next_batch(self, limit: int) -> MessageBatch | None:
-        """Decode up to ``limit`` further entries of what is held; None when none is whole, or ``error`` is set."""
+        """Decode up to ``limit`` further messages of what is held.
+
+        None when no entry is whole, when ``error`` is set, and when the wrapper at hand needs further calls
+        (``unfinished``).
+        """
         if self._passed_from is not None:
             start, self._passed_from = self._passed_from, None
             return self._passed(start)
@@ -212,26 +195,40 @@ class Feed:
                 topic=self.topic,
                 partition=self.partition,
                 limit=limit,
+                limit_bytes=max(len(data), SLICE_BYTES),
                 max_decompressed=self._settings.max_decompressed,
+                max_decompressed_messages=self._settings.max_decompressed_messages,
+                wrapper=self._wrapper,
             )
             messages = decoded.messages
-            if decoded.consumed > at:
+            self._wrapper = decoded.wrapper
+            if decoded.consumed > at or decoded.wrapper is not None:
+                start = self.position
                 self._at = decoded.consumed
-                self._position = decoded.position
                 self._needed = 0
+                if decoded.wrapper is not None:
+                    self._position = position + decoded.consumed - at
+                    self._begin_at = max(self._begin_at, decoded.position)
+                else:
+                    self._position = decoded.position
+                    if decoded.position >= self._begin_at:
+                        self._begin_at = -1
                 if decoded.gaps:
-                    self._pass_gaps(position, decoded.position, decoded.gaps, decoded.gap_bytes)
+                    self._pass_gaps(position, self._position, decoded.gaps, decoded.gap_bytes)
                 if self._at >= len(data):
                     self._consume()
                     if decoded.position > position + len(data) - at:  # the bytes ended inside a gap
                         self._restart(decoded.position, exact=True)
                 if messages or decoded.gaps:
-                    start = max(position, self._begin_at)
-                    if decoded.position >= self._begin_at:
-                        self._begin_at = -1
                     return MessageBatch(
-                        self.topic, self.partition, messages, start, decoded.position, self.visible_end, self._told()
+                        self.topic, self.partition, messages, start, self.position, self.visible_end, self._told()
                     )
+                if decoded.wrapper is not None:
+                    return None
+            elif isinstance(decoded.error, WrapperTooLarge):
+                wrong = decoded.error
+                where = f"topic {self.topic!r}, partition {self.partition}: "
+                self.error = WrapperTooLarge(wrong.setting, wrong.limit, wrong.position, wrong.end, where)
             elif decoded.error is not None:
                 self._damaged(decoded.error, decoded.error_end)
                 if self._position > position:  # no message may follow, and whoever waits for this place has to know
@@ -270,14 +267,6 @@ class Feed:
         for line in self._telling.rest():
             self._log.warn("{line}", line=line)
 
-    def _ask_at(self) -> int:
-        """Where what is under way ends, if each answer is full."""
-        at = self._fetch_at
-        for wanted in self._under_way:
-            if wanted.offset == at:
-                at += wanted.max_bytes
-        return at
-
     def _more(self, needed: int = 0) -> bool:
         """Put the next chunks behind the rest of the data; say whether there were any."""
         self._needed = needed
@@ -309,18 +298,16 @@ class Feed:
     def _consume(self) -> None:
         """All of the data is used."""
         self.buffered -= len(self._data)
-        self._data, self._at = b"", 0
+        self._data, self._at, self._wrapper = b"", 0, None
 
     def _restart(self, position: int, *, exact: bool) -> None:
         """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
-        self.generation += 1
+        self._window.restart(position, exact=exact)
         self.lost_at = self._passed_from = None
-        self._under_way.clear()
-        self._full_answers = 0
         self._chunks.clear()
         self._data, self._at, self.buffered, self._needed = b"", 0, 0, 0
-        self._position = self._fetch_at = position
-        self._exact = exact
+        self._wrapper = None
+        self._position = position
 
     def _pass_gaps(self, start: int, end: int, count: int, size: int) -> None:
         self.gaps += count
@@ -369,6 +356,8 @@ class Feed:
         if end == self.visible_end:
             return True
         decoded = decode_set(self._data, end, begin=self._at + end - self._position, limit=1)
+        if decoded.wrapper is not None or isinstance(decoded.error, WrapperTooLarge):
+            return True
         return decoded.position > end and decoded.position <= self._position + len(self._data) - self._at
 
     def _skip(self, start: int, end: int) -> None:

@@ -13,7 +13,8 @@ from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster, TopicView
 from logd.client.describe import describe_log
-from logd.client.feed import Feed, Wanted
+from logd.client.feed import Feed
+from logd.client.fetchwindow import Wanted
 from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings

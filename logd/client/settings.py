@@ -79,6 +79,8 @@ class ConsumerSettings:
     on_out_of_range: str = attrs.field(default="earliest", validator=one_of("earliest", "latest", "fail"))
     #: Largest size that one compressed wrapper may decompress to, in bytes.
     max_decompressed: int = attrs.field(default=64 << 20, validator=whole(1, 1 << 31, "bytes"))
+    #: The most messages that one compressed wrapper may hold.
+    max_decompressed_messages: int = attrs.field(default=1_000_000, validator=whole(1, 1 << 31))
     #: Largest entry that is waited for, in bytes; a greater length counts as damage.
     message_bytes: int = attrs.field(default=16 << 20, validator=whole(1, 1 << 31, "bytes"))
     #: Messages decoded at a time: what is held as objects is bounded by this.

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 #: Raw bytes that are handed over before the reactor gets a turn, so that it reads from the network meanwhile.
 TURN_BYTES = 1 << 20
+#: Bytes that a message counts as at least in those: it costs time however short it is.
+MESSAGE_BYTES = 100
 #: What a Feed counts.
 COUNTED = ("gaps", "gap_bytes", "skipped", "skipped_bytes", "jumps")
 
@@ -33,6 +35,8 @@ class MessageStream:
     ``stream.batches()``, ``stream.raw()``, ``stream.get()``. Each of them fails with
 
     - CorruptMessage: an entry is damaged, and ``on_corrupt`` is "fail"; ``seek`` may go on behind it;
+    - WrapperTooLarge: a compressed wrapper would become more than ``max_decompressed`` bytes or
+      ``max_decompressed_messages``; ``seek`` may go on at its ``end``;
     - OffsetOutOfRange: the position is gone, and ``on_out_of_range`` is "fail";
     - another WireError that trying again does not cure, such as InvalidTopic.
 
@@ -69,7 +73,7 @@ class MessageStream:
                 return
 
     async def batches(self, until: Mapping[int, int] | None = None) -> AsyncIterator[MessageBatch]:
-        """Batches of messages of one partition each, at most ``decode_messages`` (a compressed wrapper counts as one).
+        """Batches of messages of one partition each, at most ``decode_messages``.
 
         ``until``: end once the partitions in it have reached these positions (see ``end_positions``).
         """
@@ -223,21 +227,28 @@ class MessageStream:
         """What ``take`` returns once there is something; None when the stream is closed."""
         self._asked()
         if self._since_turn >= TURN_BYTES:
-            self._since_turn = 0
-            turn: Deferred[None] = Deferred()
-            self._clock.callLater(0, turn.callback, None)
-            await turn
+            await self._turn()
         while not self._closed:
             taken = take()
             if taken is not None:
                 return taken
             if self._failure is not None:
                 raise self._failure
+            if self._since_turn >= TURN_BYTES:
+                await self._turn()
+                continue
             self._since_turn = 0
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
             await waiting
         return None
+
+    async def _turn(self) -> None:
+        """Let the reactor do other things before more is decoded."""
+        self._since_turn = 0
+        turn: Deferred[None] = Deferred()
+        self._clock.callLater(0, turn.callback, None)
+        await turn
 
     def _asked(self) -> None:
         """The application asks for the next batch, or for a message behind the last one of a batch."""
@@ -251,10 +262,16 @@ class MessageStream:
             if feed.buffered != held or batch is None:
                 self._fetcher.wake()
             if batch is not None:
-                self._since_turn += batch.next_position - batch.position
-                if len(ready) > 1:
+                size = batch.next_position - batch.position
+                self._since_turn += max(size, MESSAGE_BYTES * len(batch.messages))
+                if feed.unfinished:  # so that a stream has one wrapper open at most
+                    self._since_turn = TURN_BYTES
+                elif len(ready) > 1:
                     ready.rotate(-1)
                 return batch
+            if feed.unfinished:
+                self._since_turn = TURN_BYTES
+                return None
             ready.popleft()
             if feed.error is not None:
                 self._failure = feed.error

@@ -22,11 +22,13 @@ class DamageKind(IntEnum):
     TAIL = 5
     #: The file goes on behind the place where the next segment begins. The next start cuts it.
     EXCESS = 6
+    #: The log's first segments that had been flushed, or all of them, are missing: a file of gaps takes their place.
+    MISSING = 7
 
     @property
     def mendable(self) -> bool:
         """Whether it can be mended with nothing lost but what is damaged."""
-        return self <= DamageKind.SHORT or self is DamageKind.EXCESS
+        return self <= DamageKind.SHORT or self >= DamageKind.EXCESS
 
     @property
     def is_wrong(self) -> bool:

@@ -6,7 +6,7 @@ from attrs import define, field
 
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFileOperations
-from logd.log.inspection import Remark, SegmentPlace, read_places
+from logd.log.inspection import MissingSegments, Remark, SegmentPlace, read_places
 from logd.log.meta import Meta
 from logd.log.names import (
     CHECKPOINT,
@@ -17,6 +17,8 @@ from logd.log.names import (
     TOPICS,
     folder_name,
     folder_partition,
+    is_beginning_name,
+    is_lost_name,
     join,
     segment_start,
 )
@@ -32,6 +34,7 @@ class Contents:
     #: The directory with ``meta``, None when the path belongs to none.
     data_directory: str | None = None
     segments: list[SegmentPlace] = field(factory=list)
+    missing: list[MissingSegments] = field(factory=list)
     remarks: list[Remark] = field(factory=list)
     partitions: int = 0
 
@@ -82,6 +85,7 @@ def _add_partition(files: IFileOperations, folder: str, found: Contents) -> None
         return  # deleted just now
     found.partitions += 1
     found.segments += places.segments
+    found.missing += [places.missing] if places.missing is not None else []
     found.remarks += places.remarks
 
 
@@ -97,6 +101,12 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
         if is_folder and folder_partition(name) is not None:
             folders.add(name)
             _add_partition(files, where, found)
+        elif is_lost_name(name):
+            found.remarks.append(Remark(where, "is what was left of a log that was given up; nothing reads it", False))
+        elif is_beginning_name(name):
+            found.remarks.append(
+                Remark(where, "is left of a log that was to begin again; the next start removes it", False)
+            )
         elif name.endswith(DELETED_SUFFIX):
             found.remarks.append(Remark(where, "is left of a topic that was deleted; the next start removes it", False))
         elif name.endswith(TEMPORARY_SUFFIX):
@@ -144,4 +154,5 @@ def _check_topics(files: IFileOperations, path: str, broker_id: int | None, fold
         # A broker makes the logs of a new topic first, so this may be one that is being made.
         found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
     for name in sorted(expected - folders):
-        found.remarks.append(Remark(join(path, name), "is missing, though topics.json has it: it starts empty", False))
+        text = "is missing, though topics.json has it: put it back (is its disk mounted?), or accept the loss"
+        found.remarks.append(Remark(join(path, name), text, True))

@@ -11,10 +11,10 @@ from struct import Struct
 
 from attrs import define, field
 
+from logd.errors import CorruptMessage
 from logd.interfaces import IFile
 from logd.protocol.checksums import Checksum, crc32
-from logd.protocol.codecs import TOO_LARGE
-from logd.protocol.loops import decode_set
+from logd.protocol.slices import decode_in_slices
 from logd.protocol.wrapper import CODEC_MASK
 
 _HEAD = Struct(">iBI")  # N, magic, crc of magics 0, 2 and 7f
@@ -35,7 +35,8 @@ def contents_problem(data: bytes | memoryview, at: int, stop: int) -> str:
     """Return why no consumer can read an entry of magic 1 or 2 whose checksum holds, empty when they can.
 
     Magic, and the attributes of magic 1, are under no checksum: a magic that was damaged from 0 to 2, or a codec, shows
-    here. (Not everything does: from 2 to 0, or from a codec to none, leaves a message that was never sent.)
+    here. (Not everything does: from 2 to 0, or from a codec to none, leaves a message that was never sent.) A wrapper
+    too large to be opened is not judged: another reader may allow more.
     """
     if data[at + 4] == 1:
         if not data[at + 5] & CODEC_MASK:
@@ -45,8 +46,10 @@ def contents_problem(data: bytes | memoryview, at: int, stop: int) -> str:
         value_at = at + LEAST + _KEYED.size + max(key_length, 0)
         if not (attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]):
             return ""
-    error = decode_set(bytes(data[at:stop])).error
-    return error.reason if error is not None and TOO_LARGE not in error.reason else ""
+    for decoded in decode_in_slices(bytes(data[at:stop])):
+        if isinstance(decoded.error, CorruptMessage):
+            return decoded.error.reason
+    return ""
 
 
 @define(eq=False)

@@ -7,7 +7,7 @@ from attrs import define, field
 from logd.interfaces import IFileOperations
 from logd.log.damage import Damage, DamageKind
 from logd.log.inspection import SegmentInspection, read_places
-from logd.log.repair import may_cut, mend, remove_index
+from logd.log.repair import make_gap_segment, may_cut, mend, remove_index
 from logd.protocol.checksums import crc32
 
 
@@ -15,7 +15,7 @@ from logd.protocol.checksums import crc32
 class FolderRepair:
     """What was found: damages with the start of their segments, and whether each is mended."""
 
-    start: int = 0
+    #: Up to where the log goes, with what is lost at its end.
     end: int = 0
     damages: list[tuple[int, Damage, bool]] = field(factory=list)
 
@@ -32,6 +32,12 @@ def repair_folder(files: IFileOperations, folder: str, dry_run: bool, cut: bool)
     """
     places = read_places(files, folder)
     found = FolderRepair()
+    if places.missing is not None:
+        place, damage = places.missing.place, places.missing.damage
+        if not dry_run:
+            make_gap_segment(files, folder, place.start, damage.size)
+        found.damages.append((place.start, damage, not dry_run))
+        found.end = place.start + damage.size
     for place in places.segments:
         with SegmentInspection.open(files, place, crc32, writable=not dry_run) as inspection:
             for _ in inspection.run():
@@ -47,7 +53,5 @@ def repair_folder(files: IFileOperations, folder: str, dry_run: bool, cut: bool)
                 found.damages.append((place.start, damage, mended))
                 if mended and damage.kind is DamageKind.UNVOUCHED:
                     size = damage.position
-            found.end = place.start + size
-    if places.segments:
-        found.start = places.segments[0].start
+            found.end = place.start + max(size, place.end or 0)
     return found

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.boundaries import Boundaries, read_boundaries
 from logd.log.checkpoint import Checkpoint, read_checkpoint
-from logd.log.damage import Damage
+from logd.log.damage import Damage, DamageKind
+from logd.log.losses import find_losses
 from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
@@ -49,6 +50,8 @@ class SegmentPlace:
     end: int | None
     #: Another segment follows.
     closed: bool
+    #: Which files are missing or short, where flushed bytes at this one's end are lost; else empty.
+    loss: str = ""
 
     @property
     def path(self) -> str:
@@ -71,17 +74,38 @@ class SegmentPlace:
         return cls(folder, start, end, following is not None and (flushed is None or following <= flushed))
 
 
+@frozen
+class MissingSegments:
+    """Flushed bytes at a log's beginning, or all of them, that are in no file; there is no segment to lengthen."""
+
+    #: The segment to make.
+    place: SegmentPlace
+    damage: Damage
+
+
 @define
 class PartitionPlaces:
     """The segments of a partition, ascending, and what there is to say about the rest of its folder."""
 
     checkpoint: Checkpoint | None = None
     segments: list[SegmentPlace] = field(factory=list)
+    missing: MissingSegments | None = None
     remarks: list[Remark] = field(factory=list)
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether flushed bytes are in no file."""
+        return self.missing is not None or any(place.loss for place in self.segments)
 
 
 def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
     """Read what ``folder`` holds; raises OSError."""
+    found = _look(files, folder)
+    # Retention may have removed files while they were looked at: lost is what is missing each time.
+    return _look(files, folder) if found.has_losses else found
+
+
+def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
     found = PartitionPlaces()
     remark = found.remarks.append
     path = join(folder, CHECKPOINT)
@@ -104,13 +128,41 @@ def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
         # What retention let go, and has not removed yet, is no part of the log.
         while len(starts) > 1 and starts[1] <= found.checkpoint.start:
             starts.pop(0)
-        _check_start(files, folder, starts, found)
+        if starts and starts[0] > found.checkpoint.start and found.checkpoint.flushed == found.checkpoint.start:
+            text = (
+                f"begins at {starts[0]}, though the checkpoint says {found.checkpoint.start}; nothing was flushed there"
+            )
+            remark(Remark(folder, text, False))
     elif starts and not damaged:
         remark(Remark(path, "is missing: the next start checks more than usual", False))
     found.segments = [
         SegmentPlace.of_log(folder, start, following, flushed) for start, following in zip_longest(starts, starts[1:])
     ]
+    if flushed is not None:
+        _note_losses(files, folder, found, flushed)
     return found
+
+
+def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, flushed: int) -> None:
+    """Tell which flushed bytes no file has: of a segment, or in front of the first."""
+    sizes = []
+    for place in found.segments:
+        try:
+            sizes.append((place.start, files.size(place.path)))
+        except FileNotFoundError:
+            continue  # removed just now, or a link to nothing
+    unknown_start = sizes[0][0] if sizes else 0
+    log_start = unknown_start if found.checkpoint is None else found.checkpoint.start
+    losses = {loss.before: loss for loss in find_losses(sizes, log_start, flushed)}
+    for number, place in enumerate(found.segments):
+        if place.start in losses:
+            found.segments[number] = evolve(place, loss=losses[place.start].describe(files, folder))
+    first = losses.get(None)
+    if first is not None:
+        size = first.end - first.start
+        damage = Damage(0, size, DamageKind.MISSING, first.describe(files, folder))
+        place = SegmentPlace(folder, first.start, size, bool(sizes))
+        found.missing = MissingSegments(place, damage)
 
 
 def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
@@ -125,22 +177,6 @@ def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
     if name.endswith(DROPPED_SUFFIX):
         return [Remark(path, "is a segment that a start had to give up, kept for a person to look at", True)]
     return [Remark(path, "is not a file of logd", False)]
-
-
-def _check_start(files: IFileOperations, folder: str, starts: list[int], found: PartitionPlaces) -> None:
-    checkpoint = found.checkpoint
-    assert checkpoint is not None
-    if not starts:
-        if checkpoint.flushed > checkpoint.start:
-            found.remarks.append(Remark(folder, f"all {checkpoint.flushed - checkpoint.start} bytes are gone", True))
-    elif starts[0] > checkpoint.start:
-        try:
-            checkpoint = read_checkpoint(files, folder) or checkpoint  # retention may just have been at work
-        except ValueError:
-            return
-        if starts[0] > checkpoint.start:
-            text = f"begins at {starts[0]}, though the checkpoint says {checkpoint.start}: bytes are lost"
-            found.remarks.append(Remark(folder, text, checkpoint.flushed > checkpoint.start))
 
 
 @define(eq=False)
@@ -182,7 +218,8 @@ class SegmentInspection:
         """Look at every entry; yield positions in the file, ascending, now and then. Raises OSError."""
         for damage in self.walk.run():
             if damage is not None:
-                self.damages.append(damage)
+                known = damage.kind is DamageKind.SHORT and self.place.loss
+                self.damages.append(evolve(damage, reason=self.place.loss) if known else damage)
             yield self.walk.position
 
     def index_remarks(self) -> list[Remark]:

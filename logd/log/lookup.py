@@ -5,15 +5,17 @@ Everything here may wait for the disk and runs on any thread, on a snapshot, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 
 from attrs import frozen
 
-from logd.errors import CorruptMessage, OffsetOutOfRange
-from logd.interfaces import IFileOperations
+from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError
+from logd.interfaces import IFile, IFileOperations
 from logd.log.index import ActiveIndex
 from logd.log.indexfile import Boundary, WrongIndex
-from logd.log.indexsearch import Split, last_boundary, split_index
+from logd.log.indexsearch import IndexSearch, Split, last_boundary
 from logd.log.names import TEMPORARY_SUFFIX, index_name, join, segment_name
 from logd.log.scan import read_heads, scan_entries
 from logd.log.segments import SegmentList
@@ -32,26 +34,9 @@ class Snapshot:
     index_bytes: int
 
     def split(self, number: int, holds: Callable[[Boundary], bool]) -> Split:
-        """Search the index of segment ``number`` as split_index does; make it again when it is missing or wrong."""
-        start = self.segments.starts[number]
-        path = join(self.folder, index_name(start))
-        if start == self.index.start:
-            tail = self.index.tail  # before ``chunks``: see ActiveIndex
-            try:
-                return split_index(self.files, path, start, holds, tail, self.index.chunks)
-            except (WrongIndex, OSError):
-                return None, None
-        try:
-            # One that does not sum its segment up was torn by a crash: what is missing at its end would be missed.
-            if last_boundary(self.files, path, start).position == self.segments.starts[number + 1]:
-                return split_index(self.files, path, start, holds)
-        except (WrongIndex, OSError):
-            pass
-        try:
-            self.rebuild_index(number)
-            return split_index(self.files, path, start, holds)
-        except (WrongIndex, OSError):
-            return None, None  # a full disk, or another thread is at it: then the whole segment is searched
+        """Search the index of segment ``number`` once; see SegmentIndex."""
+        with closing(SegmentIndex(self, number)) as index:
+            return index.split(holds)
 
     def rebuild_index(self, number: int) -> None:
         """Make a closed segment's index again by a scan; the segment's time stands in for those of the appends."""
@@ -79,33 +64,125 @@ class Snapshot:
                 self.files.remove(temporary)
 
 
+class SegmentIndex:
+    """The index of one segment of a snapshot, to be asked often; made again where it is missing or wrong."""
+
+    def __init__(self, log: Snapshot, number: int) -> None:
+        self._log = log
+        self._number = number
+        self._rebuilt = False
+        self._search: IndexSearch | None = None
+
+    def split(self, holds: Callable[[Boundary], bool]) -> Split:
+        """Search as IndexSearch does; (None, None) where there is no index, and the whole segment is to be searched."""
+        try:
+            return self._open().split(holds)
+        except (WrongIndex, OSError):
+            self.close()
+        log, number = self._log, self._number
+        if log.segments.starts[number] == log.index.start or self._rebuilt:
+            return None, None
+        self._rebuilt = True
+        try:
+            log.rebuild_index(number)
+            return self._open().split(holds)
+        except (WrongIndex, OSError):
+            self.close()
+            return None, None  # a full disk, or another thread is at it
+
+    def close(self) -> None:
+        """Close the file."""
+        search, self._search = self._search, None
+        if search is not None:
+            search.close()
+
+    def _open(self) -> IndexSearch:
+        if self._search is None:
+            log, number = self._log, self._number
+            start = log.segments.starts[number]
+            path = join(log.folder, index_name(start))
+            if start == log.index.start:
+                tail = log.index.tail  # before ``chunks``: see ActiveIndex
+                self._search = IndexSearch(log.files, path, start, tail, log.index.chunks)
+            else:
+                self._search = IndexSearch(log.files, path, start)
+                # One that does not sum its segment up was torn by a crash: what is missing at its end would be missed.
+                if self._search.last().position != log.segments.starts[number + 1]:
+                    raise WrongIndex("it does not reach its segment's end")
+        return self._search
+
+
 def find_boundary(log: Snapshot, offset: int) -> int:
     """Return the start of the entry that contains ``offset``; for the visible end, itself.
 
     Raises OffsetOutOfRange, CorruptMessage when lengths on the way make no sense, OSError.
     """
-    if not log.start <= offset <= log.visible_end:
-        raise OffsetOutOfRange(f"offset {offset} is not between {log.start} and {log.visible_end}")
-    if offset == log.visible_end:
-        return offset
-    number = log.segments.find(offset)
+    with closing(find_boundaries(log, [offset])) as found:
+        return next(found)[1]
+
+
+def find_boundaries(log: Snapshot, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+    """Yield each offset once, in ascending order, with the start of the entry that contains it.
+
+    Every offset is a step that may wait for the disk. Each segment, and its index, is opened once and read forwards, so
+    that no byte is read for two offsets. Close the generator when it is not needed to its end. Raises as find_boundary.
+    """
+    ascending = sorted(set(offsets))
+    at = 0
+    while at < len(ascending):
+        offset = ascending[at]
+        if not log.start <= offset <= log.visible_end:
+            raise OffsetOutOfRange(f"offset {offset} is not between {log.start} and {log.visible_end}")
+        if offset == log.visible_end:
+            yield offset, offset
+            at += 1
+            continue
+        number = log.segments.find(offset)
+        stop = bisect_left(ascending, min(log.segments.end_of(number, log.visible_end), log.visible_end), at)
+        with closing(_in_segment(log, number, ascending[at:stop])) as found:
+            yield from found
+        at = stop
+
+
+def _in_segment(log: Snapshot, number: int, ascending: Sequence[int]) -> Generator[tuple[int, int], None, None]:
+    """Yield as find_boundaries does; all offsets are in segment ``number``."""
     start = log.segments.starts[number]
-    before, _ = log.split(number, lambda boundary: boundary.position <= offset)
-    position = before.position if before else start
-    if position == offset:
-        return offset
     end = min(log.segments.end_of(number, log.visible_end), log.visible_end)
+    path = join(log.folder, segment_name(start))
+    found, after = start, start  # the last entry that was found
+    file: IFile | None = None
+    with closing(SegmentIndex(log, number)) as index:
+        try:
+            for offset in ascending:
+                if offset >= after:
+                    before, _ = index.split(lambda boundary: boundary.position <= offset)  # noqa: B023  # called here
+                    begin = max(before.position, after) if before else after
+                    if begin == offset and before and before.position == offset:
+                        found, after = offset, offset
+                    else:
+                        file = file or _open_segment(log, path, offset)
+                        found, after = _entry_at(file, start, begin, offset, end)
+                yield offset, found
+        finally:
+            if file is not None:
+                file.close()
+
+
+def _open_segment(log: Snapshot, path: str, offset: int) -> IFile:
     try:
-        file = log.files.open_for_reading(join(log.folder, segment_name(start)))
-    except FileNotFoundError:
-        raise OffsetOutOfRange(f"offset {offset} was removed by retention just now") from None
-    try:
-        for head in read_heads(file, position - start, end - start):
-            position = start + head.position
-            if position + head.size > offset:
-                return position
-    finally:
-        file.close()
+        return log.files.open_for_reading(path)
+    except FileNotFoundError as error:
+        # If retention has removed it just now the next request finds the log's new start.
+        raise UnknownError(f"cannot look for offset {offset}: {error}") from error
+
+
+def _entry_at(file: IFile, start: int, begin: int, offset: int, end: int) -> tuple[int, int]:
+    """Return where the entry that contains ``offset`` begins and ends; one begins at ``begin``."""
+    position = begin
+    for head in read_heads(file, begin - start, end - start, offset - start):
+        position = start + head.position
+        if position + head.size > offset:
+            return position, position + head.size
     raise CorruptMessage("a length makes no sense", position)
 
 
@@ -125,8 +202,8 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         position = max(first.position if first else start, log.start)
         try:
             file = log.files.open_for_reading(join(log.folder, segment_name(start)))
-        except FileNotFoundError:
-            continue  # removed by retention just now
+        except FileNotFoundError as error:
+            raise UnknownError(f"cannot look for time {time_ms}: {error}") from error
         try:
             for head in read_heads(file, position - start, end - start):
                 if head.timestamp >= time_ms or (head.timestamp < 0 and start + head.position >= late_position):

@@ -61,24 +61,19 @@ class BytesLost(LogdError):
         )
 
 
-def find_losses(
-    files: IFileOperations, folder: str, starts: Sequence[int], log_start: int, known_end: int
-) -> list[Loss]:
-    """Return what is lost of ``[log_start, known_end)``; ``starts`` are those of the segment files, ascending.
-
-    Looks at sizes only. Raises OSError.
-    """
+def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: int) -> list[Loss]:
+    """Return what is lost of ``[log_start, known_end)``; ``segments`` are the files' starts and sizes, ascending."""
     losses = []
     position = log_start
     before: int | None = None
-    for number, start in enumerate(starts):
+    for number, (start, size) in enumerate(segments):
         if start >= known_end:
             break
         if start > position:
             losses.append(Loss(position, start, before))
-        end = start + files.size(join(folder, segment_name(start)))
-        if number + 1 < len(starts):
-            end = min(end, starts[number + 1])
+        end = start + size
+        if number + 1 < len(segments):
+            end = min(end, segments[number + 1][0])
         position, before = max(position, end), start
     if position < known_end:
         losses.append(Loss(position, known_end, before))

@@ -26,10 +26,21 @@ def ends_too_early(folder: str, end: int | None, known_end: int, source: str) ->
 
 def not_flushed(folder: str, error: BaseException) -> LogdError:
     """A sync failed: the kernel may call pages clean that the disk never got, so it is not tried again."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return removed(error.filename)
     return _because(
         f"{folder} could not be flushed: {error}. See to the disk; then restart the broker, which serves what the disk "
         "really has",
         error,
+    )
+
+
+def removed(path: str) -> LogdError:
+    """The file of a last segment has lost its name while the broker appended to it."""
+    return LogdError(
+        f"{path} was removed while the broker wrote to it: what was in it is lost, and nothing more is appended. Put "
+        "the file back, if there is a copy; then `logd repair --broker` makes gaps in the place of what is lost, and "
+        "the partition is served again"
     )
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
+from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.interfaces import IFileOperations
 from logd.log.boundaries import read_boundaries
 from logd.log.entries import GAP, Entries
 from logd.log.inspection import SegmentPlace
 from logd.log.resuming import Evidence
-from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
+from logd.protocol.slices import decode_in_slices
 
 CODECS = ("none", "gzip", "snappy", "zstd")
 _WRAPPER = 1
@@ -37,12 +39,16 @@ class Record(NamedTuple):
     headers: int = 0
     payload: bytes | None = None
     payload_bytes: int = 0
+    #: Why a sound wrapper is not expanded, empty where it is.
+    unopened: str = ""
 
     def to_json(self) -> str:
         """One line; bytes that are no UTF-8 are in base64, in a field named for it."""
         value: dict[str, Any] = {"id": self.id, "next": self.next_position, "magic": self.magic, "codec": self.codec}
         value |= {"size": self.size, "inside": self.inside, "crc_ok": not self.problem, "problem": self.problem or None}
         value |= {"timestamp": self.timestamp, **_bytes_field("key", self.key), "headers": self.headers}
+        if self.unopened:
+            value |= {"unopened": self.unopened}
         return json.dumps(value | _bytes_field("payload", self.payload) | {"payload_bytes": self.payload_bytes})
 
 
@@ -97,15 +103,19 @@ def _records(
     entry = entries.read(position, size)
     codec = CODECS[entry[5] & 3] if magic == _WRAPPER else "none"
     if codec != "none":
-        decoded = decode_set(entry, here) if expand else None
-        wrong = str(decoded.error.reason) if decoded is not None and decoded.error is not None else ""
-        yield Record(here, following, magic, codec, size, wrong, payload_bytes=size - 10)
-        for message in decoded.messages if decoded is not None else ():
-            yield _of_message(message, magic, codec, 0, shown, inside=True)
+        slices = decode_in_slices(entry, here) if expand else iter(())
+        first = next((decoded for decoded in slices if decoded.messages or decoded.error is not None), None)
+        wrong = first.error if first is not None else None
+        note = wrong.reason if isinstance(wrong, CorruptMessage) else ""
+        unopened = str(wrong) if isinstance(wrong, WrapperTooLarge) else ""
+        yield Record(here, following, magic, codec, size, note, payload_bytes=size - 10, unopened=unopened)
+        for decoded in chain(() if first is None else (first,), slices):
+            for message in decoded.messages:
+                yield _of_message(message, magic, codec, 0, shown, inside=True)
         return
-    decoded = decode_set(entry, here)
-    for message in decoded.messages:
-        yield _of_message(message, magic, codec, size, shown)
+    for decoded in decode_in_slices(entry, here):
+        for message in decoded.messages:
+            yield _of_message(message, magic, codec, size, shown)
 
 
 def _of_message(message: Message, magic: int | None, codec: str, size: int, shown: int, inside: bool = False) -> Record:

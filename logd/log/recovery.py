@@ -153,7 +153,8 @@ class _Recovery:
         self.starts = sorted(start for start in map(segment_start, self.names) if start is not None)
 
     def _check_losses(self) -> None:
-        losses = find_losses(self.files, self.folder, self.starts, self.start, self.sound)
+        sizes = [(start, self.files.size(self._path(start))) for start in self.starts]
+        losses = find_losses(sizes, self.start, self.sound)
         if not losses and not self.starts and self.known_end is not None:
             losses = [Loss(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
         if losses:

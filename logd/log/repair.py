@@ -21,6 +21,7 @@ from attrs import frozen
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.damage import Damage, DamageKind
+from logd.log.names import TEMPORARY_SUFFIX, join, segment_name, segment_start
 from logd.protocol.gap import GAP_HEAD_BYTES, encode_gap
 
 #: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
@@ -63,6 +64,31 @@ def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bo
             file.punch_hole(first, (position + size) // _PAGE * _PAGE - first)
     files.set_modified(file.path, modified)
     return Mended(len(gaps), sum(size for _, size in gaps), sum(damage.size for damage in cuts))
+
+
+def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int) -> None:
+    """Make the segment that begins at offset ``start`` of gaps that fill ``size`` bytes; it takes next to no room.
+
+    On return it lasts. Its time of last change is that of the oldest segment, so that retention lets it go in its turn.
+    Blocks; raises OSError, and then there is no such segment.
+    """
+    path = join(folder, segment_name(start))
+    temporary = path + TEMPORARY_SUFFIX
+    others = [join(folder, name) for name in files.list(folder) if segment_start(name) is not None]
+    if files.exists(temporary):
+        files.remove(temporary)
+    file = files.open(temporary, create=True)
+    try:
+        file.truncate(size)
+        for position, gap_size in _gaps(Damage(0, size, DamageKind.MISSING, "")):
+            file.write_at(position, encode_gap(gap_size))
+        file.sync_data()
+    finally:
+        file.close()
+    if others:
+        files.set_modified(temporary, files.modified(others[0]))
+    files.rename(temporary, path)
+    files.sync_directory(folder)
 
 
 def may_cut(damage: Damage, size: int) -> bool:

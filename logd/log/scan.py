@@ -28,6 +28,8 @@ _MINIMUM = {0: 5, 1: 6, 2: 19, _GAP: 5}
 _NEVER = 1 << 31
 #: How much is read at a time: large enough that the reads cost nothing beside the checksums.
 _BLOCK = 1 << 20
+#: Where heads alone are looked at, the first read is of this many bytes, and each further one of twice as many.
+_FIRST_BLOCK = 4096
 
 
 @define
@@ -148,13 +150,19 @@ def _scan_large(file: IFile, block: bytes, end: int, scan: Scan, index_bytes: in
     scan.end = stop
 
 
-def read_heads(file: IFile, position: int, end: int) -> Iterator[Head]:
+def read_heads(file: IFile, position: int, end: int, upto: int | None = None) -> Iterator[Head]:
     """Yield the heads of the entries from ``position`` on, unchecked, up to ``end`` or the first that makes no sense.
 
-    Raises OSError. An entry that ``end`` cuts off is not yielded.
+    Raises OSError. An entry that ``end`` cuts off is not yielded. Little is read at first and more later, so that a
+    few entries cost little; with ``upto``, no more than the heads of entries that begin at or before that position.
     """
+    block_bytes = _FIRST_BLOCK
     while position < end:
-        block = file.read_at(position, min(_BLOCK, end - position))
+        count = min(block_bytes, end - position)
+        if upto is not None:
+            count = min(count, max(upto - position, 0) + _HEAD2.size)
+        block_bytes = min(2 * block_bytes, _BLOCK)
+        block = file.read_at(position, count)
         size = len(block)
         at = 0
         while size - at >= _HEAD.size:

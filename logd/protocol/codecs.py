@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from struct import Struct
+from types import ModuleType
 
-import cramjam
-
-from logd.errors import CorruptMessage
+from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.packages import needing
 
 #: Codec names and the number of each in a wrapper's attributes. zstd is an addition of logd.
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "zstd": 3}
@@ -24,13 +25,22 @@ _LENGTH = Struct(">i")
 _LITTLE_LENGTH = Struct("<I")
 _GROWTH = 8
 _GZIP_RATIO = 1032  # the most that a byte of deflate can become
-#: In the text of every refusal for the bound alone: another reader may allow more.
-TOO_LARGE = "would become"
+#: The reader's setting that bounds what is decompressed, as WrapperTooLarge names it.
+_SETTING = "max_decompressed"
 _NO_ROOM = "write whole buffer"  # in cramjam's error when the result does not fit, and no other
+
+
+@cache
+def _cramjam() -> ModuleType:
+    """Return the library. Raises MissingPackage: a reader of what is not compressed does without it."""
+    with needing("cramjam", "a compressed message set"):
+        import cramjam
+    return cramjam
 
 
 def compress(codec: str, data: bytes) -> bytes:
     """Return ``data`` compressed; raise ValueError for a codec that is not gzip, snappy or zstd."""
+    cramjam = _cramjam()
     if codec == "gzip":
         return bytes(cramjam.gzip.compress(data))
     if codec == "zstd":
@@ -77,9 +87,11 @@ def _may_be_snappy_block(data: bytes | memoryview) -> bool:
 def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
     """Return what was compressed, at most ``max_bytes`` of it.
 
-    Raises CorruptMessage when ``data`` is not of that codec, is cut short, or would become larger. No more than
-    ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its headers claim.
+    Raises CorruptMessage when ``data`` is not of that codec or is cut short, and WrapperTooLarge when it would become
+    larger. No more than ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its
+    headers claim.
     """
+    cramjam = _cramjam()
     if codec == "gzip":
         # A gzip file ends with its size modulo 2**32: a good first guess where it can be true.
         claimed = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0] if len(data) >= 4 else 0
@@ -101,6 +113,7 @@ def _into_bounded(
     less than a seventh more than the last, and a bomb meets the end of its buffer."""
     if not data:
         raise CorruptMessage(f"{codec} data of no bytes")
+    cramjam = _cramjam()
     size = min(max(guess, 1024), max_bytes)
     while True:
         buffer = bytearray(size)
@@ -110,7 +123,7 @@ def _into_bounded(
             if _NO_ROOM not in str(error):
                 raise CorruptMessage(f"{codec} data is damaged: {error}") from None
             if size >= max_bytes:
-                raise CorruptMessage(f"{codec} data {TOO_LARGE} more than {max_bytes} bytes") from None
+                raise WrapperTooLarge(_SETTING, max_bytes) from None
             size = min(size * _GROWTH, max_bytes)
         else:
             return bytes(memoryview(buffer)[:count])
@@ -122,25 +135,31 @@ def _xerial(data: bytes, max_bytes: int) -> bytes:
     if len(data) < at:
         raise CorruptMessage("snappy data is cut short in its head")
     pieces = []
-    left = max_bytes
+    made = 0
     while at < len(data):
         length = _LENGTH.unpack_from(data, at)[0] if len(data) - at >= 4 else -1
         at += 4
         if length < 0 or length > len(data) - at:
             raise CorruptMessage("snappy data is cut short, or a block's length does not hold")
-        piece = _snappy_block(data[at : at + length], left)
+        piece = _snappy_block(data[at : at + length], max_bytes, made)
         pieces.append(piece)
-        left -= len(piece)
+        made += len(piece)
         at += length
     return b"".join(pieces)
 
 
-def _snappy_block(data: bytes, max_bytes: int) -> bytes:
-    """Decompress one raw block, which begins with its true size: one that claims too much is refused unread."""
+def _snappy_block(data: bytes, max_bytes: int, made: int = 0) -> bytes:
+    """Decompress one raw block behind ``made`` bytes of others.
+
+    A block begins with its true size: one that claims too much is refused unread.
+    """
+    cramjam = _cramjam()
     try:
         size = cramjam.snappy.decompress_raw_len(data)
-        if size > max_bytes:
-            raise CorruptMessage(f"snappy data {TOO_LARGE} {size} bytes, {max_bytes} are allowed")
+        if size > _SNAPPY_RATIO * len(data):
+            raise CorruptMessage(f"snappy data is damaged: {len(data)} bytes cannot become {size}")
+        if made + size > max_bytes:
+            raise WrapperTooLarge(_SETTING, max_bytes)
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise CorruptMessage(f"snappy data is damaged: {error}") from None

@@ -18,31 +18,32 @@ from itertools import repeat
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
-from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge
+from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge, WrapperTooLarge
 from logd.protocol.checksums import crc32
 from logd.protocol.codecs import CODEC_NAMES
 from logd.protocol.gap import GAP_HEAD_BYTES, GAP_MAGIC, gap_length
-from logd.protocol.headers import Headers, decode_headers, encode_headers
+from logd.protocol.headers import encode_headers
+from logd.protocol.keyed import KEY_AT, KEYED_HEAD, NO_VALUE, keyed_fields
 from logd.protocol.message import Message
-from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC, may_be_wrapper, open_wrapper, wrapper_positions
+from logd.protocol.openwrapper import (
+    DEFAULT_MAX_DECOMPRESSED,
+    DEFAULT_MAX_DECOMPRESSED_MESSAGES,
+    OpenWrapper,
+    open_entry,
+)
+from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC, may_be_wrapper
 
 _HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0 and 2
 _WRAPPER_HEAD = Struct(">iBBI")
-_KEYED_HEAD = Struct(">Bqi")  # attributes, timestamp, key length: what follows the crc of magic 2
 _LENGTH = Struct(">i")
 
 _HEAD_BYTES = _HEAD.size
-_KEY_AT = _HEAD_BYTES + _KEYED_HEAD.size  # where the key of a magic-2 entry begins
 #: The least N of each magic.
 _MINIMUM = {0: 5, 1: 6, 2: 19, GAP_MAGIC: 5}
 _KEYED_MAGIC = 2
 _KEYED_MINIMUM = _MINIMUM[_KEYED_MAGIC]
-_NO_VALUE = 0x08
 
 _PAUSE_COLLECTOR_BYTES = 8192  # below, the pause costs more than it saves
-
-#: The most that one wrapper may become, unless a caller says otherwise: four frames of the default size.
-DEFAULT_MAX_DECOMPRESSED = 64 << 20
 
 
 class Decoded(NamedTuple):
@@ -50,20 +51,22 @@ class Decoded(NamedTuple):
 
     #: In order, each with its place. Those before an error are here too.
     messages: list[Message]
-    #: The log position after the last entry used: a boundary. Where the bytes end inside a gap, it is the gap's end.
+    #: The log position after the last message used. Where the bytes end inside a gap, it is the gap's end.
     position: int
     #: The index in the data after the last entry used: begin the next call there.
     consumed: int
     #: How many gaps were skipped, and the bytes that they fill.
     gaps: int
     gap_bytes: int
-    #: What is wrong with the entry at ``position``, None if nothing is.
-    error: CorruptMessage | None
+    #: What is wrong with the entry at ``position``, or keeps this reader from opening it; None if nothing does.
+    error: CorruptMessage | WrapperTooLarge | None
     #: Where that entry would end by its own length if it lies within the data, else -1. Nothing vouches for it.
     error_end: int
     #: The whole size of the entry that is cut off by the end of the data, its prefix included; 0 if there is none, or
     #: its length is not known.
     needed: int
+    #: The wrapper at ``consumed`` that is not done with: hand it to the next call. ``position`` may be inside of it.
+    wrapper: OpenWrapper | None = None
 
 
 def encode_set(messages: Iterable[Message]) -> bytes:
@@ -87,8 +90,8 @@ def _encode_keyed(message: Message) -> bytes:
     payload, key, timestamp, headers = message[:4]
     body = b"".join(
         (
-            _KEYED_HEAD.pack(
-                _NO_VALUE if payload is None else 0,
+            KEYED_HEAD.pack(
+                NO_VALUE if payload is None else 0,
                 -1 if timestamp is None else timestamp,
                 -1 if key is None else len(key),
             ),
@@ -115,7 +118,7 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
     count = 0
     newest = -1
     unpack = _HEAD.unpack_from
-    keyed = _KEYED_HEAD.unpack_from
+    keyed = KEYED_HEAD.unpack_from
     crc = crc32
     while at <= last:
         length, magic, checksum = unpack(data, at)
@@ -129,7 +132,7 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
             if not _KEYED_MINIMUM <= length <= limit or stop > end or crc(data[at + 9 : stop]) != checksum:
                 _refuse(data, at, max_message_bytes)
             attributes, timestamp, key_length = keyed(data, at + 9)
-            value_at = at + (_KEY_AT + key_length if key_length > 0 else _KEY_AT)
+            value_at = at + (KEY_AT + key_length if key_length > 0 else KEY_AT)
             # What most entries are is judged here; all else, sound or not, there.
             if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
                 _check_keyed(data, at, stop)
@@ -154,31 +157,9 @@ def check_set(data: bytes | memoryview, max_message_bytes: int) -> tuple[int, in
 def _check_keyed(data: bytes | memoryview, at: int, stop: int) -> None:
     """Check the fields of a magic-2 entry whose checksum holds; raise InvalidMessage."""
     try:
-        _keyed_fields(data, at, stop)
+        keyed_fields(data, at, stop)
     except ValueError as error:
         raise InvalidMessage(f"entry at byte {at} of the set: {error}") from None
-
-
-def _keyed_fields(data: bytes | memoryview, at: int, stop: int) -> tuple[Headers, int]:
-    """Return the headers of a magic-2 entry and the index of its value; raise ValueError for a field that is wrong."""
-    attributes, timestamp, key_length = _KEYED_HEAD.unpack_from(data, at + _HEAD_BYTES)
-    if attributes not in (0, _NO_VALUE) or timestamp < -1:
-        raise ValueError(f"attributes {attributes:#04x} or timestamp {timestamp} is out of range")
-    value_at = at + _KEY_AT
-    if key_length > 0:
-        value_at += key_length
-    elif key_length < -1:
-        raise ValueError(f"key length {key_length} is out of range")
-    if value_at >= stop:
-        raise ValueError(f"key length {key_length} is out of range")
-    if data[value_at]:
-        headers, value_at = decode_headers(data, value_at, stop)
-    else:
-        headers = ()
-        value_at += 1
-    if attributes and value_at != stop:
-        raise ValueError("a tombstone has a value")
-    return headers, value_at
 
 
 def _refuse(data: bytes | memoryview, at: int, max_message_bytes: int) -> NoReturn:
@@ -225,14 +206,21 @@ def decode_set(
     topic: str | None = None,
     partition: int = -1,
     limit: int = sys.maxsize,
+    limit_bytes: int = DEFAULT_MAX_DECOMPRESSED,
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES,
+    wrapper: OpenWrapper | None = None,
 ) -> Decoded:
     """Decode the entries of ``data`` from index ``begin`` on, which is log position ``position`` and a boundary.
 
-    Ends quietly at a partial tail, at an entry that is wrong (``error``), after ``limit`` entries, and after the
-    wrapper with which the messages reach ``limit`` or the decompressed bytes ``max_decompressed``; to go on, call
-    again from ``consumed`` and ``position``. A wrapper is delivered whole. One that would become larger than
-    ``max_decompressed`` bytes, holds a wrapper itself or anything that is no message is wrong as a whole.
+    Ends quietly at a partial tail, at an entry that is wrong (``error``), after ``limit`` messages and gaps, and after
+    about ``limit_bytes``, decompressed ones among them; to go on, call again from ``consumed`` and its position. A
+    wrapper may take several calls, some of which bring no message: each is handed the ``wrapper`` of the one before,
+    and the position of ``begin`` stays that of the wrapper's start.
+
+    A wrapper that would become larger than ``max_decompressed`` bytes or ``max_decompressed_messages`` is a
+    WrapperTooLarge. One that holds a wrapper itself or anything that is no message is wrong as a whole: it is checked
+    before its first message is handed over.
 
     ``start_at``: leave out the messages before this position, for a consumer that starts inside a wrapper.
     """
@@ -240,11 +228,12 @@ def decode_set(
         data = bytes(data)  # payloads are slices, and have to be bytes
     # A collection in the midst of a loop that does nothing but create looks again and again at objects that all live:
     # with it a message took 0.85 to 0.96 us, without 0.55. Nothing here makes a cycle, so none is needed.
-    collecting = len(data) - begin > _PAUSE_COLLECTOR_BYTES and gc.isenabled()
+    collecting = (len(data) - begin > _PAUSE_COLLECTOR_BYTES or wrapper is not None) and gc.isenabled()
     if collecting:
         gc.disable()
     try:
-        decoded = _decode(data, position, begin, topic, partition, limit, max_decompressed, nested=False)
+        bounds = max_decompressed, max_decompressed_messages
+        decoded = _decode(data, position, begin, start_at, topic, partition, limit, limit_bytes, bounds, wrapper)
     finally:
         if collecting:
             gc.enable()
@@ -259,30 +248,33 @@ def _decode(
     data: bytes,
     here: int,
     at: int,
+    start_at: int,
     topic: str | None,
     partition: int,
     limit: int,
-    max_decompressed: int,
-    *,
-    nested: bool,
+    limit_bytes: int,
+    bounds: tuple[int, int],
+    wrapper: OpenWrapper | None,
 ) -> Decoded:
     end = len(data)
-    last = end - _HEAD_BYTES
+    whole = end - _HEAD_BYTES
+    last = min(whole, at + limit_bytes)
     base = here - at
     gaps = gap_bytes = needed = 0
+    wrong: CorruptMessage | WrapperTooLarge | None = None
     reason = ""
     error_end = -1
-    budget = max_decompressed
+    left_bytes = limit_bytes + at
     messages: list[Message] = []
     append = messages.append
     new = tuple.__new__
     cls = Message
     unpack = _HEAD.unpack_from
-    keyed = _KEYED_HEAD.unpack_from
+    keyed = KEYED_HEAD.unpack_from
     crc = crc32
     for _ in repeat(None, limit):
         if at > last:
-            if at < end:
+            if whole < at < end:
                 reason, needed = _tail(data, at)
             break
         length, magic, checksum = unpack(data, at)
@@ -307,13 +299,13 @@ def _decode(
                 reason, error_end = "the length or the checksum does not hold", following
                 break
             attributes, timestamp, key_length = keyed(data, at + 9)
-            key_at = at + _KEY_AT
+            key_at = at + KEY_AT
             value_at = key_at + key_length if key_length > 0 else key_at
             if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
                 try:
-                    headers, value_at = _keyed_fields(data, at, stop)
-                except ValueError as wrong:
-                    reason, error_end = str(wrong), following
+                    headers, value_at = keyed_fields(data, at, stop)
+                except ValueError as error:
+                    reason, error_end = str(error), following
                     break
             else:
                 headers = ()
@@ -325,26 +317,32 @@ def _decode(
         elif magic == WRAPPER_MAGIC:
             payload = data[at + 10 : stop]
             attributes = data[at + 5]
-            if length < 6 or crc(payload) != _WRAPPER_HEAD.unpack_from(data, at)[3]:
+            if wrapper is None and (length < 6 or crc(payload) != _WRAPPER_HEAD.unpack_from(data, at)[3]):
                 reason, error_end = "the length or the checksum does not hold", following
                 break
             if not attributes & CODEC_MASK:
                 append(new(cls, (payload, None, None, (), here, following, topic, partition)))
             else:
                 try:
-                    if nested:
-                        raise CorruptMessage("a wrapper inside a wrapper")
-                    inner = open_wrapper(attributes, payload, max_decompressed)
-                    messages += _unwrapped(inner, here, following, topic, partition)
-                except CorruptMessage as wrong:
-                    reason, error_end = wrong.reason, following
+                    wrapper = wrapper or open_entry(attributes, payload, here, following, *bounds)
+                    found, size = wrapper.take(
+                        limit - len(messages), max(left_bytes - at, 1), start_at, topic, partition
+                    )
+                except (CorruptMessage, WrapperTooLarge) as error:
+                    wrong, wrapper, error_end = error, None, following
                     break
-                budget -= len(inner)
-                if budget <= 0 or len(messages) >= limit:
+                messages += found
+                if not wrapper.done:
+                    here = wrapper.position
+                    break
+                wrapper = None
+                left_bytes -= size
+                last = min(last, left_bytes)
+                if last < stop or len(messages) >= limit:
                     at = stop
                     here = following
                     break
-        elif magic == GAP_MAGIC and not nested and gap_length(data, at):
+        elif magic == GAP_MAGIC and gap_length(data, at):
             gaps += 1
             gap_bytes += length + 4
         else:
@@ -352,23 +350,9 @@ def _decode(
             break
         at = stop
         here = following
-    error = CorruptMessage(reason, here) if reason else None
-    return Decoded(messages, here, at, gaps, gap_bytes, error, error_end, needed)
-
-
-def _unwrapped(inner: bytes, start: int, end: int, topic: str | None, partition: int) -> list[Message]:
-    """Return the messages of a wrapper's decompressed set with their places in [start, end)."""
-    decoded = _decode(inner, 0, 0, topic, partition, sys.maxsize, 0, nested=True)
-    if decoded.error is not None or decoded.consumed != len(inner):
-        raise CorruptMessage(f"the wrapper holds {decoded.error or 'a message set that is cut short'}")
-    places = wrapper_positions(start, end, len(decoded.messages))
-    new = tuple.__new__
-    return [
-        new(Message, (payload, key, timestamp, headers, here, following, topic, partition))
-        for (payload, key, timestamp, headers, *_), here, following in zip(
-            decoded.messages, places, places[1:], strict=False
-        )
-    ]
+    if reason:
+        wrong = CorruptMessage(reason, here)
+    return Decoded(messages, here, at, gaps, gap_bytes, wrong, error_end, needed, wrapper)
 
 
 def _tail(data: bytes, at: int) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from attrs import field, frozen
 from logd.protocol.codecs import CODEC_NUMBERS
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.protocol.wrapper import encode_wrapper
 
 #: A broker's limit for one message unless it is set otherwise.
@@ -49,15 +50,19 @@ def wrap(messages: Sequence[Message], codec: str, max_wrapper_bytes: int = DEFAU
     """Return a message set of one wrapper, or of several.
 
     A wrapper never holds more messages than it has bytes, its prefix included, so that each has a position of its own;
-    and to a broker it is one message, so that it is kept to ``max_wrapper_bytes``. A set that would break either rule
-    is split in halves until each half keeps both (or is a single message).
+    to a broker it is one message, so that it is kept to ``max_wrapper_bytes``; and it becomes no more than readers
+    allow by default. A set that would break one of these rules is split in halves until each half keeps them all (or is
+    a single message, which is left plain where its wrapper would become too large).
     """
     plain = encode_set(messages)
-    if codec == "none" or not messages:
+    if codec == "none" or not messages or (len(messages) == 1 and len(plain) > DEFAULT_MAX_DECOMPRESSED):
         return plain
-    wrapper = encode_wrapper(codec, plain)
-    if len(messages) == 1 or (len(messages) <= len(wrapper) <= max_wrapper_bytes):
-        return wrapper
+    if len(messages) == 1:
+        return encode_wrapper(codec, plain)
+    if len(plain) <= DEFAULT_MAX_DECOMPRESSED and len(messages) <= DEFAULT_MAX_DECOMPRESSED_MESSAGES:
+        wrapper = encode_wrapper(codec, plain)
+        if len(messages) <= len(wrapper) <= max_wrapper_bytes:
+            return wrapper
     middle = len(messages) // 2
     halves = messages[:middle], messages[middle:]
     return b"".join([wrap(half, codec, max_wrapper_bytes) for half in halves])

@@ -1,4 +1,4 @@
-"""A large message set in slices that begin and end where entries do, so that it can be checked bit by bit."""
+"""A large message set in slices, so that it can be checked or decoded bit by bit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from struct import Struct
 
 from logd.errors import InvalidMessage, MessageTooLarge
-from logd.protocol.loops import check_set
+from logd.protocol.loops import Decoded, check_set, decode_set
 
 _LENGTH = Struct(">i")
+#: Messages, and bytes of them, that are decoded at a time.
+DECODED_MESSAGES = 2000
+DECODED_BYTES = 1 << 20
 
 
 def slice_end(data: bytes, at: int, most_entries: int, most_bytes: int) -> int:
@@ -49,3 +52,21 @@ def check_in_slices(
         at = stop
         if at >= len(data):
             return
+
+
+def decode_in_slices(data: bytes, position: int = 0) -> Iterator[Decoded]:
+    """Decode a set, which begins at log position ``position``; yield what ``decode_set`` returns for each slice.
+
+    Memory is bounded by a slice, and by one wrapper's bytes. The last slice is the one with an error, or at the end of
+    the entries that the data holds whole.
+    """
+    at = 0
+    wrapper = None
+    while at < len(data):
+        decoded = decode_set(
+            data, position + at, begin=at, limit=DECODED_MESSAGES, limit_bytes=DECODED_BYTES, wrapper=wrapper
+        )
+        yield decoded
+        if decoded.error is not None or (decoded.consumed == at and decoded.wrapper is None):
+            return
+        at, wrapper = decoded.consumed, decoded.wrapper

@@ -82,3 +82,18 @@ class ManyPartsTests(BrokerTestCase):
         (answer,) = self.peer.answers()
         self.assertEqual([part.error for part in answer.parts if part.error], [106])
         self.assertEqual(answer.parts[5].message_set, ENTRY)
+
+    def test_looked_for_in_slices(self) -> None:
+        """Offsets that may lie inside entries are looked for some at a time, and for nobody who has gone."""
+        for number in range(PARTS):
+            self.producer.send(Produce("t", number, ENTRY * 3))
+        self.settle()
+        parts = [FetchPart("t", number, 0, SIZE + 1, 1000, False) for number in range(PARTS)]
+        request = FetchWait(60_000, 1, 1_000_000, tuple(parts))
+        answer = self.ask(self.peer, request)
+        self.assertEqual({part.first_position for part in answer.parts}, {SIZE})
+        self.peer.send(request)
+        self.reads.work()
+        self.peer.lose()
+        self.reads.deliver()
+        self.assertEqual(self.reads.works, [])

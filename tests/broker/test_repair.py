@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+
 from logd.broker import repairing
+from logd.errors import LogdError
+from logd.log.checkpoint import Checkpoint, write_checkpoint
 from logd.log.damage import DamageKind
 from logd.log.names import segment_name
 from logd.protocol.fetch_wait import FetchPart, FetchWait
@@ -29,9 +33,13 @@ class RepairTestCase(BrokerTestCase):
         for _ in range(10):
             self.produce(self.peer, "t", ENTRY)
 
+    def path(self, start: int) -> str:
+        """Where a segment is."""
+        return f"/data/t-0/{segment_name(start)}"
+
     def data(self, start: int) -> bytearray:
         """A segment's bytes, to be damaged."""
-        return self.files._inode(f"/data/t-0/{segment_name(start)}").data
+        return self.files._inode(self.path(start)).data
 
     def repair(self, peer: Peer | None = None, **more: Any) -> list[RepairResponse]:
         """Ask until the log's end is reached."""
@@ -131,9 +139,51 @@ class ServedTests(RepairTestCase):
     def test_retention(self) -> None:
         """A segment that retention removes meanwhile, and positions before the log's start, are passed over."""
         self.peer.send(Repair("t", 0))
-        self.files.remove(f"/data/t-0/{segment_name(0)}")
+        log = self.log_of("t")
+        log.configure(evolve(log.settings, retention_bytes=100, retention_ms=-1))
+        log.expire()
+        self.files.remove(self.path(0))
         self.settle()
         self.assertEqual(self.peer.answers(), [RepairResponse(0, 60, 200)])
+
+    def test_a_missing_segment(self) -> None:
+        """A segment whose file is gone, though retention did not take it, is damage; a gap takes its place."""
+        self.fetched()  # its file is open
+        self.files.remove(self.path(60))
+        for dry in (True, False):
+            damage = RepairedDamage(60, 60, DamageKind.MISSING, not dry, f"{self.path(60)} is missing")
+            self.assertEqual(self.repair(dry=dry)[1].described, (damage,))
+        self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (60, 200))
+        self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
+
+    def test_a_missing_segment_is_noticed(self) -> None:
+        """It is shown by /health within checkpoint.ms, with its file, although it is still open; a repair ends that."""
+        self.fetched()
+        self.files.remove(self.path(60))
+        self.clock.advance(60)
+        self.settle()
+        health = self.broker.health()
+        self.assertEqual(health["status"], "degraded")
+        self.assertEqual(health["lost"], {"t-0": f"{self.path(60)} is missing: bytes 60 to 120 are lost"})
+        self.repair(self.connect())
+        self.assertEqual((self.broker.health()["status"], self.broker.health()["lost"]), ("ok", {}))
+
+    def test_a_short_segment(self) -> None:
+        """So is one that was cut short."""
+        del self.data(60)[45:]
+        (damage,) = self.repair()[1].described
+        self.assertEqual(damage[:4], (100, 20, DamageKind.SHORT, True))
+        self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
+
+    def test_the_last_segment_is_missing(self) -> None:
+        """Where the last one is gone the partition goes offline; the next request mends what can be."""
+        self.files.remove(self.path(180))
+        answer = self.repair()[-1]
+        self.assertIn(f"{self.path(180)} was removed", answer.text)
+        self.assertIn(f"{self.path(180)} was removed", str(self.log_of("t").offline))
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, answer.end), (SERVED_AGAIN, 1, 200))
+        self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
 
     def test_deleted_meanwhile(self) -> None:
         """A topic that is deleted, and made again, while its former log is looked at, is not touched."""
@@ -184,6 +234,37 @@ class OfflineTests(RepairTestCase):
         (answer,) = self.repair(dry=True)
         self.assertEqual((answer.state, answer.damages), (OFFLINE, 0))
         self.assertIsNotNone(self.log_of("t").offline)
+
+    def test_lost_segments(self) -> None:
+        """Segments that are missing, wherever they were, are shown with their files, and gaps take their place."""
+        write_checkpoint(self.files, "/data/t-0", Checkpoint(0, 200))
+        for start in (0, 120, 180):
+            self.files.remove(self.path(start))
+        (answer,) = self.repair(dry=True)
+        self.assertEqual((answer.state, answer.end), (OFFLINE, 200))
+        expected = [(0, 60, DamageKind.MISSING), (120, 80, DamageKind.SHORT)]
+        self.assertEqual([each[:3] for each in answer.described], expected)
+        self.assertIn(f"{self.path(0)} is missing: bytes 0 to 60 are lost", answer.described[0].text)
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, answer.damaged_bytes), (SERVED_AGAIN, 2, 140))
+        decoded = self.fetched()
+        self.assertEqual((decoded.gap_bytes, decoded.position, len(decoded.messages)), (140, 200, 3))
+        self.assertEqual(self.produce(self.connect(), "t", ENTRY).first_id, 200)
+
+    def test_put_back(self) -> None:
+        """Where the file is back there is nothing to mend: it is looked at again and served."""
+        self.files.rename(self.path(60), "/data/t-0/aside")
+        self.assertEqual(self.repair(dry=True)[0].damages, 1)
+        self.files.rename("/data/t-0/aside", self.path(60))
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, self.fetched().position), (SERVED_AGAIN, 0, 200))
+
+    def test_held(self) -> None:
+        """A partition that is known to have been longer than what is here stays offline, and it is said why."""
+        self.broker.store.hold("t", 0, LogdError("it was longer"), 500)
+        (answer,) = self.repair()
+        self.assertIn("bytes 200 to 500 are lost", answer.text)
+        self.assertIn("bytes 200 to 500 are lost", str(self.log_of("t").offline))
 
     def test_nothing_vouches(self) -> None:
         """What only a cut helps keeps it offline, until the cut is asked for."""

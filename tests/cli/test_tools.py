@@ -18,7 +18,10 @@ from logd.cli.bytesprogress import BytesProgress
 from logd.cli.importing import patient
 from logd.cli.main import main
 from logd.log.checkpoint import Checkpoint
+from logd.log.files import LocalFiles
+from logd.log.topicsfile import TopicsFile
 from logd.spark.cluster import ClusterSettings
+from logd.topic import TopicEntry
 from tests.cli.test_terminal import Terminal
 from tests.log.entries import gap, plain
 
@@ -235,3 +238,44 @@ class RepairTests(ToolsTestCase):
         """One path, or a broker with a topic and numbers."""
         for arguments in ((self.path, "t"), ("--broker", "h:1", "t", "x"), ("--broker", "h:1", "a/b"), ()):
             self.logd("repair", *arguments, status=2)
+
+
+class LostSegmentTests(ToolsTestCase):
+    """Segments that are missing or short, as verify shows them and repair fills them."""
+
+    def lose(self) -> None:
+        """Lose the first segment and the end of the second, and 3 GiB behind it."""
+        self.segments[0].unlink()
+        self.segments[1].write_bytes(ENTRY)
+        (self.folder / "checkpoint").write_bytes(Checkpoint(0, 3 << 30).encode())
+
+    def test_verify(self) -> None:
+        """Each loss is named with its file and range."""
+        self.lose()
+        text = self.logd("verify", self.path, status=1)
+        self.assertIn(f"{self.segments[0]} is missing: bytes 0 to 60 are lost", text)
+        self.assertIn(f"{self.segments[1]} has lost its end: bytes 80 to {3 << 30} are lost", text)
+
+    def test_a_missing_folder(self) -> None:
+        """A partition without a folder, though topics.json has it, is wrong, and repair does not call it sound."""
+        TopicsFile(LocalFiles(), str(self.path)).write({"t": TopicEntry("u", {0: (0,), 1: (0,)})})
+        for command in (("verify",), ("repair", "--yes")):
+            text = self.logd(*command, self.path, status=1)
+            self.assertIn(f"{self.path / 't-1'} is missing, though topics.json has it", text)
+
+    def test_repair(self) -> None:
+        """Gaps of at most 1 GiB take their place, and hardly any room; what is left keeps its ids."""
+        self.lose()
+        self.assertIn("2 found", self.logd("repair", self.path, "--dry-run", status=1))
+        self.assertFalse(self.segments[0].exists())
+        self.assertIn("Make gaps of 2 damages", self.logd("repair", self.path, status=1))
+        self.assertIn("sound", self.logd("repair", self.path, "--yes"))
+        text = self.logd("verify", self.path, "--json")
+        found = json.loads(text)
+        self.assertEqual((found["sound"], found["gaps"], found["gap_bytes"]), (True, 4, (3 << 30) - 20))
+        self.assertEqual(found["entries"], 5)
+        self.assertLess(sum(path.stat().st_blocks for path in self.segments), 200)
+        rows = [json.loads(line) for line in self.logd("dump", self.segments[1], "--json").splitlines()]
+        self.assertEqual([row["magic"] for row in rows], [0, 127, 127, 127])
+        self.assertEqual((rows[0]["id"], rows[-1]["next"]), (60, 3 << 30))
+        self.assertEqual(max(row["size"] for row in rows), 1 << 30)

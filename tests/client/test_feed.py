@@ -61,6 +61,8 @@ def read_all(feed: Feed, data: bytes, share: int, limit: int) -> list[Message]:
         batch = feed.next_batch(limit)
         if batch is not None:
             messages += batch.messages
+        elif feed.unfinished:
+            continue
         elif feed.error is not None or not serve(feed, data, share):
             return messages
 

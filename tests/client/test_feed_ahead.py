@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.feed import MOST_UNDER_WAY, Feed, Wanted
+from logd.client.feed import Feed
+from logd.client.fetchwindow import MOST_UNDER_WAY, Wanted
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position
 from logd.protocol.loops import encode_set

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import DataDirectoryError
 from logd.log.checkpoint import Checkpoint, write_checkpoint
-from logd.log.damage import DamageKind
+from logd.log.damage import Damage, DamageKind
 from logd.log.datadirectory import read_contents
-from logd.log.inspection import Remark, SegmentInspection
+from logd.log.inspection import Remark, SegmentInspection, read_places
 from logd.log.names import index_name, join, segment_name
 from logd.log.records import read_records
 from logd.log.topicsfile import TopicsFile
 from logd.protocol.checksums import crc32, independent_crc32
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
+from logd.protocol.wrapper import encode_wrapper
 from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicEntry
 from tests.log.entries import gap, plain, timed
@@ -25,6 +28,26 @@ from tests.log.rig import ROOT, Rig
 
 SMALL = LogSettings(segment_bytes=50, index_bytes=1)
 FOLDER = join(ROOT, "t-0")
+
+
+class Racing:
+    """A disk on which something happens just before one call."""
+
+    def __init__(self, files: MemoryFiles, call: str, path: str, then: Callable[[], None]) -> None:
+        self.files, self.call, self.path, self.then = files, call, path, then
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.files, name)
+        if name != self.call:
+            return found
+
+        def call(path: str) -> Any:
+            if path == self.path and self.call:
+                self.call = ""
+                self.then()
+            return found(path)
+
+        return call
 
 
 class InspectionTestCase(SynchronousTestCase):
@@ -62,6 +85,13 @@ class InspectionTestCase(SynchronousTestCase):
                     pass
             found += [(place.start + each.position, each.size, each.kind) for each in inspection.damages]
         return found
+
+    def assert_missing(self, start: int, end: int) -> None:
+        """The log's first segments are missing, and it is said which."""
+        (missing,) = read_contents(self.files, ROOT).missing
+        reason = f"{self.rig.path(start)} is missing: bytes {start} to {end} are lost"
+        self.assertEqual(missing.damage, Damage(0, end - start, DamageKind.MISSING, reason))
+        self.assertEqual((missing.place.start, missing.place.folder), (start, FOLDER))
 
     def assert_remark(self, name: str, words: str, wrong: bool) -> None:
         """There is one remark, and it is so."""
@@ -121,7 +151,7 @@ class DirectoryTests(InspectionTestCase):
         self.make(join(ROOT, "topics.json"), b"[")
         self.assert_remark("topics.json", "damaged", True)
         TopicsFile(self.files, ROOT).write({"t": TopicEntry("u", {0: (0,), 1: (0,)})})
-        self.assert_remark("t-1", "is missing", False)
+        self.assert_remark("t-1", "is missing", True)
         TopicsFile(self.files, ROOT).write({"t": TopicEntry("u", {0: (0,), 1: (7,)})})
         self.assertEqual(self.remarks(), [], "what another broker stores is not missing here")
         TopicsFile(self.files, ROOT).write({})
@@ -138,17 +168,38 @@ class DirectoryTests(InspectionTestCase):
         """Segments that are missing at the log's start are harm; what retention let go and has not removed is none."""
         self.files.remove(self.rig.path(0))
         self.files.remove(join(FOLDER, index_name(0)))
-        self.assert_remark("t-0", "begins at 60", True)
+        self.assert_missing(0, 60)
         write_checkpoint(self.files, FOLDER, Checkpoint(120, 200))
         self.rig.data(60)[20] ^= 1
         self.assertEqual((self.remarks(), self.damages()), ([], []))
+
+    def test_lost_in_the_middle(self) -> None:
+        """Segments that are missing in the middle, or short, are harm; the damage names the file."""
+        self.files.remove(self.rig.path(60))
+        del self.rig.data(120)[20:]
+        self.assertEqual(self.damages(), [(60, 60, DamageKind.SHORT), (140, 40, DamageKind.SHORT)])
+        losses = [place.loss for place in read_contents(self.files, ROOT).segments]
+        self.assertIn(f"{self.rig.path(60)} is missing", losses[0])
+        self.assertIn(f"{self.rig.path(120)} has lost its end", losses[1])
+
+    def test_a_removal_meanwhile(self) -> None:
+        """What retention removes while it is looked at is no loss."""
+        for call, path in (("list", FOLDER), ("size", self.rig.path(0))):
+            self.setUp()
+
+            def retention() -> None:
+                write_checkpoint(self.files, FOLDER, Checkpoint(60, 200))
+                self.files.remove(self.rig.path(0))
+
+            places = read_places(Racing(self.files, call, path, retention), FOLDER)  # type: ignore[arg-type]
+            self.assertEqual((places.has_losses, places.segments[0].start), (False, 60))
 
     def test_all_gone(self) -> None:
         """So are all segments."""
         for start in (0, 60, 120, 180):
             self.files.remove(self.rig.path(start))
             self.files.remove(join(FOLDER, index_name(start)))
-        self.assert_remark("t-0", "200 bytes are gone", True)
+        self.assert_missing(0, 200)
 
 
 class IndexTests(InspectionTestCase):
@@ -250,6 +301,16 @@ class RecordTests(SynchronousTestCase):
         start = len(self.sets[0] + self.sets[1])
         end = start + len(self.sets[2])
         self.assertEqual([row[:2] for row in inside], [(start, end - 1), (end - 1, end)])
+
+    def test_too_large_to_expand(self) -> None:
+        """A wrapper of more messages than a reader opens is sound, and said to be too large."""
+        self.rig = Rig(LogSettings(index_bytes=1))
+        self.rig.filled(encode_wrapper("gzip", plain(b"") * 1_000_001), plain(b"one"))
+        self.rig.stop()
+        (self.place,) = read_contents(self.rig.files, self.rig.path()).segments
+        first, second = read_records(self.rig.files, self.place, 0, True, 10)
+        self.assertEqual((first.problem, second.payload), ("", b"one"))
+        self.assertIn("max_decompressed_messages", json.loads(first.to_json())["unopened"])
 
     def test_damaged(self) -> None:
         """What is not sound is shown as such, and what follows it too."""

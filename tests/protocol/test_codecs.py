@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import CorruptMessage
+from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.codecs import compress, decompress
 from tests.protocol.strategies import codecs
 
@@ -31,8 +31,8 @@ class CodecTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=60)
     @given(codecs, st.binary(max_size=200))
     def test_random_bytes(self, codec: str, data: bytes) -> None:
-        """Bytes of no codec give CorruptMessage, or by chance bytes within the bound: nothing else."""
-        with contextlib.suppress(CorruptMessage):
+        """Bytes of no codec give an error, or by chance bytes within the bound: nothing else."""
+        with contextlib.suppress(CorruptMessage, WrapperTooLarge):
             self.assertLessEqual(len(decompress(codec, data, 1000)), 1000)
 
     def test_every_prefix_is_refused(self) -> None:
@@ -50,10 +50,12 @@ class CodecTests(SynchronousTestCase):
                 self.assertEqual((codec, out), ("snappy", data[: len(out)]))
 
     def test_one_byte_too_many(self) -> None:
-        """The bound is exact."""
+        """The bound is exact, and what exceeds it is told from damage by an error that names the setting."""
         for codec in CODECS:
             data = compress(codec, bytes(100_001))
-            self.assertRaises(CorruptMessage, decompress, codec, data, 100_000)
+            error = self.assertRaises(WrapperTooLarge, decompress, codec, data, 100_000)
+            self.assertEqual((error.setting, error.limit), ("max_decompressed", 100_000))
+            self.assertIn("max_decompressed = 100000", str(error))
 
     def test_bomb_allocates_no_more_than_the_bound(self) -> None:
         """100 MB of zeros in a few KB cost no more than the 2 MB allowed, with the copy of the result."""
@@ -64,7 +66,7 @@ class CodecTests(SynchronousTestCase):
         del zeros
         for codec, bomb in bombs.items():
             tracemalloc.start()
-            self.assertRaises(CorruptMessage, decompress, codec, bomb, 2_000_000)
+            self.assertRaises(WrapperTooLarge, decompress, codec, bomb, 2_000_000)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             self.assertLess(peak, 5_000_000, codec)
@@ -90,6 +92,10 @@ class CodecTests(SynchronousTestCase):
         head = compress("snappy", b"")
         for tail in (pack(">i", -1), pack(">i", 5) + b"abc", b"\0\0"):
             self.assertRaises(CorruptMessage, decompress, "snappy", head + tail, 100)
+
+    def test_snappy_block_that_claims_what_cannot_be(self) -> None:
+        """A size that no bytes of that number could become is damage, not a wrapper too large."""
+        self.assertRaises(CorruptMessage, decompress, "snappy", b"\xff\xff\xff\x7f" + bytes(50), 1000)
 
     def test_unknown_codec(self) -> None:
         """Other names are a caller's mistake."""

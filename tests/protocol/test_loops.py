@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge
+from logd.errors import CorruptMessage, InvalidMessage, MessageTooLarge, WrapperTooLarge
+from logd.protocol import openwrapper
 from logd.protocol.checksums import crc32
 from logd.protocol.gap import encode_gap
 from logd.protocol.loops import check_set, decode_set, encode_set
 from logd.protocol.message import Message
+from logd.protocol.openwrapper import OpenWrapper
 from logd.protocol.wrapper import encode_wrapper
 from tests.protocol.strategies import message_lists
 
@@ -49,7 +51,7 @@ class GoldenTests(SynchronousTestCase):
         self.assertEqual([message.id for message in decoded.messages], [1000, 1014, 1038, 1079])
         self.assertEqual([message.next_position for message in decoded.messages], [1014, 1029, 1079, 1103])
         self.assertEqual({(message.topic, message.partition) for message in decoded.messages}, {("t", 4)})
-        self.assertEqual(decoded[1:], (1000 + len(data), len(data), 1, 9, None, -1, 0))
+        self.assertEqual(decoded[1:], (1000 + len(data), len(data), 1, 9, None, -1, 0, None))
 
     def test_check(self) -> None:
         """A set is counted, and the newest time in it found."""
@@ -84,7 +86,7 @@ class RoundTripTests(SynchronousTestCase):
         data = encode_set(messages)
         decoded = decode_set(data, position)
         self.assertEqual(decoded.messages, messages)
-        self.assertEqual(decoded[1:], (position + len(data), len(data), 0, 0, None, -1, 0))
+        self.assertEqual(decoded[1:], (position + len(data), len(data), 0, 0, None, -1, 0, None))
         self.assertEqual([m.next_position for m in decoded.messages[:-1]], [m.id for m in decoded.messages[1:]])
 
     @settings(deadline=None)
@@ -192,21 +194,125 @@ class WrapperTests(SynchronousTestCase):
         decoded = decode_set(data)
         self.assertEqual((decoded.messages, decoded.consumed), ([Message(b"hello")], len(data)))
 
-    def test_bound(self) -> None:
-        """A wrapper larger than the bound is wrong; wrappers that are so together end the call."""
+    def test_many_wrappers(self) -> None:
+        """Wrappers that are large together end the call once the bytes exceed its limit."""
         wrapper = encode_wrapper("gzip", HELLO_0 * 100)
-        decoded = decode_set(wrapper, max_decompressed=1399)
-        self.assertIn("more than 1399", str(decoded.error))
-        decoded = decode_set(wrapper * 3, max_decompressed=2000)
-        self.assertEqual((len(decoded.messages), decoded.consumed, decoded.error), (200, 2 * len(wrapper), None))
-        decoded = decode_set(wrapper * 3, decoded.position, begin=decoded.consumed, max_decompressed=2000)
-        self.assertEqual((len(decoded.messages), decoded.position), (100, 3 * len(wrapper)))
+        decoded = decode_set(wrapper * 3, limit_bytes=2000)
+        self.assertLess(len(decoded.messages), 200)
+        whole = decode_set(wrapper * 3).messages
+        self.assertEqual(all_slices(wrapper * 3, limit_bytes=2000)[0], [tuple(each) for each in whole])
 
-    def test_limit(self) -> None:
-        """A wrapper is delivered whole, and ends the call once the limit is reached."""
-        wrapper = encode_wrapper("gzip", HELLO_0 * 10)
-        decoded = decode_set(wrapper * 3, limit=15)
-        self.assertEqual((len(decoded.messages), decoded.consumed), (20, 2 * len(wrapper)))
+
+class BoundTests(SynchronousTestCase):
+    """What a wrapper may become, and how much of it at a time."""
+
+    def test_bytes(self) -> None:
+        """More bytes than are allowed is an error that names the setting and the place to go on at; not damage."""
+        wrapper = encode_wrapper("gzip", HELLO_0 * 100)
+        decoded = decode_set(HELLO_0 + wrapper, 50, max_decompressed=1399)
+        self.assertEqual((len(decoded.messages), decoded.position, decoded.consumed), (1, 64, 14))
+        error = decoded.error
+        assert isinstance(error, WrapperTooLarge)
+        self.assertEqual((error.setting, error.position, error.end), ("max_decompressed", 64, 64 + len(wrapper)))
+        self.assertIn("max_decompressed = 1399", str(error))
+        self.assertIsNone(decode_set(wrapper, max_decompressed=1400).error)
+
+    def test_messages(self) -> None:
+        """More messages than are allowed is such an error too, and no message is made before."""
+        wrapper = encode_wrapper("gzip", HELLO_0 * 100)
+        self.patch(OpenWrapper, "_messages", lambda *_: self.fail("messages are made"))
+        decoded = decode_set(wrapper, 50, max_decompressed_messages=99)
+        error = decoded.error
+        assert isinstance(error, WrapperTooLarge)
+        self.assertEqual(
+            (error.setting, error.position, error.end), ("max_decompressed_messages", 50, decoded.error_end)
+        )
+        self.assertEqual(decoded.messages, [])
+
+    def test_just_as_many(self) -> None:
+        """A wrapper of as many messages as are allowed is read."""
+        decoded = decode_set(encode_wrapper("gzip", HELLO_0 * 100), max_decompressed_messages=100)
+        self.assertEqual((len(decoded.messages), decoded.error, decoded.wrapper), (100, None, None))
+
+    def test_slices(self) -> None:
+        """However small the slices, of messages or bytes, the messages and their places are those of the whole."""
+        messages = [
+            Message(b"x" * (n % 7), key=b"k" if n % 3 else None, headers=[("h", b"v")] * (n % 2)) for n in range(40)
+        ]
+        data = HELLO_0 + encode_wrapper("zstd", encode_set(messages)) + HELLO_1 + encode_wrapper("gzip", HELLO_0 * 300)
+        whole = [tuple(each) for each in decode_set(data, 90, topic="t", partition=2).messages]
+        self.assertEqual(len(whole), 342)
+        for limits in (
+            {"limit": 1},
+            {"limit": 7},
+            {"limit_bytes": 1},
+            {"limit_bytes": 100},
+            {"limit": 50, "limit_bytes": 99},
+        ):
+            got, most = all_slices(data, 90, **limits)
+            self.assertEqual(got, whole, limits)
+            self.assertLessEqual(most, limits.get("limit", 8))
+
+    def test_work_is_bounded(self) -> None:
+        """No call checks or makes more than a few times its limit, whatever the wrapper is."""
+        counted: list[int] = []
+
+        def counting(data: bytes) -> int:
+            counted.append(1)
+            return crc32(data)
+
+        self.patch(openwrapper, "crc32", counting)
+        data = encode_wrapper("gzip", HELLO_0 * 10_000)
+        self.assertLess(len(data), 10_000)  # more messages than bytes
+        wrapper = None
+        seen = calls = 0
+        at = 0
+        while at < len(data):
+            counted.clear()
+            decoded = decode_set(data, begin=at, limit=100, wrapper=wrapper)
+            self.assertLessEqual(len(counted), 400)
+            wrapper, at = decoded.wrapper, decoded.consumed
+            seen += len(decoded.messages)
+            calls += 1
+        self.assertEqual((seen, decoded.position), (10_000, len(data)))
+        self.assertLess(calls, 130)
+
+    def test_start_inside_in_slices(self) -> None:
+        """What lies before the position to start at is passed over in slices too, and makes no message."""
+        data = HELLO_0 + encode_wrapper("zstd", encode_set([Message(b"%09d" % (n * n)) for n in range(200)]))
+        whole = decode_set(data).messages
+        for index in (0, 1, 2, 100, 200):
+            got, _ = all_slices(data, start_at=whole[index].id, limit=3)
+            self.assertEqual(got, [tuple(each) for each in whole[index:]])
+
+    def test_damage_at_the_end(self) -> None:
+        """A wrapper that is damaged behind many sound messages hands none of them over, in slices neither."""
+        data = encode_wrapper("gzip", HELLO_0 * 500 + HELLO_0[:-1] + b"!")
+        wrapper = None
+        for _ in range(100):
+            decoded = decode_set(data, limit=20, wrapper=wrapper)
+            wrapper = decoded.wrapper
+            self.assertEqual((decoded.messages, decoded.consumed, decoded.position), ([], 0, 0))
+            if decoded.error is not None:
+                break
+        self.assertIsInstance(decoded.error, CorruptMessage)
+        self.assertEqual(decoded.error_end, len(data))
+
+
+def all_slices(data: bytes, position: int = 0, **limits: int) -> tuple[list[tuple[object, ...]], int]:
+    """Return all messages of ``data``, decoded in slices, and the most that came at a time."""
+    found: list[tuple[object, ...]] = []
+    most = at = 0
+    wrapper = None
+    topic, partition = ("t", 2) if position else (None, -1)
+    while at < len(data):
+        decoded = decode_set(data, position + at, begin=at, topic=topic, partition=partition, wrapper=wrapper, **limits)
+        if decoded.error is not None:
+            raise decoded.error
+        found += [tuple(each) for each in decoded.messages]
+        most = max(most, len(decoded.messages))
+        at, wrapper = decoded.consumed, decoded.wrapper
+    return found, most
 
 
 class TailTests(SynchronousTestCase):
@@ -230,9 +336,9 @@ class TailTests(SynchronousTestCase):
         """Nine bytes of a gap are enough: the position jumps behind it, beyond the bytes that are here."""
         gap = encode_gap(1000)
         decoded = decode_set(HELLO_0 + gap + bytes(7), 50)
-        self.assertEqual(decoded[1:], (1064, 30, 1, 1000, None, -1, 0))
+        self.assertEqual(decoded[1:], (1064, 30, 1, 1000, None, -1, 0, None))
         decoded = decode_set(HELLO_0 + gap[:8], 50)
-        self.assertEqual(decoded[1:], (64, 14, 0, 0, None, -1, 1000))
+        self.assertEqual(decoded[1:], (64, 14, 0, 0, None, -1, 1000, None))
 
 
 def entry(body: bytes) -> bytes:

@@ -63,6 +63,14 @@ class MessageSetTests(SynchronousTestCase):
         self.assertGreaterEqual(check_set(data, 20_000)[0], 5)
         self.assertEqual(decode_set(data).messages, messages)
 
+    def test_never_more_than_readers_open(self) -> None:
+        """What would become more than readers open by default is split, and a single such message is left plain."""
+        messages = [Message(bytes(30 << 20))] * 3
+        data = wrap(messages, "zstd")
+        self.assertEqual(check_set(data, 1 << 20)[0], 2)
+        self.assertEqual([len(each.payload or b"") for each in decode_set(data).messages], [30 << 20] * 3)
+        self.assertEqual(wrap([Message(bytes(65 << 20))], "zstd")[4], 0)
+
     def test_a_set_of_nothing(self) -> None:
         """No messages are no bytes, compressed or not."""
         self.assertEqual((MessageSet([]).encode(), MessageSet([], "zstd").encode()), (b"", b""))
