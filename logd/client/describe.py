@@ -16,7 +16,7 @@ async def describe_log(
     """
     if cluster.known(topic) is None and cluster.settings.discover:
         await cluster.read(topic)
-    link = cluster.leader(topic, partition)
+    link = cluster.keeper(topic, partition)
     connection = await link.get()
     response: DescribeLogResponse = await link.ask(
         connection, DescribeLog(topic, partition, positions, time), cluster.settings.request_timeout

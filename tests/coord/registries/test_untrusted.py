@@ -14,6 +14,7 @@ from logd.checkedjson import excerpt, load_json
 from logd.coord.registries.brokers import BrokerInfo
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.offsets import decode_position, encode_position
+from logd.coord.registries.stored import StoredEnds
 from logd.coord.registries.topics import _read_note, decode_entry
 from logd.topic import TopicEntry
 
@@ -53,6 +54,7 @@ _LIKELY = st.one_of(
     st.fixed_dictionaries({"topics": _VALUES, "patterns": _VALUES}),
     st.fixed_dictionaries({"topics": st.just({}), "patterns": st.lists(st.tuples(_VALUES, _VALUES), max_size=3)}),
     st.fixed_dictionaries({"brokers": _VALUES}),
+    st.fixed_dictionaries({"instance": st.just("i"), "ends": st.one_of(_VALUES, st.dictionaries(_KEYS, _VALUES))}),
 )
 _BYTES = st.one_of(
     st.binary(max_size=60),
@@ -68,6 +70,7 @@ _READERS: tuple[Callable[[str, bytes], Any], ...] = (
     lambda name, data: Subscription.from_bytes(data),
     lambda name, data: decode_position(data),
     _read_note,
+    StoredEnds.decode,
     lambda name, data: load_json(data),
 )
 
