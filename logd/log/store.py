@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from logd.config import LogSettings
 from logd.errors import DataDirectoryError, LogdError, StorageFull, UnknownError, UnknownTopic
@@ -71,6 +71,8 @@ class LogStore:
     #: Last segments that are kept open for appending; more only while all of them wait for the disk.
     _open_writers_limit: int = field(default=1024, kw_only=True)
     _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
+    #: The time of day, in seconds since the epoch; without, the clock's seconds.
+    _wall: Callable[[], float] = field(default=Factory(lambda self: self._clock.seconds, takes_self=True), kw_only=True)
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
@@ -99,10 +101,9 @@ class LogStore:
             self._on_pressure,
         )
         self.upkeep = Upkeep(self._files, self._threads, self._report)
-        open_files = OpenFiles(self._files, self._open_files_limit)
-        writers = OpenWriters(self._open_writers_limit)
-        report, flushed = self._report, lambda log: self.on_flushed(log)
-        self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, report, flushed)
+        files, writers = OpenFiles(self._files, self._open_files_limit), OpenWriters(self._open_writers_limit)
+        times, flushed = (self._clock, self._wall), lambda log: self.on_flushed(log)
+        self._around = Surroundings(self._files, files, writers, *times, self.flusher, self._report, flushed)
         self._opener = FolderOpener(self._around)
         self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
 
@@ -186,7 +187,7 @@ class LogStore:
                 return log
             self._files.make_directory(folder)
             try:
-                writer = create_segment(self._files, folder, 0, self._clock.seconds())
+                writer = create_segment(self._files, folder, 0, self._wall())
             except OSError:
                 remove_folder(self._files, folder)  # the next start would take it for a topic
                 raise
@@ -306,7 +307,7 @@ class LogStore:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
 
         def prepare() -> bool:
-            begin_folder_again(self._files, log.folder, position, self._clock.seconds())
+            begin_folder_again(self._files, log.folder, position, self._wall())
             return True
 
         self.reopen(log, prepare, done)
