@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field
 
 from logd.config import LogSettings
-from logd.errors import DataDirectoryError, LogdError, StorageFull, UnknownError, UnknownTopic
+from logd.errors import DataDirectoryError, LogdError, UnknownError, UnknownTopic
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.beginning import JUMP, begin_folder_again
+from logd.log.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.flusher import Flusher
-from logd.log.folders import make_folder, remove_folder, remove_leftovers, remove_partitions
+from logd.log.folders import make_folder, remove_leftovers, remove_partitions
 from logd.log.losses import highest_end
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
@@ -31,10 +32,9 @@ from logd.log.opening import FolderOpener
 from logd.log.openwriters import OpenWriters
 from logd.log.partition import PartitionLog, Surroundings
 from logd.log.reopening import Reopener
-from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
 from logd.log.upkeep import Upkeep, do_upkeep
-from logd.log.writer import create_segment
+from logd.log.writer import SegmentWriter
 
 
 def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the name that twisted.logger uses)
@@ -156,63 +156,71 @@ class LogStore:
         """Return the logs of one topic."""
         return list(self._logs.get(topic, {}).values())
 
-    def create(self, topic: str, partition: int, settings: LogSettings | None = None) -> PartitionLog:
+    def create(
+        self, topic: str, partition: int, settings: LogSettings | None = None, writer: SegmentWriter | None = None
+    ) -> PartitionLog:
         """Make an empty log, or return the one that is there. It lasts once something in it is visible.
 
-        Raises StorageFull, UnknownError (it may pass).
+        With ``writer``, which ``make_folders`` has made for it, nothing waits for the disk. Raises StorageFull,
+        UnknownError (it may pass).
         """
         log = self.log(topic, partition)
         if log is not None:
             return log
-        if (topic, partition) in self._leaving:
-            raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
+        self._refuse_leaving(topic, partition)
         settings = settings or self._settings
         folder = self._folder(topic, partition)
-        try:
-            if self._files.exists(folder):  # an attempt that failed half-way, or somebody's own
-                log = self._open_folder(topic, partition, folder, settings)
-                log.names_are_new([self.path])
-                return log
-            self._files.make_directory(folder)
+        writer = writer or make_log_folder(self._files, folder, self._clock.seconds())
+        if writer is None:  # an attempt that failed half-way, or somebody's own
             try:
-                writer = create_segment(self._files, folder, 0, self._clock.seconds())
-            except OSError:
-                remove_folder(self._files, folder)  # the next start would take it for a topic
-                raise
-        except OSError as error:
-            failure = StorageFull if error.errno in NO_ROOM else UnknownError
-            raise failure(f"cannot make {folder}: {error}") from error
+                log = self._open_folder(topic, partition, folder, settings)
+            except OSError as error:
+                raise not_made(folder, error) from error
+            log.names_are_new([self.path])
+            return log
         log = PartitionLog(
             topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
         )
         log.names_are_new([folder, self.path])
         return self._store(log)
 
+    def make_folders(self, topic: str, partitions: Sequence[int]) -> LogFolders:
+        """Make folders of logs, on any thread; each step blocks, yields what ``create`` takes, and raises as it."""
+        for partition in partitions:
+            self._refuse_leaving(topic, partition)
+        return make_log_folders(self._files, self.path, topic, partitions, self._clock.seconds())
+
+    def _refuse_leaving(self, topic: str, partition: int) -> None:
+        if (topic, partition) in self._leaving:
+            raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
+
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Use other settings for a topic's partitions from now on."""
         for log in self.logs_of(topic):
             log.configure(settings)
 
-    def delete(self, topic: str, done: Callable[[BaseException | None], None]) -> None:
+    def delete(self, topic: str, done: Callable[[BaseException | None], None], partitions: Iterable[int] = ()) -> None:
         """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
 
         They are gone at once for everybody who asks; those who wait on them fail. ``create`` refuses until ``done``.
+        The folders of ``partitions`` are removed too, whether there are logs of them or not.
         """
         logs = self.logs_of(topic)
         self._logs.pop(topic, None)
-        for log in logs:
-            self._known_ends.pop((log.topic, log.partition), None)
-            self._leaving.add((log.topic, log.partition))
+        leaving = {(topic, number) for number in (*partitions, *[log.partition for log in logs])}
+        self._leaving |= leaving
+        for key in leaving:
+            self._known_ends.pop(key, None)
         for log in logs:
             log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
             log.close()
 
         def removed(_: None, error: BaseException | None) -> None:
-            self._leaving.difference_update((log.topic, log.partition) for log in logs)
+            self._leaving -= leaving
             done(error)
 
         # Not before upkeep and syncs have let go of them: they work by path, and would find the folder made anew.
-        folders = [log.folder for log in logs]
+        folders = [self._folder(*key) for key in sorted(leaving)]
 
         def work() -> None:
             remove_partitions(
