@@ -219,13 +219,15 @@ class PartitionLog:
             return self._waiters.add(position, listener)
         return None
 
-    def go_offline(self, error: BaseException) -> None:
-        """Serve no more, and tell those who wait why. The first reason stays."""
+    def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
+        """Serve no more, and tell those who wait why. The first reason stays; an operator is told if ``reported``."""
         if self.offline is None:
             self.offline = error
-            self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
+            if reported:
+                self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._around.flusher.forget(self)
-            self._waiters.fail(self._offline_error())
+            if self._waiters:
+                self._waiters.fail(self._offline_error())
 
     # What follows is for the flusher, the upkeep and the store.
 

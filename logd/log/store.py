@@ -203,16 +203,16 @@ class LogStore:
         """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
 
         They are gone at once for everybody who asks; those who wait on them fail. ``create`` refuses until ``done``.
-        The folders of ``partitions`` are removed too, whether there are logs of them or not.
+        Folders of ``partitions`` go too, whether there are logs of them or not.
         """
         logs = self.logs_of(topic)
         self._logs.pop(topic, None)
         leaving = {(topic, number) for number in (*partitions, *[log.partition for log in logs])}
         self._leaving |= leaving
-        for key in leaving:
-            self._known_ends.pop(key, None)
+        self._known_ends = {key: end for key, end in self._known_ends.items() if key not in leaving}
+        deleted = UnknownTopic(f"topic {topic} was deleted")
         for log in logs:
-            log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
+            log.go_offline(deleted, reported=False)
             log.close()
 
         def removed(_: None, error: BaseException | None) -> None:

@@ -78,3 +78,9 @@ class CreationTests(BrokerTestCase):
         self.assertEqual([answer.error for answer in self.peer.answers()], [0])
         self.assertEqual(self.ask(self.peer, DeleteTopic("t")), DeleteTopicResponse(0))
         self.assertEqual([name for name in self.files.list("/data") if name.startswith("t-")], [])
+
+    def test_deleted_quietly(self) -> None:
+        """A topic that is deleted on purpose is no reason for a warning for each of its partitions."""
+        self.create("t", 10)
+        self.assertEqual(self.ask(self.peer, DeleteTopic("t")), DeleteTopicResponse(0))
+        self.assertEqual(self.events.warnings("goes offline"), [])
