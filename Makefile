@@ -18,14 +18,18 @@ help:  ## Say what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## */|/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 
 # Installed again only when the metadata has changed. Wheels alone, so that a package that would need a compiler fails
-# here, early; but Spark has no wheel, and needs none: it is Python and jars.
+# here, early; but Spark has no wheel, and needs none: it is Python and jars. The pip of Debian 12 warns of what it will do
+# otherwise in later versions; --use-pep517 and -W ignore spare a newcomer that.
 $(STAMP): setup.cfg pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-binary pyspark --editable '.[test]'
-	touch $@
+	@echo "Installing logd and all that its tests and the demonstration need into $(VENV): 1 GB with Spark, a minute or more."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -W ignore -m pip install --quiet --disable-pip-version-check --use-pep517 \
+		--only-binary :all: --no-binary pyspark --editable '.[test]'
+	@touch $@
+	@echo "Installed. The commands are in $(BIN)."
 
-demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost
-	$(BIN)/python -m demo
+demo: $(STAMP)  ## Run a cluster, kill a consumer, import with Spark; prove that nothing was lost (LOGS=DIR: with the logs of DIR)
+	$(BIN)/python -m demo $(LOGS)
 
 test: lint  ## Lint, types, layering and the whole suite by trial
 	$(BIN)/python -m twisted.trial -j $(JOBS) tests

@@ -1,4 +1,10 @@
-"""A cluster, real logs, a group of consumers of which one is killed, an import by Spark; and everything is counted."""
+"""A cluster, real logs, a group of consumers of which one is killed, an import by Spark; and everything is counted.
+
+    python -m demo [LOGS]      LOGS: a folder whose text logs are published, such as /var/log
+
+Without LOGS nothing of this machine is read but samples beside the checkout, if there are any; the lines of a web
+server are made up.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +26,7 @@ from demo.group import CONSUMERS, Group
 from demo.load import ask, load, why_not
 from demo.publish import PARTITIONS
 from demo.records import Account
+from demo.sources import SAMPLES
 
 console = Console()
 
@@ -28,9 +35,9 @@ KILL_AT = 150_000
 MORE = 10_000
 
 
-def publish(addresses: str, more: int = 0) -> subprocess.Popen[bytes]:
-    """Begin to publish, in a process of its own."""
-    command = [sys.executable, "-m", "demo.publish", addresses, *([str(more)] if more else [])]
+def publish(addresses: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Begin to publish, in a process of its own; see there for the arguments."""
+    command = [sys.executable, "-m", "demo.publish", addresses, *arguments]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 
 
@@ -75,9 +82,9 @@ def compare(published: Mapping[str, Any], handled: Mapping[str, Account]) -> boo
     return same
 
 
-def consume_all(servers: Servers, group: Group) -> tuple[bool, dict[str, Any]]:
+def consume_all(servers: Servers, group: Group, logs: Path | None) -> tuple[bool, dict[str, Any]]:
     """Publish and consume at the same time, kill a consumer on the way, and compare."""
-    publishing = publish(servers.addresses)
+    publishing = publish(servers.addresses, *([str(logs)] if logs is not None else []))
     group.start()
     console.print(f"started a group of {CONSUMERS} consumers, each a process of its own")
     handled = group.wait_for(KILL_AT)
@@ -85,7 +92,7 @@ def consume_all(servers: Servers, group: Group) -> tuple[bool, dict[str, Any]]:
     console.print(f"[bold]killed one consumer (SIGKILL)[/] when the group had handled {handled:,} messages")
     published = published_by(publishing)
     console.print(
-        f"collected {published['files']} log files from {published['source']}: "
+        f"collected {published['files']} log files: "
         f"{published['real_messages']:,} lines, {published['real_bytes'] / 1e6:,.1f} MB; "
         f"the rest are made-up lines of a web server"
     )
@@ -109,7 +116,7 @@ def import_all(addresses: str, target: Path, published: int) -> bool:
         return True
     first = load(addresses, target)
     console.print(f"imported     {first['messages']:,} messages by Spark, visible at once as {target.name}/run=...")
-    more = published_by(publish(addresses, MORE))["messages"]
+    more = published_by(publish(addresses, "--more", str(MORE)))["messages"]
     second = load(addresses, target)
     console.print(f"imported     {second['messages']:,} messages the second time: {more:,} had been published since")
     rows, answer = ask(target)
@@ -126,14 +133,22 @@ def import_all(addresses: str, target: Path, published: int) -> bool:
 
 def main() -> int:
     """Exit status 0 when nothing was lost, changed or reordered, in the group or in the files."""
+    logs = Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES if SAMPLES.is_dir() else None
+    if logs is not None and not logs.is_dir():
+        console.print(f"{logs} is not a directory: say where text logs are, or nothing for made-up ones")
+        return 2
     folder = Path(tempfile.mkdtemp(prefix="logd-demo-"))
     servers = Servers(folder)
     group = Group(folder / "group", servers.addresses, servers.tree.hosts)
     try:
         console.print(f"starting logd zookeeper at {servers.tree.hosts} and three brokers at {servers.addresses}")
         console.print(f"two topics of {PARTITIONS} partitions each, shared out among the brokers")
+        if logs is None:
+            console.print("publishing made-up lines of a web server (make demo LOGS=/var/log: real ones as well)")
+        else:
+            console.print(f"publishing the text logs below {logs}, and made-up lines of a web server")
         servers.start()
-        same, published = consume_all(servers, group)
+        same, published = consume_all(servers, group, logs)
         loaded = import_all(servers.addresses, folder / "imported", published["messages"])
         statuses = servers.stop()
         console.print(f"servers stopped by SIGTERM, exit statuses {statuses}")

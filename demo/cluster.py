@@ -23,7 +23,7 @@ class Servers:
     def __attrs_post_init__(self) -> None:
         self.tree = CoordinationProcess(str(self.folder / "tree"))
         self.brokers = [
-            BrokerProcess(str(self.folder / f"broker-{number}"), ("--id", str(number), "--zookeeper", self.tree.hosts))
+            BrokerProcess(str(self.folder / f"broker-{number}"), ("--id", str(number)), zookeeper=self.tree.hosts)
             for number in range(BROKERS)
         ]
 

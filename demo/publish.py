@@ -1,6 +1,7 @@
 """Publishes every line of the logs, and says what it published.
 
-python -m demo.publish BROKERS [MORE]      MORE: after the logs were published once, so many lines of a web server
+python -m demo.publish BROKERS [LOGS]          the text logs below the folder LOGS, and made-up lines of a web server
+python -m demo.publish BROKERS --more N        N more lines of a web server, after the logs were published once
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from demo.ledger import Ledger
-from demo.sources import ENOUGH_BYTES, find_logs, lines_of, web_log
+from demo.sources import ENOUGH_BYTES, LogFile, find_logs, lines_of, web_log
 from logd import Message, MessageSet, Producer
 from logd.client.admin import Admin
 
@@ -36,12 +37,11 @@ async def create(reactor: Any, brokers: str) -> None:
     await admin.close()
 
 
-async def publish(reactor: Any, brokers: str, more: int = 0) -> dict[str, Any]:
+async def publish(reactor: Any, brokers: str, logs: list[LogFile], more: int = 0) -> dict[str, Any]:
     """Publish to the brokers; wait until each message is on a disk."""
     producer = Producer(brokers, acks=-1, reactor=reactor)
     ledger = Ledger()
     failures: list[Any] = []
-    place, logs = find_logs() if not more else ("nowhere", [])
     begin = time.perf_counter()
 
     async def send(topic: str, partition: int, batches: Iterable[list[bytes]]) -> None:
@@ -63,7 +63,6 @@ async def publish(reactor: Any, brokers: str, more: int = 0) -> dict[str, Any]:
     if failures:
         raise failures[0].value
     return {
-        "source": place,
         "files": len(logs),
         "real_messages": real_messages,
         "real_bytes": real_bytes,
@@ -78,10 +77,13 @@ def main() -> None:
     """Print the account as JSON; without a number of lines, make the topics first."""
 
     async def run(reactor: Any) -> None:
-        more = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-        if not more:
-            await create(reactor, sys.argv[1])
-        print(json.dumps(await publish(reactor, sys.argv[1], more)))
+        brokers, *words = sys.argv[1:]
+        if words[:1] == ["--more"]:
+            print(json.dumps(await publish(reactor, brokers, [], int(words[1]))))
+            return
+        await create(reactor, brokers)
+        logs = find_logs(Path(words[0])) if words else []
+        print(json.dumps(await publish(reactor, brokers, logs)))
 
     react(lambda reactor: Deferred.fromCoroutine(run(reactor)))
 

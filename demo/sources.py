@@ -1,4 +1,4 @@
-"""Text logs of this machine to collect, topped up with made-up lines of a web server where there is little."""
+"""Text logs to collect, topped up with made-up lines of a web server where there is little."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from attrs import frozen
 
 #: Real logs beside the checkout, if somebody put them there.
 SAMPLES = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "loghub"
-SYSTEM = Path("/var/log")
-#: Of a machine's own logs, not more than this.
+#: Of a folder's logs, not more than this.
 MOST_BYTES = 200 << 20
 #: With less than this the rates would say nothing: web-log lines are added up to here.
 ENOUGH_BYTES = 96 << 20
@@ -30,18 +29,14 @@ class LogFile:
     size: int
 
 
-def find_logs() -> tuple[str, list[LogFile]]:
-    """Where logs were found, and which."""
-    for folder in (SAMPLES, SYSTEM):
-        found = sorted(_text_logs(folder), key=lambda log: str(log.path))
-        chosen, total = [], 0
-        for log in found:
-            if total + log.size <= MOST_BYTES:
-                chosen.append(log)
-                total += log.size
-        if chosen:
-            return str(folder), chosen
-    return "nowhere", []
+def find_logs(folder: Path) -> list[LogFile]:
+    """Return the readable text logs below a folder, up to MOST_BYTES of them."""
+    chosen, total = [], 0
+    for log in sorted(_text_logs(folder), key=lambda log: str(log.path)):
+        if total + log.size <= MOST_BYTES:
+            chosen.append(log)
+            total += log.size
+    return chosen
 
 
 def _text_logs(folder: Path) -> Iterator[LogFile]:

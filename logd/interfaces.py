@@ -69,6 +69,9 @@ class IFile(Interface):
     def size() -> int:
         """The file's length in bytes."""
 
+    def require(size: int) -> None:
+        """Raise OSError when the file is shorter than ``size`` bytes, FileNotFoundError when it has no name left."""
+
     def truncate(size: int) -> None:
         """Cut the file to ``size`` bytes."""
 

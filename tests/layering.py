@@ -49,11 +49,12 @@ _SPARK_WORKERS = tuple(
             "cluster",
             "connection",
             "incoming",
+            "malformed",
             "offsets",
             "options",
             "planning",
         ),
-        *("producing", "progress", "ranges", "reading", "rows", "subscription", "tasks"),
+        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks"),
     )
 )
 

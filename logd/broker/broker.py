@@ -70,14 +70,16 @@ class Broker(BrokerCore):
             for log in self.store.logs()
             if log.refused_full is not None and now - log.refused_full < FULL_SECONDS
         ]
+        lost = {f"{log.topic}-{log.partition}": log.loss for log in self.store.logs() if log.loss}
         others = self.membership()
-        degraded = offline or others.get("problem") or others.get("conflicts")
+        degraded = offline or lost or others.get("problem") or others.get("conflicts")
         status = "stopping" if self.stopping else "degraded" if degraded else "full" if full else "ok"
         return {
             "status": status,
             "broker": self.store.broker_id,
             "partitions": len(self.store.logs()),
             "offline": offline,
+            "lost": lost,
             "full": full,
             "connections": len(self.sessions),
             "unflushed_bytes": self.store.unflushed_bytes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.endpoints import serverFromString
 from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
@@ -27,7 +27,7 @@ TREE_THREADS = 2
 
 
 class BrokerCoordination:
-    """Opens the tree that is embedded, if it is, and the client to it; closes the client first and then the tree."""
+    """Opens the embedded tree, if there is one, and a client; closes the client, then the tree. See TreeAccess."""
 
     _log = Logger()
 
@@ -51,12 +51,18 @@ class BrokerCoordination:
         """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
         return metrics(self._server) if self._server is not None and self._server.serving else None
 
-    def listen(self, data: str) -> None:
-        """Serve the tree in the data directory ``data``, unless another one is told of. It is locked already.
+    def open(self, data: str) -> ICoordination:
+        """Serve the tree in the locked data directory ``data``, unless another one is told of; return a client.
 
-        A tree that is damaged is no reason not to serve the logs: it is tried again until it can be opened. Raises
-        ConfigurationError when the endpoint cannot be listened on.
+        The client is not connected yet. A tree that is damaged is no reason not to serve the logs: it is tried again
+        until it can be opened. Raises ConfigurationError when the endpoint cannot be listened on, or a setting is not
+        allowed.
         """
+        self._serve(data)
+        self._client = self._make_client()
+        return self._client
+
+    def _serve(self, data: str) -> None:
         settings = self._settings
         if settings.zookeeper_hosts is not None:
             return
@@ -75,8 +81,7 @@ class BrokerCoordination:
             )
         self._port = outcome[0] if outcome else None
 
-    def client(self) -> ICoordination:
-        """The client, which is not connected yet. Raises ConfigurationError when a setting is not allowed."""
+    def _make_client(self) -> ICoordination:
         settings = self._settings
         hosts = settings.zookeeper_hosts
         if hosts is not None:
@@ -91,7 +96,7 @@ class BrokerCoordination:
                 "(zookeeper.hosts)",
                 hosts=hosts,
             )
-        self._client = ZooKeeperCoordination(
+        return ZooKeeperCoordination(
             self._reactor,
             CoordinationSettings.secured(
                 hosts,
@@ -101,29 +106,25 @@ class BrokerCoordination:
                 operation_timeout=settings.zookeeper_timeout_ms / 1000,
             ),
         )
-        return self._client
 
     def connect(self) -> None:
-        """Let the client connect, and go on trying. Starts threads: only after twistd's fork."""
+        """See TreeAccess. Starts threads: only after twistd's fork."""
         if self._client is not None:
             self._client.connect().addErrback(self._not_connected)
 
-    async def close(self) -> None:
-        """End our session, then the tree."""
+    async def leave(self) -> None:
+        """See TreeAccess."""
         if self._client is not None:
             await self._client.close()
+
+    async def close(self) -> None:
+        """See TreeAccess."""
         if self._port is not None:
             await maybeDeferred(self._port.stopListening)
         if self._server is not None:
             await self._server.stop()
         if self._threads is not None:
-            self._threads.stop()
-
-    def abandon(self) -> None:
-        """The start has failed: let go of what was opened. The process ends, or nobody waits for the tree."""
-        Deferred.fromCoroutine(self.close()).addErrback(
-            lambda failure: self._log.failure("the coordination tree did not close", failure)
-        )
+            await self._threads.end()
 
     def _not_connected(self, failure: Failure) -> None:
         if not failure.check(ClientClosing):

@@ -12,12 +12,14 @@ from fnmatch import fnmatch
 from typing import Any
 
 import click
+from attrs import define
 from twisted.internet.defer import CancelledError
 
 from logd.cli.background import BackgroundThread
 from logd.cli.options import TopicParameter, broker_option, json_option
 from logd.cli.progress import ProgressLine
-from logd.cli.running import SIGNALLED, complain, run
+from logd.cli.running import FAILED, OK, SIGNALLED, complain, run
+from logd.cli.unmatched import Unmatched
 from logd.client.producer import Producer
 from logd.collect.collector import Collector, Shape
 from logd.collect.cutting import Rules
@@ -134,31 +136,39 @@ def collect(ctx: click.Context, /, **options: Any) -> None:
 
     FILE may be a pattern (* ? [] and ** for folders of any depth); put it in quotes, so that files which appear later
     are found too. Compressed files (.gz and the like) are left alone. A line is sent when it is complete, and
-    remembered as sent when the broker has it on disk: it arrives at least once, and twice only after a crash. The end
-    by SIGTERM is status 0.
+    remembered as sent when the broker has it on disk: it arrives at least once, and twice only after a crash. Rotated
+    files beside a FILE that came while no collector ran are read first. The end by SIGTERM is status 0, or 1 when lines
+    were lost; --once ends with 1 too when a FILE matches nothing.
     """
-    status = run(lambda reactor: _collect(reactor, **options))
-    ctx.exit(0 if status == SIGNALLED + signal.SIGTERM else status)
+    outcome = Outcome()
+    status = run(lambda reactor: _collect(reactor, outcome, **options))
+    if status == SIGNALLED + signal.SIGTERM:
+        status = FAILED if outcome.losses else OK
+    ctx.exit(status)
 
 
-async def _collect(reactor: Any, files: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> None:
+async def _collect(
+    reactor: Any, outcome: Outcome, files: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+) -> None:
     topic, broker, once = options["topic"], options["broker"], options["once"]
     patterns = [os.path.abspath(each) for each in files]
     path = os.path.abspath(options["state"] or default_path(topic, broker, patterns, os.environ))
     thread = BackgroundThread(reactor)
     state = StateFile(LocalFiles(), path, topic)
     restored = await thread.run(state.open)
+    excluded = _excluder(options["exclude"], path)
     settings = FollowSettings(
         patterns=patterns,
         rules=Rules(options["max_line"], options["long_lines"]),
-        excluded=_excluder(options["exclude"], path),
+        excluded=excluded,
+        unmatched=Unmatched(patterns, excluded).notices,
         poll=options["poll"],
         open_files=options["max_open"],
         flush_partial=options["flush_partial"],
         from_end=options["start"] == "end" and restored is None,
         once=once,
     )
-    follower = Follower(Disk(), time.monotonic, settings, restored or ())
+    follower = Follower(Disk(), time.monotonic, settings, restored)
     producer = Producer(
         broker,
         reactor=reactor,
@@ -185,12 +195,38 @@ async def _collect(reactor: Any, files: tuple[str, ...], as_json: bool, quiet: b
         )
         try:
             await collector.run()
-            if not follower.catalogue.sources:
-                complain(f"there is no file {' or '.join(patterns)}")
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)
+    outcome.losses = follower.catalogue.losses
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
+    if once:
+        _complete(follower)
+
+
+@define
+class Outcome:
+    """The part of a run's end that decides about the exit status of one that was terminated."""
+
+    losses: int = 0
+
+
+class NotAllCollected(LogdError):
+    """Something that should have been collected was not; notices have said what."""
+
+
+def _complete(follower: Follower) -> None:
+    """Raise NotAllCollected unless everything that was asked for was read."""
+    catalogue = follower.catalogue
+    failures = []
+    if catalogue.losses:
+        failures.append(f"lines are lost ({catalogue.losses} notices, {catalogue.lost} bytes or more)")
+    if follower.unmatched:
+        failures.append("a FILE matches nothing that can be read")
+    elif any(source.trouble for source in catalogue.sources.values()):
+        failures.append("a file could not be read")
+    if failures:
+        raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see above")
 
 
 def _excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
@@ -233,6 +269,7 @@ def _end(
             "acknowledged": ledger.acknowledged_lines,
             "behind_bytes": follower.behind,
             "lost_bytes": follower.catalogue.lost,
+            "losses": follower.catalogue.losses,
             "skipped_bytes": follower.skipped,
             "seconds": round(seconds, 3),
             "error": None if problem is None or interrupted else str(problem),

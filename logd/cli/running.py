@@ -63,7 +63,7 @@ def report(error: BaseException) -> None:
         return
     if isinstance(error, click.Abort):
         complain("interrupted; nothing was done")
-    elif isinstance(error, UnknownTopic):
+    elif isinstance(error, UnknownTopic) and "logd topics list" not in str(error):
         complain(f"{error}: `logd topics list` shows those that there are")
     elif isinstance(error, LogdError):
         complain(f"{error}{_remedy(error)}")

@@ -204,7 +204,7 @@ class Collector:
         self.ledger.changed = self.follower.catalogue.changed = False
         self._saved_at = self._clock.seconds()
         try:
-            await self._in_thread(self._state.save, self.follower.catalogue.sources.values())
+            await self._in_thread(lambda: self._state.save(self.follower.catalogue.state))
         except OSError as error:
             self.ledger.changed = True
             if not self._save_failed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
@@ -13,6 +13,7 @@ from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files
 from logd.collect.mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, Source
+from logd.collect.state import State
 
 #: Bytes read at a time (more where a line may be longer): large enough that a call for each does not count.
 CHUNK_BYTES = 256 << 10
@@ -23,6 +24,10 @@ STEP_PIECES = 256
 
 def _nothing_excluded(_: str) -> bool:
     return False
+
+
+def _none_unmatched(_: float) -> list[str]:
+    return []
 
 
 @frozen(kw_only=True)
@@ -46,6 +51,8 @@ class FollowSettings:
     from_end: bool = False
     #: Read what is there at the first look, and no more.
     once: bool = False
+    #: Asked at each look, with the time, for lines about FILEs that match nothing.
+    unmatched: Callable[[float], list[str]] = _none_unmatched
 
 
 @define
@@ -67,16 +74,16 @@ class Follower:
         files: Files,
         clock: Callable[[], float],
         settings: FollowSettings,
-        restored: Iterable[Source] = (),
+        restored: State | None = None,
     ) -> None:
-        """``restored``: the sources of an earlier run. ``clock`` gives seconds."""
+        """``restored``: the memory of an earlier run. ``clock`` gives seconds."""
         self._clock = clock
         self._settings = settings
         self._notices: list[str] = []
         self._descriptors = Descriptors(files, settings.open_files)
-        self.catalogue = Catalogue(files, settings.patterns, settings.excluded, self._descriptors, self._notices.append)
-        for source in restored:
-            self.catalogue.add(source)
+        self.catalogue = Catalogue(
+            files, settings.patterns, settings.excluded, self._descriptors, self._notices.append, restored
+        )
         self._from_end = settings.from_end
         self._next_look: float | None = None
         self._look_now = True
@@ -84,6 +91,8 @@ class Follower:
         self._turns: deque[str] = deque()
         #: Bytes of over-long lines that were left out.
         self.skipped = 0
+        #: Whether a FILE matched nothing when that was last looked at.
+        self.unmatched = False
 
     @property
     def seconds_to_look(self) -> float:
@@ -123,6 +132,9 @@ class Follower:
     def _look(self, now: float) -> None:
         self._look_now = False
         self._next_look = now + self._settings.poll
+        unmatched = self._settings.unmatched(now)
+        self.unmatched |= bool(unmatched)
+        self._notices.extend(unmatched)
         new = self.catalogue.look(now)
         if self._from_end:
             self._from_end = False

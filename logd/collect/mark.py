@@ -43,6 +43,11 @@ class Mark:
 START = Mark()
 
 
+def beginning(mark: Mark) -> Mark:
+    """The mark of position 0 in the same file."""
+    return Mark(0, mark.head_bytes, mark.head)
+
+
 def mark_at(file: OpenFile, position: int) -> Mark:
     """The mark of a place that nothing was read before. Raises OSError."""
     head = file.read(0, min(HEAD_BYTES, position))

@@ -7,7 +7,7 @@ from collections import deque
 from attrs import define, field
 
 from logd.collect.files import Identity, OpenFile, Seen
-from logd.collect.mark import START, Mark
+from logd.collect.mark import START, Mark, beginning
 
 
 @define(eq=False)
@@ -36,6 +36,8 @@ class Source:
     path: str
     #: The place up to which it was read.
     mark: Mark = START
+    #: Its beginning when it was found, at position 0: what it is known by until some of it is read.
+    birth: Mark = START
     #: What was last seen of it, in bytes and ns; -1: nothing yet.
     size: int = -1
     modified: int = -1
@@ -66,6 +68,18 @@ class Source:
     acknowledged: Mark = START
     #: Owner: the ledger. Pieces on their way, in order.
     pending: deque[Piece] = field(factory=deque)
+
+    @property
+    def known(self) -> Mark:
+        """The mark that its file has to fit."""
+        return self.mark if self.mark.position else self.birth
+
+    @property
+    def kept(self) -> Mark:
+        """The mark to go on from in another run: of the place that is acknowledged."""
+        if self.acknowledged.position or not self.mark.position:
+            return self.acknowledged if self.acknowledged.position else self.birth
+        return beginning(self.mark)
 
     @property
     def unread(self) -> int:

@@ -2,25 +2,29 @@
 
 ::
 
-    {"version": 1, "topic": TOPIC, "files": [
+    {"version": 1, "topic": TOPIC, "patterns": [PATTERN, ...], "files": [
         {"name": where it was first seen, "path": where it is, "device": N, "inode": N, "size": last seen,
-         "position": N, "head_bytes": N, "head": HEX, "tail_bytes": N, "tail": HEX,
-         "copies": [[path, device, inode, size, modified], ...]}, ...]}
+         "modified": NS, "position": N, "head_bytes": N, "head": HEX, "tail_bytes": N, "tail": HEX,
+         "copies": [[path, device, inode, size, modified], ...]}, ...],
+     "passed": [rotated files that are not read: as above, without copies], ...]}
 
+Earlier releases wrote neither ``patterns`` nor ``modified`` nor ``passed``, and pass over them.
 ``head`` and ``tail`` are BLAKE2b of 8 bytes over the first ``head_bytes`` bytes and the ``tail_bytes`` bytes before
-``position``. Files are in the order in which they were found, so that of one name the oldest is first.
+``position`` (of position 0 the head alone, of bytes that were seen). Files are in the order in which they were found,
+so that of one name the oldest is first.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
-from attrs import asdict
+from attrs import asdict, frozen
 
 from logd.collect.files import Seen
 from logd.collect.mark import Mark
+from logd.collect.rotated import Passed
 from logd.collect.source import Source
 from logd.errors import LogdError
 
@@ -31,48 +35,78 @@ class BadState(LogdError):
     """A state file cannot be used; the text says why and what to do."""
 
 
-def encode_state(topic: str, sources: Iterable[Source]) -> bytes:
-    """The places that are acknowledged."""
+@frozen
+class State:
+    """The memory of a collector between two runs."""
+
+    #: In the order of reading: of one name the oldest first.
+    sources: Sequence[Source]
+    #: The patterns that were followed; None when the state was written by a release that did not keep them.
+    patterns: frozenset[str] | None = None
+    #: Rotated files that are known and not read.
+    passed: Sequence[Passed] = ()
+
+
+def encode_state(topic: str, state: State) -> bytes:
+    """Return the state as bytes; of a source the place that is acknowledged."""
     files = [
         {
-            "name": source.name,
-            "path": source.path,
-            "device": source.identity[0],
-            "inode": source.identity[1],
-            "size": source.sound_size,
-            **asdict(source.acknowledged),
+            **_seen(source.name, Seen(source.path, *source.identity, source.sound_size, source.modified)),
+            **asdict(source.kept),
             "copies": [list(copy) for copy in source.copies.values()],
         }
-        for source in sources
+        for source in state.sources
     ]
-    return json.dumps({"version": VERSION, "topic": topic, "files": files}).encode() + b"\n"
+    passed = [{**_seen(each.name, each.seen), **asdict(each.mark)} for each in state.passed]
+    whole = {"version": VERSION, "topic": topic, "patterns": sorted(state.patterns or ()), "files": files}
+    return json.dumps({**whole, "passed": passed}).encode() + b"\n"
 
 
-def decode_state(data: bytes, topic: str) -> list[Source]:
-    """The sources of an earlier run, to be verified before they are read on. Raises BadState."""
+def _seen(name: str, seen: Seen) -> dict[str, Any]:
+    return {"name": name, **seen._asdict()}
+
+
+def decode_state(data: bytes, topic: str) -> State:
+    """Return the state of an earlier run; its sources are verified before they are read on. Raises BadState."""
     try:
         state: Any = json.loads(data)
         version, of = state["version"], state["topic"]
-        sources = [_source(each) for each in state["files"]] if version == VERSION else []
+        decoded = State([])
+        if version == VERSION:
+            patterns = state.get("patterns")
+            decoded = State(
+                [_source(each) for each in state["files"]],
+                None if patterns is None else frozenset(_checked(each, str) for each in patterns),
+                [Passed(*_entry(each)) for each in state.get("passed", ())],
+            )
     except (ValueError, LookupError, TypeError) as error:
         raise BadState(f"is damaged, or none ({error}): name another one, or move it away to begin anew") from None
     if version != VERSION:
         raise BadState(f"has version {version!r}, and this release knows {VERSION}")
     if of != topic:
         raise BadState(f"is that of topic {of!r}; use another for topic {topic!r}")
-    return sources
+    return decoded
+
+
+def _entry(entry: dict[str, Any]) -> tuple[str, Seen, Mark]:
+    numbers = ("device", "inode", "size", "position", "head_bytes", "tail_bytes")
+    device, inode, size, position, head_bytes, tail_bytes = (_checked(entry[name], int) for name in numbers)
+    name, path, head, tail = (_checked(entry[name], str) for name in ("name", "path", "head", "tail"))
+    modified = _checked(entry.get("modified", -1), int)
+    return name, Seen(path, device, inode, size, modified), Mark(position, head_bytes, head, tail_bytes, tail)
 
 
 def _source(entry: dict[str, Any]) -> Source:
-    numbers = ("device", "inode", "size", "position", "head_bytes", "tail_bytes")
-    device, inode, size, *places = (_checked(entry[name], int) for name in numbers)
-    name, path, head, tail = (_checked(entry[name], str) for name in ("name", "path", "head", "tail"))
-    position, head_bytes, tail_bytes = places
-    mark = Mark(position, head_bytes, head, tail_bytes, tail)
-    source = Source(name, (device, inode), path, mark, acknowledged=mark, sound_size=size, verified=False)
+    name, seen, mark = _entry(entry)
+    source = Source(name, seen.identity, seen.path, sound_size=seen.size, verified=False)
+    if mark.position:
+        source.mark = source.acknowledged = mark
+    else:
+        source.birth = mark
+    source.modified = seen.modified
     for copy in entry["copies"]:
-        seen = Seen(_checked(copy[0], str), *(_checked(number, int) for number in copy[1:]))
-        source.copies[seen.identity] = seen
+        copied = Seen(_checked(copy[0], str), *(_checked(number, int) for number in copy[1:]))
+        source.copies[copied.identity] = copied
     return source
 
 

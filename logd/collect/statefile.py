@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from os.path import basename, dirname, join
 
-from logd.collect.source import Source
-from logd.collect.state import BadState, decode_state, encode_state
+from logd.collect.state import BadState, State, decode_state, encode_state
 from logd.errors import LogdError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.atomic import read_file, replace_file
@@ -43,8 +42,8 @@ class StateFile:
         self._topic = topic
         self._lock: IFile | None = None
 
-    def open(self) -> list[Source] | None:
-        """Lock it and return the sources in it, None when there is no state yet. Raises StateInUse and BadState."""
+    def open(self) -> State | None:
+        """Lock it and return what is in it, None when there is no state yet. Raises StateInUse and BadState."""
         folder = dirname(self._path)
         try:
             self._make_folders(folder)
@@ -63,9 +62,9 @@ class StateFile:
         except BadState as error:
             raise BadState(f"the state file {self._path} {error}") from None
 
-    def save(self, sources: Iterable[Source]) -> None:
+    def save(self, state: State) -> None:
         """Keep what is acknowledged; on return that survives a loss of power. Raises OSError: the old state stands."""
-        replace_file(self._files, dirname(self._path), basename(self._path), encode_state(self._topic, sources))
+        replace_file(self._files, dirname(self._path), basename(self._path), encode_state(self._topic, state))
 
     def close(self) -> None:
         """Let another process have it."""

@@ -175,7 +175,7 @@ class BrokerSettings:
         "stop.ms",
         Whole(0, DAY_MS, "milliseconds"),
         10_000,
-        "How long a stopping broker waits for answers to be taken before it closes connections.",
+        "How long a stop may take in all: leaving, answering clients, the last flush and closing.",
     )
     zookeeper_security: ZooKeeperSecurity = attrs.field(
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)

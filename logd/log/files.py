@@ -137,6 +137,14 @@ class LocalFile:
         """The file's length in bytes."""
         return os.fstat(self._descriptor).st_size
 
+    def require(self, size: int) -> None:
+        """See IFile. A microsecond: no more than one fstat(2)."""
+        found = os.fstat(self._descriptor)
+        if not found.st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use", self.path)
+        if found.st_size < size:
+            raise OSError(errno.EIO, f"the file has {found.st_size} bytes, though {size} were written", self.path)
+
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes."""
         try:

@@ -42,9 +42,10 @@ class Sync:
     folder: str
 
     def run(self) -> None:
-        """Wait for the disk (any thread). Raises OSError."""
+        """Wait for the disk (any thread). Raises OSError; FileNotFoundError when a file was removed meanwhile."""
         for shared in self.files:
             shared.file.sync_data()
+            shared.file.require(0)  # of a file that was removed nothing is left at the next start
         for folder in self.folders:
             self.operations.sync_directory(folder)
         write_mark(self.operations, self.folder, self.end)

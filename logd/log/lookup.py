@@ -11,7 +11,7 @@ from contextlib import closing
 
 from attrs import frozen
 
-from logd.errors import CorruptMessage, OffsetOutOfRange
+from logd.errors import CorruptMessage, OffsetOutOfRange, UnknownError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.index import ActiveIndex
 from logd.log.indexfile import Boundary, WrongIndex
@@ -171,8 +171,9 @@ def _in_segment(log: Snapshot, number: int, ascending: Sequence[int]) -> Generat
 def _open_segment(log: Snapshot, path: str, offset: int) -> IFile:
     try:
         return log.files.open_for_reading(path)
-    except FileNotFoundError:
-        raise OffsetOutOfRange(f"offset {offset} was removed by retention just now") from None
+    except FileNotFoundError as error:
+        # If retention has removed it just now the next request finds the log's new start.
+        raise UnknownError(f"cannot look for offset {offset}: {error}") from error
 
 
 def _entry_at(file: IFile, start: int, begin: int, offset: int, end: int) -> tuple[int, int]:
@@ -201,8 +202,8 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         position = max(first.position if first else start, log.start)
         try:
             file = log.files.open_for_reading(join(log.folder, segment_name(start)))
-        except FileNotFoundError:
-            continue  # removed by retention just now
+        except FileNotFoundError as error:
+            raise UnknownError(f"cannot look for time {time_ms}: {error}") from error
         try:
             for head in read_heads(file, position - start, end - start):
                 if head.timestamp >= time_ms or (head.timestamp < 0 and start + head.position >= late_position):

@@ -26,6 +26,8 @@ def ends_too_early(folder: str, end: int | None, known_end: int, source: str) ->
 
 def not_flushed(folder: str, error: BaseException) -> LogdError:
     """A sync failed: the kernel may call pages clean that the disk never got, so it is not tried again."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return removed(error.filename)
     return _because(
         f"{folder} could not be flushed: {error}. See to the disk; then restart the broker, which serves what the disk "
         "really has",

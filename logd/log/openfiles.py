@@ -73,17 +73,29 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._idle)
 
-    def acquire(self, path: str) -> SharedFile:
-        """Return the file with one hold for the caller, who releases it. Raises OSError."""
+    def acquire(self, path: str, size: int = 0) -> SharedFile:
+        """Return the file with one hold for the caller, who releases it.
+
+        Raises OSError, also when it has to be opened and is shorter than ``size`` bytes.
+        """
         shared = self._idle.get(path)
         if shared is None:
-            shared = self._idle[path] = SharedFile(self._files.open_for_reading(path))
+            shared = self._idle[path] = SharedFile(self._open(path, size))
             while len(self._idle) > self._limit:
                 self._idle.popitem(last=False)[1].release()
         else:
             self._idle.move_to_end(path)
         shared.hold()
         return shared
+
+    def _open(self, path: str, size: int) -> IFile:
+        file = self._files.open_for_reading(path)
+        try:
+            file.require(size)
+        except OSError:
+            file.close()
+            raise
+        return file
 
     def forget(self, path: str) -> None:
         """Keep ``path`` no longer: its name is going away. Those who hold it go on."""

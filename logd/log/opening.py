@@ -8,9 +8,10 @@ from logd.config import LogSettings
 from logd.errors import LogdError
 from logd.log.losses import BytesLost
 from logd.log.offline import cannot_start
-from logd.log.partition import PartitionLog, Surroundings
+from logd.log.partition import PartitionLog
 from logd.log.recovery import Recovered, recover_partition
 from logd.log.segments import SegmentList
+from logd.log.surroundings import Surroundings
 from logd.log.writer import no_segment
 
 

@@ -6,40 +6,27 @@ import errno
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
-from logd.interfaces import Clock, IFileOperations, IFlushListener
+from logd.interfaces import IFlushListener
 from logd.log import lookup
 from logd.log.checkpoint import Checkpoint
-from logd.log.flusher import Flusher, FlushState, Sync
+from logd.log.flusher import FlushState, Sync
 from logd.log.names import join, segment_name
 from logd.log.offline import not_appended, not_flushed
 from logd.log.offsets import offsets_before
-from logd.log.openfiles import FileRange, OpenFiles, SharedFile
-from logd.log.openwriters import OpenWriters
+from logd.log.openfiles import FileRange, SharedFile
 from logd.log.retention import count_expired, last_is_expired
 from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
+from logd.log.surroundings import Surroundings
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.waiters import Wait, Waiters
 from logd.log.writer import SegmentWriter, create_segment
 
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-
-
-@frozen
-class Surroundings:
-    """What comes into every partition from outside."""
-
-    files: IFileOperations
-    open_files: OpenFiles
-    open_writers: OpenWriters
-    clock: Clock
-    flusher: Flusher
-    #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
-    report: Callable[..., None]
 
 
 @define(eq=False)
@@ -61,6 +48,8 @@ class PartitionLog:
     checkpoint: Checkpoint | None = None
     #: Why the partition cannot be served, None when it can.
     offline: BaseException | None = None
+    #: Which files are missing or short while the partition is served, empty when none is.
+    loss: str = ""
     #: When an append was last refused for want of room, in seconds since the epoch; None since a later one was flushed.
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
@@ -150,8 +139,11 @@ class PartitionLog:
                 number = self._segments.find(offset)
                 base = self._segments.starts[number]
                 limit = min(self._segments.starts[number + 1], visible_end)
-                shared = self._around.open_files.acquire(join(self.folder, segment_name(base)))
+                path = join(self.folder, segment_name(base))
+                shared = self._around.open_files.acquire(path, limit - base)
         except OSError as error:
+            if error.errno not in _PASSING and self._unreadable.note(base, str(error), self._seconds()):
+                self._around.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
         return FileRange(shared, offset - base, min(limit - offset, max_bytes), self, base)
 
@@ -165,6 +157,14 @@ class PartitionLog:
     def forget_file(self, start: int) -> None:
         """Open the file of the closed segment that begins at ``start`` anew for the next reader: another is there."""
         self._around.open_files.forget(join(self.folder, segment_name(start)))
+        self._unreadable.clear()
+        self.loss = ""
+
+    def note_loss(self, text: str) -> None:
+        """Take note of which files were found to be missing or short; empty when none is."""
+        if text and text != self.loss:
+            self._around.report("{folder} has lost what was flushed: {text}", folder=self.folder, text=text)
+        self.loss = text
 
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
@@ -197,6 +197,11 @@ class PartitionLog:
             raise self._offline_error()
         segments = [(segment.start, segment.modified * 1000) for segment in self._segments.segments]
         return offsets_before(segments, self.visible_end, self._seconds() * 1000, time_ms, max_count)
+
+    @property
+    def segment_list(self) -> SegmentList:
+        """The segments as they are now."""
+        return self._segments
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""

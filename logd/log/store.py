@@ -30,9 +30,10 @@ from logd.log.offline import ends_too_early
 from logd.log.openfiles import OpenFiles
 from logd.log.opening import FolderOpener
 from logd.log.openwriters import OpenWriters
-from logd.log.partition import PartitionLog, Surroundings
+from logd.log.partition import PartitionLog
 from logd.log.reopening import Reopener
 from logd.log.segments import SegmentList
+from logd.log.surroundings import Surroundings
 from logd.log.upkeep import Upkeep, do_upkeep
 from logd.log.writer import SegmentWriter
 

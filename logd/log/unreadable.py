@@ -35,6 +35,10 @@ class UnreadablePlaces:
             del self._places[next(iter(self._places))]
         return new
 
+    def clear(self) -> None:
+        """Forget them: the files are others."""
+        self._places.clear()
+
     def clip(self, offset: int, end: int, now: float) -> int:
         """Return how far of ``[offset, end)`` can be read; raise UnknownError when nothing can."""
         for place, (until, reason) in list(self._places.items()):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any, Protocol, TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
@@ -21,6 +23,11 @@ class ReactorThreads(Protocol):
     def callFromThread(self, callable: Callable[..., object], *args: Any) -> None: ...  # noqa: N802, A002
 
 
+class _DaemonThread(Thread):
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords, daemon=True)
+
+
 @implementer(IThreads)
 class DiskThreads:
     """IThreads over a Twisted thread pool.
@@ -35,6 +42,10 @@ class DiskThreads:
         self._count = count
         self._name = name
         self._pool = ThreadPool(count, count, name)
+        # The process can end while a disk keeps a thread for ever.
+        self._pool.threadFactory = _DaemonThread
+        self._under_way = 0
+        self._ending: list[Deferred[None]] = []
 
     def start(self) -> None:
         """Start all threads: one that could not be started later would take the work with it that it was meant for.
@@ -53,17 +64,39 @@ class DiskThreads:
             ) from error
 
     def stop(self) -> None:
-        """Wait for the works under way, then end the threads."""
+        """Wait for the works under way, then end the threads. Blocks."""
         self._pool.stop()
+
+    def end(self) -> Deferred[None]:
+        """End the threads once no work is under way; fires then, and never while the disk keeps one of them."""
+        ended: Deferred[None] = Deferred()
+        self._ending.append(ended)
+        self._end_idle()
+        return ended
 
     def run(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
         """See IThreads."""
 
         def finished(success: bool, result: Any) -> None:
             if success:
-                self._reactor.callFromThread(done, result, None)
+                self._reactor.callFromThread(self._finished, done, result, None)
             else:
                 error = result.value if isinstance(result, Failure) else RuntimeError(repr(result))
-                self._reactor.callFromThread(done, None, error)
+                self._reactor.callFromThread(self._finished, done, None, error)
 
+        self._under_way += 1
         self._pool.callInThreadWithCallback(finished, work)
+
+    def _finished(self, done: Callable[[Any, BaseException | None], None], result: Any, error: Any) -> None:
+        self._under_way -= 1
+        try:
+            done(result, error)
+        finally:
+            self._end_idle()
+
+    def _end_idle(self) -> None:
+        if self._ending and not self._under_way:
+            ending, self._ending = self._ending, []
+            self._pool.stop()
+            for each in ending:
+                each.callback(None)

@@ -114,7 +114,9 @@ class _Transfer:
         self._finish(TransferFailed(f"cannot read {self._file.path} at byte {position}: {error}"))
 
     def _too_short(self) -> TransferFailed:
-        return TransferFailed(f"{self._file.path} is shorter than promised: nothing at byte {self._position}")
+        text = f"{self._file.path} is shorter than promised: nothing at byte {self._position}"
+        self._range.unreadable(self._position, OSError(errno.EIO, text))
+        return TransferFailed(text)
 
     def _warm(self, then: Callable[[], None]) -> None:
         """Read the next turn's bytes on another thread, for the page cache's sake alone, then call ``then``."""

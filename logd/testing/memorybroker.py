@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.defer import Deferred, succeed
 
+from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener, StopReport
 from logd.broker.broker import Broker
-from logd.broker.joining import join_others
 from logd.broker.membership import Membership
-from logd.broker.pressure import ProducerGate
-from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.log.store import LogStore
-from logd.log.topicsfile import TopicsFile
-from logd.net.limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
-from logd.net.transfer import SendfileSender
 from logd.testing.clocks import ProcessClock
 from logd.testing.clockthreads import ClockThreads
 from logd.testing.memoryfiles import MemoryFiles
 from logd.testing.memorytree import MemoryTree
-from logd.testing.network import MemoryNetwork, MemoryPort
+from logd.testing.network import MemoryNetwork
 
 #: Where a broker's data directory is on its disk in memory.
 DATA = "/data"
-#: Seconds between two looks whether the last answers have left, while stopping.
-_STOP_POLL_SECONDS = 0.02
 #: Seconds for which a broker goes on looking for its first session.
 _FOR_EVER = 24 * 60 * 60.0
 
@@ -58,10 +49,7 @@ class MemoryBroker:
     store: LogStore | None = field(default=None, init=False)
     membership: Membership | None = field(default=None, init=False)
     coordination: InProcessCoordination | None = field(default=None, init=False)
-    _waiting: Any = field(default=None, init=False)
-    _loops: list[LoopingCall] = field(factory=list, init=False)
-    _listener: MemoryPort | None = field(default=None, init=False)
-    _factory: ConnectionFactory | None = field(default=None, init=False)
+    _assembly: BrokerAssembly | None = field(default=None, init=False)
 
     @property
     def running(self) -> bool:
@@ -75,47 +63,25 @@ class MemoryBroker:
 
     def start(self) -> None:
         """Open the data directory, recover, listen. Raises DataDirectoryError and the like, as a real one."""
-        settings = self.settings
         self.clock = clock = ProcessClock(self.network.clock)
-        flushes, reads = ClockThreads(clock, self.disk_delay), ClockThreads(clock, self.disk_delay)
-        gate = ProducerGate()
-        self.store = store = LogStore(
-            DATA,
-            self.files,
+        access = _MemoryTreeAccess(self, clock)
+        resources = BrokerResources(
             clock,
-            flushes,
-            settings.log,
-            broker_id=settings.id,
-            flush_workers=settings.flush_threads,
-            unflushed_limit=settings.unflushed_bytes,
-            on_pressure=gate.set,
+            self.files,
+            DATA,
+            ClockThreads(clock, self.disk_delay),
+            ClockThreads(clock, self.disk_delay),
+            access,
+            lambda factory: self._listen(factory, clock),
+            lambda: succeed(None),
+            pick=self.random.randrange,
         )
-        stored = StoredTopics(store, TopicsFile(self.files, DATA), reads, settings)
-        store.open(stored.settings_for)
-        stored.reconcile()
-        self.coordination = client = self.tree.client(
-            clock, settings.zookeeper_session_ms / 1000, settings.zookeeper_timeout_ms / 1000
-        )
-        self.broker, self.membership = broker, membership = join_others(
-            client, stored, store, settings, reads, clock, gate, self.random.randrange
-        )
-        broker.advertised = self.address
-        limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests, settings.frames_bytes)
-        self._factory = ConnectionFactory(broker, SendfileSender(reads), clock, limits)
-        self._listener = self.network.listen(self.host, self.port, self._factory, clock)
-        membership.start()
-        client.connect(_FOR_EVER).addErrback(lambda failure: failure.trap(ClientClosing, OperationTimeout))
-        self._waiting = clock.callLater(settings.zookeeper_timeout_ms / 1000, broker.begin)
-        for work, milliseconds in (
-            (store.expire, settings.retention_check_ms),
-            (store.write_checkpoints, settings.checkpoint_ms),
-        ):
-            loop = LoopingCall(work)
-            loop.clock = clock
-            loop.start(milliseconds / 1000, now=False)
-            self._loops.append(loop)
+        self._assembly = assembly = BrokerAssembly(self.settings, resources)
+        assembly.open()
+        self.broker, self.store, self.membership = assembly.broker, assembly.store, assembly.membership
+        assembly.join()
 
-    def stop(self) -> Deferred[None]:
+    def stop(self) -> Deferred[StopReport]:
         """Stop as a real one does: finish or refuse what is in flight, flush, checkpoint, close. Fires when done."""
         return Deferred.fromCoroutine(self._stop())
 
@@ -129,55 +95,54 @@ class MemoryBroker:
         self.files.restart(power_lost)
         self._over(clock)
 
-    async def _stop(self) -> None:
-        broker, store, clock = self.broker, self.store, self.clock
-        membership, client = self.membership, self.coordination
-        if broker is None or store is None or clock is None or membership is None or client is None:
-            return
-        if broker.stopping:
-            return
-        if self._listener is not None:
-            self._listener.stopListening()
-        loops, self._loops = self._loops, []
-        for loop in loops:
-            loop.stop()
-        broker.stop()
-        broker.begin()
-        if self._waiting is not None and self._waiting.active():
-            self._waiting.cancel()
-        await membership.stop()
-        await _flushed(store)
-        deadline = clock.seconds() + self.settings.stop_ms / 1000
-        while clock.seconds() < deadline and not all(session.connection.idle for session in broker.sessions):
-            await _sleep(clock)
-        for session in tuple(broker.sessions):
-            session.connection.close()
-        while clock.seconds() < deadline and broker.sessions:
-            await _sleep(clock)
-        for session in tuple(broker.sessions):
-            session.connection.abort()
-        await _flushed(store)
-        await client.close()
-        store.close()
+    def _listen(self, factory: ConnectionFactory, clock: ProcessClock) -> Listener:
+        return Listener(self.address, self.network.listen(self.host, self.port, factory, clock).stopListening)
+
+    async def _stop(self) -> StopReport:
+        assembly, clock = self._assembly, self.clock
+        if assembly is None or clock is None:
+            return StopReport({}, ())
+        report = await assembly.stop()
         clock.kill()
         if self.clock is clock:
             self.clock = None
             self.network.end_host(self.host)
+            if not report.clean:
+                self.files.restart(power_lost=False)
             self._over(clock)
+        return report
 
     def _over(self, clock: ProcessClock) -> None:
-        self.network.graveyard.append((self.broker, self.membership, self.coordination, self._factory, clock))
+        self.network.graveyard.append((self._assembly, self.coordination, clock))
         if self.coordination is not None:
             self.tree.forget(self.coordination)
-        self.broker = self.store = self.membership = self.coordination = self._listener = self._factory = None
-        self._loops = []
+        self.broker = self.store = self.membership = self.coordination = self._assembly = None
 
 
-def _flushed(store: LogStore) -> Deferred[None]:
-    done: Deferred[None] = Deferred()
-    store.flush_all(lambda: done.callback(None))
-    return done
+@define(eq=False)
+class _MemoryTreeAccess:
+    """The tree of a broker in memory; see TreeAccess."""
 
+    _broker: MemoryBroker
+    _clock: ProcessClock
+    problem: str | None = None
 
-def _sleep(clock: Any) -> Deferred[None]:
-    return deferLater(clock, _STOP_POLL_SECONDS)
+    def open(self, data: str) -> InProcessCoordination:
+        settings = self._broker.settings
+        client = self._broker.tree.client(
+            self._clock, settings.zookeeper_session_ms / 1000, settings.zookeeper_timeout_ms / 1000
+        )
+        self._broker.coordination = client
+        return client
+
+    def connect(self) -> None:
+        if self._broker.coordination is not None:
+            connecting = self._broker.coordination.connect(_FOR_EVER)
+            connecting.addErrback(lambda failure: failure.trap(ClientClosing, OperationTimeout))
+
+    async def leave(self) -> None:
+        if self._broker.coordination is not None:
+            await self._broker.coordination.close()
+
+    async def close(self) -> None:
+        pass

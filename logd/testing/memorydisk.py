@@ -99,6 +99,10 @@ class Directory:
     #: Each change removes names and sets names, as one.
     pending: list[tuple[tuple[str, ...], dict[str, Inode | Directory]]] = field(factory=list)
 
+    def holds(self, inode: Inode) -> bool:
+        """Whether a file has a name here or below."""
+        return any(node is inode or (isinstance(node, Directory) and node.holds(inode)) for node in self.names.values())
+
     def change(self, removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
         """Change the names, and remember it."""
         self.pending.append((removed, added))

@@ -77,6 +77,16 @@ class MemoryFile:
         self._check()
         return len(self.inode.data)
 
+    def require(self, size: int) -> None:
+        """See IFile."""
+        self._check()
+        if not self._files.root.holds(self.inode):
+            raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use", self.path)
+        if len(self.inode.data) < size:
+            raise OSError(
+                errno.EIO, f"the file has {len(self.inode.data)} bytes, though {size} were written", self.path
+            )
+
     def truncate(self, size: int) -> None:
         """See IFile."""
         self._change("truncate")
@@ -195,7 +205,9 @@ class MemoryFiles:
         if site == "data in flusher.run":
             folder, _, name = path.rpartition("/")
             site += " of the " + (
-                "last" if name == max(n for n in self._directory(folder).names if n[-4:] == ".log") else "rolled"
+                "last"
+                if name == max((n for n in self._directory(folder).names if n[-4:] == ".log"), default="")
+                else "rolled"
             )
         elif site == "directory in flusher.run":
             site += " of the " + ("partition" if path.count("/") > 1 else "data directory")

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -15,26 +14,20 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from logd.broker.joining import join_others
-from logd.broker.membership import Membership
-from logd.broker.pressure import ProducerGate
-from logd.broker.storedtopics import StoredTopics
+from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings, LogSettings
-from logd.coord.errors import ClientClosing
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.log.partition import PartitionLog
-from logd.log.store import LogStore
-from logd.log.topicsfile import TopicsFile
-from logd.net.limits import ConnectionLimits
-from logd.net.server import Connection, ConnectionFactory
-from logd.net.transfer import SendfileSender
+from logd.net.server import Connection
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.testing.clocks import ProcessCall, ProcessClock
 from logd.testing.memoryfiles import MemoryFiles
+from tests.broker.resources import TestedTree, tested_resources
 from tests.log.threads import Threads
 
 R = TypeVar("R")
@@ -44,7 +37,7 @@ TRANSPORT_BYTES = 64 << 10
 
 
 #: Brokers that were killed. What they were at never ends; the garbage collector would end it, in another test.
-DEAD: list[Membership] = []
+DEAD: list[BrokerAssembly] = []
 
 
 class PeerTransport(StringTransport):
@@ -83,7 +76,14 @@ class Events:
 
     def warnings(self, text: str) -> list[str]:
         """Warnings that contain ``text``."""
-        lines = [formatEvent(event) for event in self.events if event["log_level"] is LogLevel.warn]
+        return self._lines(LogLevel.warn, text)
+
+    def criticals(self, text: str) -> list[str]:
+        """Critical events that contain ``text``."""
+        return self._lines(LogLevel.critical, text)
+
+    def _lines(self, level: object, text: str) -> list[str]:
+        lines = [formatEvent(event) for event in self.events if event["log_level"] is level]
         return [line for line in lines if text in line]
 
 
@@ -155,13 +155,14 @@ class BrokerTestCase(SynchronousTestCase):
 
     #: Whether ``open`` goes on to ``join``.
     joins = True
+    #: Whether a broker was opened, and neither stopped nor killed since.
+    running = False
 
     def new_tree(self) -> None:
         """An empty coordination tree, whose clock stands still: sessions live for ever."""
         self.tree_clock = Clock()
         self.tree = TreeHost(Tree(), NoJournal(), self.tree_clock, bytes)
         self.tree.start()
-        self.coordination: InProcessCoordination | None = None
 
     def setUp(self) -> None:
         """Open a broker over an empty disk, with an empty tree."""
@@ -178,62 +179,53 @@ class BrokerTestCase(SynchronousTestCase):
     def open(self) -> None:
         """Open a broker over the disk as it is."""
         settings = BrokerSettings(data="/data", log=LogSettings(**self.log_options), **self.options)
+        self.end_process()
         self.flushes, self.reads = Threads(), Threads()
-        gate = ProducerGate()
-        self.store = LogStore(
-            "/data",
-            self.files,
-            self.clock,
-            self.flushes,
-            settings.log,
-            unflushed_limit=settings.unflushed_bytes,
-            on_pressure=gate.set,
+        self.process = ProcessClock(self.clock)
+        self.access = TestedTree(lambda: InProcessCoordination(self.tree, self.tree_clock))
+        address = "broker.example", 6667
+        self.assembly = BrokerAssembly(
+            settings, tested_resources(self.process, self.files, self.flushes, self.reads, self.access, address)
         )
-        stored = StoredTopics(self.store, TopicsFile(self.files, "/data"), self.reads, settings)
-        self.store.open(stored.settings_for)
-        stored.reconcile()
-        self.cut_off()
-        self.coordination = InProcessCoordination(self.tree, self.tree_clock)
-        self.broker, self.membership = join_others(
-            self.coordination, stored, self.store, settings, self.reads, self.clock, gate, pick=lambda n: 0
-        )
-        self.broker.advertised = ("broker.example", 6667)
-        limits = ConnectionLimits(settings.frame_bytes, settings.connection_requests)
-        self.factory = ConnectionFactory(self.broker, SendfileSender(self.reads), self.clock, limits)
+        self.broker = self.assembly.open()
+        assert self.assembly.membership is not None and self.assembly.factory is not None
+        self.store, self.membership, self.factory = self.broker.store, self.assembly.membership, self.assembly.factory
+        self.running = True
         self.peers: list[Peer] = []
         if self.joins:
             self.join()
 
     def join(self) -> None:
         """Reach the tree, and have the topics compared with it."""
-        assert self.coordination is not None
-        self.coordination.connect().addErrback(lambda failure: failure.trap(ClientClosing))
-        self.membership.start()
+        self.assembly.join()
         topics = self.broker.topics
         assert isinstance(topics, TreeTopics)
         topics.on_change = lambda: None  # the registry is not told what is stored here: that would leave a timer
         self.settle()
         self.assertTrue(self.broker.ready)
+        self.housekeeping = set(self.process.getDelayedCalls())
 
-    def cut_off(self) -> None:
-        """Whatever was joined before is dead: it reaches the tree no more."""
-        if self.coordination is not None:
-            self.coordination.link.reachable = False
-            self.coordination.link.cut()
-            Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
-            DEAD.append(self.membership)
-        self.coordination = None
+    def timers(self) -> list[ProcessCall]:
+        """What the broker has scheduled on behalf of its clients."""
+        return [call for call in self.process.getDelayedCalls() if call not in self.housekeeping]
 
-    def leave(self) -> None:
-        """Stop what was joined, in order."""
-        if self.coordination is not None:
-            stopping = Deferred.fromCoroutine(self.membership.stop())
-            self.settle()
-            self.successResultOf(stopping)
-            closing = self.coordination.close()
-            self.settle()
-            self.successResultOf(closing)
-        self.coordination = None
+    def end_process(self) -> None:
+        """The broker that runs, if one does, is dead: it reaches the tree no more, and none of its timers fires."""
+        if self.running:
+            self.process.kill()
+            self.access.cut()
+            DEAD.append(self.assembly)
+        self.running = False
+
+    def leave(self) -> StopReport | None:
+        """Stop the broker that runs, if one does, in order."""
+        if not self.running:
+            return None
+        self.running = False
+        stopping = self.assembly.stop()
+        self.settle()
+        report: StopReport = self.successResultOf(stopping)
+        return report
 
     def check_clean(self) -> None:
         """Whatever happened: when all connections are gone nothing waits any more, and no file range is held."""
@@ -241,12 +233,11 @@ class BrokerTestCase(SynchronousTestCase):
             if not peer.lost:
                 peer.lose()
         self.settle()
-        self.leave()
         self.assertEqual(self.broker.sessions, {})
-        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
         for log in self.store.logs():
             self.assertEqual(len(log._waiters), 0, "somebody still waits for messages")
-        self.store.close()
+        self.leave()
+        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
         self.assertEqual(self.files.open_handles, 0, "a file is still held")
 
     def connect(self) -> Peer:

@@ -9,20 +9,19 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.broker.broker import Broker
-from logd.broker.joining import join_others
 from logd.broker.membership import Membership
-from logd.broker.pressure import ProducerGate
-from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.log.store import LogStore
-from logd.log.topicsfile import TopicsFile
+from logd.testing.clocks import ProcessClock
 from logd.topic import TopicEntry
 from tests.broker.doubles import DEAD
+from tests.broker.resources import TestedTree, tested_resources
 from tests.log.doubles import MemoryFiles
 from tests.log.threads import Threads
 
@@ -41,47 +40,45 @@ class Member:
     port: int = 6667
     options: dict[str, Any] = field(factory=dict)
     threads: Threads = field(factory=Threads)
+    process: ProcessClock = field(init=False)
+    access: TestedTree = field(init=False)
+    assembly: BrokerAssembly = field(init=False)
     broker: Broker = field(init=False)
     store: LogStore = field(init=False)
     membership: Membership = field(init=False)
-    client: InProcessCoordination = field(init=False)
+
+    @property
+    def client(self) -> InProcessCoordination:
+        """The client of the tree."""
+        return self.access.client
 
     def start(self) -> None:
         """Open what is on the disk, and reach for the tree."""
-        settings = BrokerSettings(data="/data", **self.options)
-        gate = ProducerGate()
-        self.store = LogStore("/data", self.files, self.clock, self.threads, settings.log, broker_id=self.id)
-        stored = StoredTopics(self.store, TopicsFile(self.files, "/data"), self.threads, settings)
-        self.store.open(stored.settings_for)
-        stored.reconcile()
-        self.client = InProcessCoordination(self.host, self.clock, SESSION)
-        self.broker, self.membership = join_others(
-            self.client, stored, self.store, settings, self.threads, self.clock, gate, pick=lambda n: 0
+        settings = BrokerSettings(data="/data", id=self.id, **self.options)
+        self.process = ProcessClock(self.clock)
+        self.access = TestedTree(lambda: InProcessCoordination(self.host, self.process, SESSION))
+        address = f"broker{self.id}.example", self.port
+        self.assembly = BrokerAssembly(
+            settings, tested_resources(self.process, self.files, self.threads, self.threads, self.access, address)
         )
-        self.broker.advertised = (f"broker{self.id}.example", self.port)
-        self.membership.start()
-        self.client.connect(timeout=1e6).addErrback(lambda failure: None)
+        self.broker = self.assembly.open()
+        assert self.assembly.membership is not None
+        self.store, self.membership = self.broker.store, self.assembly.membership
+        self.assembly.join()
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions whose logs are here."""
         return sorted(log.partition for log in self.store.logs() if log.topic == topic)
 
-    def stop(self) -> Deferred[None]:
-        """Leave in order; the store is closed."""
-        self.broker.stop()
-        return Deferred.fromCoroutine(self._stop())
-
-    async def _stop(self) -> None:
-        await self.membership.stop()
-        await self.client.close()
-        self.store.close()
+    def stop(self) -> Deferred[StopReport]:
+        """Stop in order; the store is closed."""
+        return self.assembly.stop()
 
     def kill(self) -> None:
         """The process is gone; its session is over in its own time."""
-        self.client.link.reachable = False
-        self.client.link.cut()
-        Deferred.fromCoroutine(self.membership.stop()).addErrback(lambda failure: None)
-        DEAD.append(self.membership)
+        self.process.kill()
+        self.access.cut()
+        DEAD.append(self.assembly)
         self.threads = Threads()
         self.files.restart(power_lost=False)
 

@@ -109,6 +109,7 @@ class HealthTests(BrokerTestCase):
             "broker": 0,
             "partitions": 2,
             "offline": {},
+            "lost": {},
             "full": [],
             "connections": 1,
             "unflushed_bytes": len(HELLO),
@@ -124,6 +125,8 @@ class HealthTests(BrokerTestCase):
         self.log_of("t", 1).go_offline(OSError(5, "Input/output error"))
         health = self.broker.health()
         self.assertEqual((health["status"], list(health["offline"])), ("degraded", ["t-1"]))
+        self.log_of("t", 0).note_loss("a file is missing")
+        self.assertEqual(self.broker.health()["lost"], {"t-0": "a file is missing"})
         self.broker.stop()
         self.assertEqual(self.broker.health()["status"], "stopping")
 

@@ -318,7 +318,7 @@ class EndTests(FetchWaitTestCase):
         """Who goes away while it waits leaves no wait, no timer and no file behind."""
         self.peer.send(fetch(part(END), part(0, partition=1), wait_ms=60_000), fetch(part(END), min_bytes=100))
         self.peer.lose()
-        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
+        self.assertEqual(self.timers(), [])
         self.assertEqual([len(self.log_of("t", partition)._waiters) for partition in (0, 1)], [0, 0])
         self.put(ENTRIES[0])
         self.assertEqual(self.peer.received(), b"")
@@ -338,5 +338,5 @@ class EndTests(FetchWaitTestCase):
         self.assertEqual(self.answered(), [])
         self.broker.stop()
         self.assertEqual(self.answered(), [(got(ENTRIES[0], 0, SIZE, 1),)])
-        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
+        self.assertEqual(self.timers(), [])
         self.assertEqual(self.parts(fetch(part(END), wait_ms=60_000)), (got(b"", END),))

@@ -117,5 +117,5 @@ class LargeSetTests(BrokerTestCase):
         self.peer.send(ask((0, LARGE)))
         self.clock.callLater(0, self.peer.lose)
         self.clock.advance(0)
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual(self.timers(), [])
         self.assertEqual(self.content("t"), b"")

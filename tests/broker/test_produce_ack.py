@@ -367,7 +367,7 @@ class FlushTroubleTests(ProduceAckTestCase):
         """Who is gone is not waited for; what was appended stays."""
         self.peer.send(ask(-1, part()), ask(-1, part(partition=1), timeout_ms=60_000))
         self.peer.lose()
-        self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
+        self.assertEqual(self.timers(), [])
         self.settle()
         self.assertEqual((self.content("t"), self.log_of("t").visible_end), (HELLO, SIZE))
 

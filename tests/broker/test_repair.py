@@ -156,6 +156,18 @@ class ServedTests(RepairTestCase):
         self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (60, 200))
         self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
 
+    def test_a_missing_segment_is_noticed(self) -> None:
+        """It is shown by /health within checkpoint.ms, with its file, although it is still open; a repair ends that."""
+        self.fetched()
+        self.files.remove(self.path(60))
+        self.clock.advance(60)
+        self.settle()
+        health = self.broker.health()
+        self.assertEqual(health["status"], "degraded")
+        self.assertEqual(health["lost"], {"t-0": f"{self.path(60)} is missing: bytes 60 to 120 are lost"})
+        self.repair(self.connect())
+        self.assertEqual((self.broker.health()["status"], self.broker.health()["lost"]), ("ok", {}))
+
     def test_a_short_segment(self) -> None:
         """So is one that was cut short."""
         del self.data(60)[45:]

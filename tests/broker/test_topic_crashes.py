@@ -29,7 +29,6 @@ class TopicCrashTests(BrokerTestCase):
     def begin(self, seed: int) -> None:
         """A new disk, a broker on it, and the old topic."""
         self.leave()
-        self.store.close()
         self.new_tree()
         self.files = MemoryFiles(Random(seed), now=self.clock.seconds)
         self.open()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.cutting import Rules
 from logd.collect.follower import Follower, FollowSettings
-from logd.collect.source import Source
-from logd.collect.state import decode_state, encode_state
+from logd.collect.state import State, decode_state, encode_state
 from tests.collect.memory import MemoryDisk
 
 #: A line that is enough to tell a file's content by.
@@ -28,7 +26,7 @@ class FollowerTestCase(SynchronousTestCase):
         self.options: dict[str, Any] = {}
         self.follower = self.begin()
 
-    def begin(self, restored: Iterable[Source] = (), **more: Any) -> Follower:
+    def begin(self, restored: State | None = None, **more: Any) -> Follower:
         """A new follower."""
         self.options = {"patterns": ["/l/*.log"], "rules": Rules(1000), **self.options, **more}
         self.follower = Follower(self.disk, lambda: self.now, FollowSettings(**self.options), restored)
@@ -38,7 +36,7 @@ class FollowerTestCase(SynchronousTestCase):
         """A new follower that goes on from the state of this one."""
         for source in self.follower.catalogue.sources.values():
             source.acknowledged = source.mark
-        state = encode_state("t", self.follower.catalogue.sources.values())
+        state = encode_state("t", self.follower.catalogue.state)
         self.disk.crash()
         return self.begin(decode_state(state, "t"), **more)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
@@ -12,8 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.collect.collector import OPEN_PIECES, Collector, Shape
 from logd.collect.cutting import LineTooLong, Rules
 from logd.collect.follower import Follower, FollowSettings
-from logd.collect.source import Source
-from logd.collect.state import decode_state, encode_state
+from logd.collect.state import State, decode_state, encode_state
 from logd.errors import MessageTooLarge
 from logd.protocol.message import Message
 from tests.collect.memory import MemoryDisk
@@ -61,11 +60,11 @@ class FakeState:
         self.error: OSError | None = None
         self.closed = False
 
-    def save(self, sources: Iterable[Source]) -> None:
+    def save(self, state: State) -> None:
         """See StateFile."""
         if self.error is not None:
             raise self.error
-        self.saved.append(encode_state("t", sources))
+        self.saved.append(encode_state("t", state))
 
     def close(self) -> None:
         """See StateFile."""
@@ -74,7 +73,7 @@ class FakeState:
     @property
     def positions(self) -> list[int]:
         """What was saved last."""
-        return [source.mark.position for source in decode_state(self.saved[-1], "t")]
+        return [source.mark.position for source in decode_state(self.saved[-1], "t").sources]
 
 
 def in_thread(call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:

@@ -36,7 +36,7 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/a.log", b"one\n")
         self.lines()
         inode = self.disk.names["/l/a.log"].inode
-        self.again()
+        self.follower.close()
         self.disk.remove("/l/a.log")
         self.disk.append("/l/a.log", b"two\nand more\n")
         self.assertEqual(self.disk.names["/l/a.log"].inode, inode)
@@ -46,6 +46,7 @@ class RotationTests(FollowerTestCase):
         self.disk.remove("/l/a.log")
         self.disk.append("/l/a.log", b"six\nand more\n")
         self.assertEqual(self.lines(), [b"six", b"and more"])
+        self.noticed("was emptied or overwritten: it was read up to byte 13, and lines that came behind that while")
 
     def test_removed(self) -> None:
         """What is open is read to its end, and its unfinished line is taken, before it is let go of."""

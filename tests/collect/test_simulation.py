@@ -6,6 +6,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.collect.absences import AbsentLife
 from tests.collect.simulation import Life
 
 LIVES = int(os.environ.get("LOGD_LIVES") or 150)
@@ -33,3 +34,15 @@ class SimulationTests(SynchronousTestCase):
             life.run(200)
             killed += life.killed
         self.assertGreater(killed, LIVES)
+
+    def test_absences(self) -> None:
+        """After any number of rotations without a collector every line arrives that is still there, and what is not is
+        said each time."""
+        missed = destructive = 0
+        for seed in range(LIVES):
+            life = AbsentLife(seed)
+            life.run(200)
+            missed += life.rotations_missed
+            destructive += life.destructive
+        self.assertGreater(missed, LIVES * 5)
+        self.assertGreater(destructive, LIVES // 5)

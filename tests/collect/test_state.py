@@ -10,8 +10,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
 from logd.collect.mark import Mark
+from logd.collect.rotated import Passed
 from logd.collect.source import Source
-from logd.collect.state import BadState, decode_state, encode_state
+from logd.collect.state import BadState, State, decode_state, encode_state
 from logd.collect.statefile import StateFile, StateInUse, default_path
 from logd.log.files import LocalFiles
 
@@ -37,21 +38,36 @@ class StateTests(SynchronousTestCase):
     def test_round_trip(self) -> None:
         """What is acknowledged comes back, to be verified; what was only read is read again."""
         before = source()
-        (after,) = decode_state(encode_state("t", [before]), "t")
+        (after,) = decode_state(encode_state("t", State([before])), "t").sources
         for name in ("name", "identity", "path", "sound_size", "copies", "acknowledged"):
             self.assertEqual(getattr(after, name), getattr(before, name))
         self.assertEqual((after.mark, after.verified), (before.acknowledged, False))
+
+    def test_memory(self) -> None:
+        """Patterns and passed files come back; a state of a release that did not keep them is read all the same."""
+        mark = Mark(2000, 1024, "aa", 256, "bb")
+        before = State(
+            [source()], frozenset(("/l/*.log", "/l/\udcff")), [Passed("/l/a", Seen("/l/a.1", 1, 2, 3, 4), mark)]
+        )
+        encoded = encode_state("t", before)
+        after = decode_state(encoded, "t")
+        self.assertEqual((after.patterns, after.passed), (before.patterns, before.passed))
+        old = json.loads(encoded)
+        del old["patterns"], old["passed"], old["files"][0]["modified"]
+        after = decode_state(json.dumps(old).encode(), "t")
+        self.assertEqual((len(after.sources), after.patterns, after.passed), (1, None, []))
 
     def test_order(self) -> None:
         """Sources stay in their order: of one name the oldest is read first."""
         sources = [source(f"/l/{number}") for number in (3, 1, 2)]
         self.assertEqual(
-            [each.name for each in decode_state(encode_state("t", sources), "t")], ["/l/3", "/l/1", "/l/2"]
+            [each.name for each in decode_state(encode_state("t", State(sources)), "t").sources],
+            ["/l/3", "/l/1", "/l/2"],
         )
 
     def test_refused(self) -> None:
         """A state that is damaged, of another version or of another topic is refused, whatever is wrong with it."""
-        good: dict[str, Any] = json.loads(encode_state("t", [source()]))
+        good: dict[str, Any] = json.loads(encode_state("t", State([source()])))
         entry = good["files"][0]
         damaged: list[Any] = [
             {},
@@ -80,7 +96,7 @@ class StateFileTests(SynchronousTestCase):
         """Choose a path in a folder that is not there."""
         self.path = os.path.abspath(os.path.join(self.mktemp(), "deep", "state.json"))
 
-    def open(self) -> tuple[StateFile, list[Source] | None]:
+    def open(self) -> tuple[StateFile, State | None]:
         """Open it."""
         file = StateFile(LocalFiles(), self.path, "t")
         restored = file.open()
@@ -91,17 +107,19 @@ class StateFileTests(SynchronousTestCase):
         """There is nothing at first; what is saved is there the next time, also if a save was cut off since."""
         file, restored = self.open()
         self.assertIsNone(restored)
-        file.save([])
-        file.save([source()])
+        file.save(State([]))
+        file.save(State([source()]))
         file.close()
         with open(f"{self.path}.tmp", "wb") as left:
             left.write(b"half")
         file, restored = self.open()
         assert restored is not None
-        self.assertEqual([each.name for each in restored], [source().name])
-        file.save([])
+        self.assertEqual([each.name for each in restored.sources], [source().name])
+        file.save(State([]))
         file.close()
-        self.assertEqual(self.open()[1], [])
+        restored = self.open()[1]
+        assert restored is not None
+        self.assertEqual(restored.sources, [])
 
     def test_in_use(self) -> None:
         """Two collectors cannot have one state."""

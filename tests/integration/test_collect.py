@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -191,9 +192,59 @@ class FollowTests(CollectTestCase):
         self.assertEqual(records[0]["headers"][1]["value"], str(path))
 
     def test_nothing_there(self) -> None:
-        """A pattern that matches nothing is no failure, but it is said: it may be misspelt."""
-        self.logd(*self.arguments("--once", pattern="*.lgo"))
-        self.assertIn(f"there is no file {self.folder}/*.lgo", self.errors)
+        """A FILE that matches nothing is told at once, with the reason; --once ends with status 1."""
+        (self.folder / "sub").mkdir()
+        self.write("old.log.gz", b"compressed")
+        for pattern, said in (
+            ("*.lgo", f"no file matches {self.folder}/*.lgo\n"),
+            ("a.log", f"there is no file {self.folder}/a.log\n"),
+            (
+                "sub",
+                f"{self.folder}/sub is a folder, and not a file: to read the files in it give {self.folder}/sub/*\n",
+            ),
+            ("*.gz", f"all that {self.folder}/*.gz matches is compressed or excluded\n"),
+            ("none/*.log", f"there is no folder {self.folder}/none\n"),
+        ):
+            self.incomplete(said, pattern)
+        process = self.begin(*self.arguments(pattern="late.log"))
+        assert process.stderr is not None
+        self.assertIn(b"there is no file", process.stderr.readline())
+        self.write("late.log", b"one\n")
+        self.until(self.caught_up_of("late.log"), "the line")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE), 0)
+
+    def incomplete(self, said: str, pattern: str) -> None:
+        """A run of --once says something, and ends with status 1."""
+        process = self.begin(*self.arguments("--once", "--quiet", pattern=pattern))
+        errors = process.communicate(timeout=PATIENCE)[1].decode()
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertIn(said, errors)
+        self.assertIn("logd: not everything was collected: ", errors)
+
+    def caught_up_of(self, name: str) -> Callable[[], bool]:
+        """Say whether a file was acknowledged to its end."""
+        return lambda: self.positions().get((self.folder / name).stat().st_ino) == (self.folder / name).stat().st_size
+
+    def test_rotated_while_away(self) -> None:
+        """Two rotations between two runs of --once lose nothing; a file that was compressed unread is status 1."""
+        path = self.write("app.log", b"0" * 70 + b"\n1\n")
+        self.logd(*self.arguments("--once", pattern="app.log"))
+        self.write("app.log", b"2\n")
+        os.rename(path, f"{path}.2")
+        self.write("app.log.1", b"3\n")
+        self.write("app.log", b"4\n")
+        summary = json.loads(self.logd(*self.arguments("--once", "--json", pattern="app.log")))
+        self.assertEqual((summary["lines"], summary["lost_bytes"], summary["losses"]), (3, 0, 0))
+        self.assertEqual(self.consumed(), [b"0" * 70, b"1", b"2", b"3", b"4"])
+        os.rename(path, f"{path}.1")
+        self.write("app.log.0.gz", gzip.compress(b"5\n"))
+        os.rename(f"{path}.0.gz", f"{path}.1.gz")
+        os.rename(f"{path}.1", f"{path}.2")
+        self.write("app.log", b"6\n")
+        self.incomplete("its 2 bytes are lost", "app.log")
+        self.logd(*self.arguments("--once", pattern="app.log"))
+        self.assertEqual(self.consumed()[-1], b"6")
 
     def test_where(self) -> None:
         """A file's lines keep to one partition, or go to the one asked for; a constant is every message's key."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.bench.slowdisk import SlowDiskBroker
 from logd.log.checkpoint import Checkpoint
 from logd.protocol.fetch_wait import FetchPart, FetchWait
 from logd.protocol.legacy_requests import Fetch, Produce
@@ -24,6 +25,8 @@ from tests.integration.peers import PATIENCE, POLL_SECONDS, BrokerTestCase, Peer
 
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
 STOPPING = 111
+#: Seconds that the end of a process may take on a busy machine.
+SLACK = 10.0
 
 
 def some_set(number: int, size: int = 100) -> bytes:
@@ -157,6 +160,73 @@ class StopTests(BrokerTestCase):
         self.assertEqual(process.wait(PATIENCE), 0)
         self.assertEqual(set(self.checkpoints()), {"t-0"})
         self.assertEqual(self.broker_log().count("Traceback"), 0)
+
+
+class ProducersThatKeepSendingTests(BrokerTestCase):
+    """SIGTERM while producers that expect no answer never pause."""
+
+    options = ("--set", "stop.ms=5000")
+
+    def test_stops(self) -> None:
+        """The broker ends in time with status 0, and what it took is flushed."""
+        old, ours = self.connect(), self.connect()
+        old.ask(Fetch("t", 0, 0, 1))
+        ended = []
+
+        def send(peer: Peer, *requests: object) -> None:
+            try:
+                while True:
+                    peer.begin(*requests)
+            except OSError as error:
+                ended.append(error)
+
+        produce = Produce("t", 0, some_set(1, 10_000))
+        without_answer = ProduceAck(0, 0, (ProducePart("t", 0, 0, True, some_set(2, 10_000)),))
+        threads = [
+            threading.Thread(target=send, args=(old, produce)),
+            threading.Thread(target=send, args=(ours, without_answer)),
+        ]
+        for thread in threads:
+            thread.start()
+        self.until(lambda: len(self.content("t")) > 1 << 20, "messages are stored")
+        began = time.monotonic()
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertLess(time.monotonic() - began, 5.0 + SLACK)
+        for thread in threads:
+            thread.join(PATIENCE)
+        self.assertEqual(len(ended), 2)
+        self.assertIn("every partition is flushed", self.broker_log())
+        self.assertEqual(
+            Checkpoint.decode(Path(self.data, "t-0", "checkpoint").read_bytes()), Checkpoint(0, len(self.content("t")))
+        )
+
+
+class DiskThatHangsTests(SynchronousTestCase):
+    """SIGTERM while the disk answers no fdatasync."""
+
+    def test_stops(self) -> None:
+        """The broker ends in time with a status that is not 0, names what it did not flush, and loses what it may."""
+        data, flag = os.path.abspath(self.mktemp()), os.path.abspath(self.mktemp())
+        broker = SlowDiskBroker(data, ("stop.ms=1500",), flag=flag, seconds=3600.0)
+        broker.start()
+        self.addCleanup(broker.kill)
+        with Peer(broker.port) as peer:
+            first = ProduceAck(-1, 30_000, (ProducePart("t", 0, 0, False, some_set(1)),))
+            self.assertEqual(peer.ask(first).parts[0].error, 0)
+            Path(flag).touch()
+            second = ProduceAck(1, 30_000, (ProducePart("t", 0, 0, False, some_set(2)),))
+            self.assertEqual(peer.ask(second).parts[0].error, 0)
+            began = time.monotonic()
+            self.assertEqual(broker.stop(), 1)
+            self.assertLess(time.monotonic() - began, 1.5 + SLACK)
+        log = Path(broker.log).read_text(encoding="utf-8")
+        self.assertIn("t-0", log.split("not flushed within stop.ms = 1500")[1].splitlines()[0])
+        Path(flag).unlink()
+        broker.start()
+        with Peer(broker.port) as peer:
+            content = peer.ask(Fetch("t", 0, 0, 1 << 20)).message_set
+            self.assertEqual(content[: len(some_set(1))], some_set(1))
+        self.assertEqual(broker.stop(), 0)
 
 
 class InTheWayTests(BrokerTestCase):

@@ -56,10 +56,12 @@ class SendfileTests(SynchronousTestCase):
         self.assertTrue(self.transport.writing)
 
     def test_shorter_than_promised(self) -> None:
-        """A file that ends before its range fails the transfer instead of waiting for ever."""
-        done = self.sender.begin_file_transfer(Range(self.file, len(CONTENT) - 10, 20), self.transport)
+        """A file that ends before its range fails the transfer, and the place is known to be unreadable from now on."""
+        asked = Range(self.file, len(CONTENT) - 10, 20)
+        done = self.sender.begin_file_transfer(asked, self.transport)
         self.transport.run(20)
         self.failureResultOf(done, TransferFailed)
+        self.assertEqual(asked.unreadable_at, [len(CONTENT)])
 
     def test_connection_lost(self) -> None:
         """A lost connection fails the transfer, and nothing is sent any more."""
@@ -176,10 +178,12 @@ class WritingTests(SynchronousTestCase):
         self.assertEqual(asked.unreadable_at, [0])
 
     def test_shorter_than_promised(self) -> None:
-        """The end of the file inside the range fails the transfer."""
+        """The end of the file inside the range fails the transfer, and the place is known to be unreadable."""
         transport = MemoryTransport()
-        done = self.sender.begin_file_transfer(Range(BytesFile(b"abc"), 0, 5), transport)
+        asked = Range(BytesFile(b"abc"), 0, 5)
+        done = self.sender.begin_file_transfer(asked, transport)
         self.failureResultOf(done, TransferFailed)
+        self.assertEqual(asked.unreadable_at, [3])
 
 
 class HangingUpTests(SynchronousTestCase):

@@ -7,12 +7,14 @@ from random import Random
 
 from attrs import define, field
 
+from logd.broker.assembly import StopReport
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
 from tests.simulation.retention import removable, remove_segments
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 #: Seconds until a message arrives that is lost.
@@ -131,7 +133,15 @@ class Faults:
         broker = self.random.choice(self.brokers)
         if broker.clock is not None and not broker.clock.paused:
             self._note("stop", broker.host)
-            broker.stop().addCallback(lambda _: self._later(3.0, lambda: self._start_broker(broker)))
+            clock, began = broker.clock, self.world.clock.seconds()
+
+            def stopped(report: StopReport) -> None:
+                took = self.world.clock.seconds() - max(began, clock.resumed_at)
+                if took > broker.settings.stop_ms / 1000 + 0.1 or not report.clean:
+                    Violation(f"{broker.host} stopped after {took:.3f} s: {report}")
+                self._later(3.0, lambda: self._start_broker(broker))
+
+            broker.stop().addCallback(stopped)
 
     def _start_broker(self, broker: MemoryBroker) -> None:
         if broker.clock is None:

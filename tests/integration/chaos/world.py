@@ -127,10 +127,10 @@ class World:
         for number in range(BROKERS):
             data = str(self.folder / f"broker-{number}")
             options = (
-                *("--id", str(number), "--zookeeper", self.tree.hosts, "--set", "zookeeper.session.ms=4000"),
+                *("--id", str(number), "--set", "zookeeper.session.ms=4000"),
                 *("--set", "checkpoint.ms=200", "--set", "segment.bytes=1000000"),
             )
-            self.brokers.append(BrokerProcess(data, options).start())
+            self.brokers.append(BrokerProcess(data, options, zookeeper=self.tree.hosts).start())
 
     def start_clients(self) -> None:
         """Start the consumers and the producer; the topic is there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, ConfigurationError
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.reading import DataLost
@@ -35,6 +35,13 @@ Caused by: java.io.IOException: No space left on device
 """
 
 
+DENIED = """\
+Caused by: org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.security.AccessControlException): \
+Permission denied: user=ada
+\tat org.apache.hadoop.ipc.Client.call(Client.java:1)
+"""
+
+
 class Gone(Exception):
     """Asks a Java that has ended."""
 
@@ -47,7 +54,11 @@ class ExplainedTests(SynchronousTestCase):
 
     def test_ours(self) -> None:
         """An error of ours keeps its kind, where it has one that a command knows, and its words."""
-        for name, kind in (("errors.BrokerUnavailable", BrokerUnavailable), ("spark.reading.DataLost", DataLost)):
+        for name, kind in (
+            ("errors.BrokerUnavailable", BrokerUnavailable),
+            ("errors.CannotConnect", CannotConnect),
+            ("spark.reading.DataLost", DataLost),
+        ):
             error = explained(Exception(JAVA.format(PYTHON.format(f"logd.{name}: because"))), "loading failed")
             self.assertIs(type(error), kind)
             self.assertEqual(str(error), "loading failed: because")
@@ -55,6 +66,11 @@ class ExplainedTests(SynchronousTestCase):
         self.assertIs(type(error), ConfigurationError)
         error = explained(Exception("logd.errors.CorruptMessage: damaged"), "it failed")
         self.assertEqual((type(error), str(error)), (ImportFailed, "it failed: damaged"))
+
+    def test_permission(self) -> None:
+        """What HDFS refuses while files are written is told as it is before."""
+        said = str(explained(Exception(JAVA.format(DENIED)), "loading failed"))
+        self.assertTrue(said.startswith("loading failed: Permission denied: user=ada: give that user the right"), said)
 
     def test_theirs(self) -> None:
         """Of Python's errors the last line, of Java's the first cause; of a query that is wrong the first line."""

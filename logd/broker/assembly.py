@@ -1,0 +1,364 @@
+"""Assembles a broker from what is handed in, starts it, and stops it in order before one deadline."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.broker.broker import Broker
+from logd.broker.joining import join_others
+from logd.broker.membership import Membership
+from logd.broker.pressure import ProducerGate
+from logd.broker.storedtopics import StoredTopics
+from logd.config import BrokerSettings
+from logd.coord.interfaces import ICoordination
+from logd.interfaces import IFileOperations, IThreads
+from logd.log.filewatch import FileWatch
+from logd.log.store import LogStore
+from logd.log.topicsfile import TopicsFile
+from logd.net.limits import ConnectionLimits
+from logd.net.server import ConnectionFactory
+from logd.net.transfer import SendfileSender
+
+#: Seconds between two looks at the connections while stopping.
+STOP_POLL_SECONDS = 0.02
+#: The steps of a stop, as shares of ``stop.ms``: each step ends there at the latest, and a short step leaves its time
+#: to the next. Leaving the tree; answers that clients still take; the last flush; closing the tree and the files.
+LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.5, 0.8, 1.0
+#: Partitions named when a stop leaves some unflushed.
+_NAMED = 10
+
+
+class TreeAccess(Protocol):
+    """The coordination tree of one broker: served by the broker itself, or elsewhere."""
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why there will be no tree before a restart; None while there may be one."""
+        ...
+
+    def open(self, data: str) -> ICoordination:
+        """Serve the tree from the locked data directory, if it is embedded; return a client, not connected yet."""
+        ...
+
+    def connect(self) -> None:
+        """Let the client connect, and try until it succeeds."""
+        ...
+
+    async def leave(self) -> None:
+        """End the client's session; the tree ends the session by itself where no server answers."""
+        ...
+
+    async def close(self) -> None:
+        """Close the embedded tree, if there is one, after ``leave``."""
+        ...
+
+
+@frozen
+class Listener:
+    """A listening port: the address that clients are told, and ``stop``, which accepts no more connections."""
+
+    advertised: tuple[str, int]
+    stop: Callable[[], object]
+
+
+@frozen
+class BrokerResources:
+    """The time, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
+
+    #: The reactor, or a clock in its place.
+    clock: Any
+    files: IFileOperations
+    #: The data directory, absolute.
+    data: str
+    flush_threads: IThreads
+    read_threads: IThreads
+    tree: TreeAccess
+    #: Listens at once. Raises ConfigurationError when that is not possible.
+    listen: Callable[[ConnectionFactory], Listener]
+    #: Ends the threads once they have nothing to do.
+    end_threads: Callable[[], Deferred[None]]
+    #: Files that may be open for reading and for appending.
+    open_readers: int = 512
+    open_writers: int = 1024
+    #: ``pick(n)`` is a random number below n.
+    pick: Callable[[int], int] = random.randrange
+
+
+@frozen
+class StopReport:
+    """The outcome of a stop: unflushed bytes by partition, and parts of the broker that did not end in time."""
+
+    unflushed: dict[str, int]
+    unfinished: tuple[str, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything is flushed and closed."""
+        return not (self.unflushed or self.unfinished)
+
+
+@define(eq=False)
+class BrokerAssembly:
+    """One broker's life: ``open``, ``join``, ``stop``."""
+
+    _log = Logger()
+
+    settings: BrokerSettings
+    resources: BrokerResources
+    broker: Broker | None = field(default=None, init=False)
+    store: LogStore | None = field(default=None, init=False)
+    membership: Membership | None = field(default=None, init=False)
+    factory: ConnectionFactory | None = field(default=None, init=False)
+    _listener: Listener | None = field(default=None, init=False)
+    _loops: list[LoopingCall] = field(factory=list, init=False)
+    _waiting: IDelayedCall | None = field(default=None, init=False)
+    _stopping: Deferred[StopReport] | None = field(default=None, init=False)
+
+    def open(self) -> Broker:
+        """Lock and open the data directory, recover, open the tree, listen. Blocks; clients wait until ``join``.
+
+        Raises DataDirectoryError, or ConfigurationError when an endpoint cannot be listened on; everything was closed.
+        """
+        settings, resources = self.settings, self.resources
+        clock, files, reads = resources.clock, resources.files, resources.read_threads
+        gate = ProducerGate()
+        store = LogStore(
+            resources.data,
+            files,
+            clock,
+            resources.flush_threads,
+            settings.log,
+            broker_id=settings.id,
+            flush_workers=settings.flush_threads,
+            unflushed_limit=settings.unflushed_bytes,
+            on_pressure=gate.set,
+            open_files_limit=resources.open_readers,
+            open_writers_limit=resources.open_writers,
+            report=self._report,
+        )
+        stored = StoredTopics(store, TopicsFile(files, resources.data), reads, settings)
+        store.open(stored.settings_for)
+        try:
+            stored.reconcile()
+            tree = resources.tree.open(resources.data)
+            broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
+            broker.membership = lambda: self._with_tree(membership.health())
+            self.factory = ConnectionFactory(broker, SendfileSender(reads), clock, _limits(settings))
+            self._listener = resources.listen(self.factory)
+        except BaseException:
+            self._close_tree()
+            store.close()
+            raise
+        broker.advertised = self._listener.advertised
+        self.broker, self.store, self.membership = broker, store, membership
+        return broker
+
+    def join(self) -> None:
+        """Join the other brokers, and begin the housekeeping of the logs."""
+        broker, store, membership = self.broker, self.store, self.membership
+        assert broker is not None and store is not None and membership is not None
+        settings, clock = self.settings, self.resources.clock
+        membership.start()
+        self.resources.tree.connect()
+        self._waiting = clock.callLater(settings.zookeeper_timeout_ms / 1000, self._serve_what_is_known)
+        watch = FileWatch(self.resources.files, self.resources.read_threads, store.logs)
+        for work, milliseconds in (
+            (store.expire, settings.retention_check_ms),
+            (store.write_checkpoints, settings.checkpoint_ms),
+            (watch.look, settings.checkpoint_ms),
+        ):
+            loop = LoopingCall(self._look_after, work)
+            loop.clock = clock
+            loop.start(milliseconds / 1000, now=False)
+            self._loops.append(loop)
+
+    def stop(self) -> Deferred[StopReport]:
+        """Accept nothing more, finish or refuse what is in flight, flush, checkpoint, close.
+
+        Fires within ``stop.ms``, whatever clients, the tree and the disk do. The same call again has the same outcome.
+        """
+        if self._stopping is None:
+            self._stopping = Deferred.fromCoroutine(self._stop())
+        waiter: Deferred[StopReport] = Deferred()
+
+        def stopped(result: StopReport) -> StopReport:
+            waiter.callback(result)
+            return result
+
+        self._stopping.addCallbacks(stopped, waiter.errback)
+        return waiter
+
+    async def _stop(self) -> StopReport:
+        broker, store, membership, listener = self.broker, self.store, self.membership, self._listener
+        if broker is None or store is None or membership is None or listener is None:
+            return StopReport({}, ())
+        clock = self.resources.clock
+        began = clock.seconds()
+
+        def until(share: float) -> float:
+            end: float = began + share * self.settings.stop_ms / 1000
+            return end
+
+        closing_port: Deferred[Any] = maybeDeferred(listener.stop)
+        for loop in self._loops:
+            loop.stop()
+        broker.stop()
+        broker.begin()  # connections that waited for the tree are answered that it is too late
+        if self._waiting is not None and self._waiting.active():
+            self._waiting.cancel()
+        leaving: Deferred[Any] = gatherResults([closing_port, Deferred.fromCoroutine(membership.stop())])
+        if not await _fired_by(clock, until(LEAVE), leaving):
+            self._log.warn("stopping without the coordination tree, which does not answer")
+        await self._end_sessions(broker, until(ANSWER))
+        # Nothing is appended any more: this flush has an end.
+        flushed: Deferred[None] = Deferred()
+        store.flush_all(lambda: flushed.callback(None))
+        is_flushed = await _fired_by(clock, until(FLUSH), flushed)
+        await self._poll(lambda: not broker.sessions, until(FLUSH))
+        for session in tuple(broker.sessions):
+            session.connection.abort()
+        return await self._close(store, is_flushed, until(CLOSE))
+
+    async def _end_sessions(self, broker: Broker, until: float) -> None:
+        """Close each connection as soon as nothing is owed to its client, and all of them in the end."""
+
+        def close_idle() -> bool:
+            for session in tuple(broker.sessions):
+                if session.connection.idle:
+                    session.connection.close()
+            return not broker.sessions
+
+        await self._poll(close_idle, until)
+        for session in tuple(broker.sessions):
+            session.connection.close()
+
+    async def _close(self, store: LogStore, is_flushed: bool, until: float) -> StopReport:
+        clock = self.resources.clock
+        unfinished = []
+        third = (until - clock.seconds()) / 3
+        if not await _fired_by(clock, until - 2 * third, Deferred.fromCoroutine(self.resources.tree.leave())):
+            self._log.warn("the coordination tree does not answer; the session of this broker ends there in its time")
+        if not await _fired_by(clock, until - third, Deferred.fromCoroutine(self.resources.tree.close())):
+            unfinished.append("the coordination tree is not closed")
+        if not is_flushed:
+            # The files stay open and the data directory locked: a thread is still at them.
+            unflushed = {
+                f"{log.topic}-{log.partition}": log.unflushed_bytes
+                for log in store.logs()
+                if log.unflushed_bytes and log.offline is None
+            }
+            unfinished.append("the checkpoints are not written")
+            return self._told(StopReport(unflushed, tuple(unfinished)))
+        closed: Deferred[None] = Deferred()
+
+        def store_closed(_: None, error: BaseException | None) -> None:
+            if error is not None:
+                closed.errback(error)
+            else:
+                closed.callback(None)
+
+        self.resources.flush_threads.run(store.close, store_closed)
+        if not await _fired_by(clock, until, closed):
+            unfinished.append("the checkpoints are not all written")
+        elif not await _fired_by(clock, until, self.resources.end_threads()):
+            unfinished.append("a read from the disk does not end")
+        return self._told(StopReport({}, tuple(unfinished)))
+
+    def _told(self, report: StopReport) -> StopReport:
+        """Log the outcome."""
+        if report.clean:
+            self._log.info("stopped; every partition is flushed")
+            return report
+        if report.unflushed:
+            names = sorted(report.unflushed)
+            self._log.critical(
+                "{bytes} bytes of {count} partitions were not flushed within stop.ms = {limit} ({names}): they are "
+                "lost if the power fails before the system writes them. What was acknowledged with acks=-1 is flushed",
+                bytes=sum(report.unflushed.values()),
+                count=len(names),
+                limit=self.settings.stop_ms,
+                names=", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
+            )
+        self._log.critical(
+            "stopped when stop.ms = {limit} was over, though {unfinished}; the next start checks what is there",
+            limit=self.settings.stop_ms,
+            unfinished="; ".join(report.unfinished),
+        )
+        return report
+
+    async def _poll(self, reached: Callable[[], bool], until: float) -> None:
+        """Wait until ``reached()``, at most to the time ``until``."""
+        clock = self.resources.clock
+        while not reached() and clock.seconds() < until:
+            await deferLater(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
+
+    def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
+        """The health of the membership, and of the tree when the tree is the trouble."""
+        problem = self.resources.tree.problem
+        return {**health, "problem": problem} if problem is not None else health
+
+    def _serve_what_is_known(self) -> None:
+        if self.broker is not None and not self.broker.ready:
+            self._log.warn("the coordination tree was not reached yet; what is known without it is served")
+            self.broker.begin()
+
+    def _close_tree(self) -> None:
+        """Let go of a tree after a start that failed."""
+
+        async def close() -> None:
+            await self.resources.tree.leave()
+            await self.resources.tree.close()
+
+        Deferred.fromCoroutine(close()).addErrback(
+            lambda failure: self._log.failure("the coordination tree did not close", failure)
+        )
+
+    def _report(self, format: str, **fields: Any) -> None:  # noqa: A002
+        self._log.warn(format, **fields)
+
+    def _look_after(self, work: Callable[[], None]) -> None:
+        # A loop whose call raises is never called again, and without it a disk that is full would stay so.
+        try:
+            work()
+        except Exception:
+            self._log.failure("housekeeping failed; it is tried again when it is due again")
+
+
+def _limits(settings: BrokerSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        settings.frame_bytes,
+        settings.connection_requests,
+        settings.frames_bytes,
+        _or_none(settings.frame_ms),
+        _or_none(settings.send_ms),
+        _or_none(settings.idle_ms),
+    )
+
+
+def _or_none(milliseconds: int) -> int | None:
+    return None if milliseconds == -1 else milliseconds
+
+
+def _fired_by(clock: Any, deadline: float, doing: Deferred[Any]) -> Deferred[bool]:
+    """Fire with True once ``doing`` has fired, with False at ``deadline``; ``doing`` goes on. A failure is logged."""
+    fired: Deferred[bool] = Deferred()
+    timer = clock.callLater(max(0.0, deadline - clock.seconds()), lambda: fired.callback(False))
+
+    def done(result: object) -> None:
+        if isinstance(result, Failure):
+            BrokerAssembly._log.failure("a step of the stop failed", result)
+        if timer.active():
+            timer.cancel()
+            fired.callback(True)
+
+    doing.addBoth(done)
+    return fired

@@ -1,0 +1,62 @@
+"""Tells which file a gzip file was made from, and how long that was, without unpacking more than its beginning."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+
+from logd.collect.files import Files, Seen
+from logd.collect.mark import HEAD_BYTES, Mark, checksum
+from logd.collect.source import Source
+
+#: Bytes of a compressed file that hold the first ``HEAD_BYTES`` of its content, name and comment in the head included.
+_BEGINNING_BYTES = 16 << 10
+#: As zlib has it: a gzip head, and the largest window.
+_GZIP = 31
+#: Fewer bytes do not tell one file from another.
+_LEAST_BYTES = 16
+
+
+def original_bytes(files: Files, seen: Seen) -> int | None:
+    """Return the length of a gzip file's content, modulo 2**32 as the format keeps it; None for other formats."""
+    with suppress(OSError):
+        file = files.open(seen.path)
+        try:
+            if file.read(0, 2) == b"\x1f\x8b" and seen.size >= 18:
+                return int.from_bytes(file.read(seen.size - 4, 4), "little")
+        finally:
+            file.close()
+    return None
+
+
+def is_packed_from(files: Files, seen: Seen, mark: Mark, modified: int) -> bool:
+    """Whether a compressed file was made from one with this mark, last modified then.
+
+    Compressing keeps the time of the last change, to the ns or the s. A gzip file is known by its beginning too.
+    """
+    if modified > 0 and seen.modified in (modified, modified // 1_000_000_000 * 1_000_000_000):
+        return True
+    if mark.head_bytes < _LEAST_BYTES:
+        return False
+    with suppress(OSError, zlib.error):
+        file = files.open(seen.path)
+        try:
+            content = zlib.decompressobj(_GZIP).decompress(file.read(0, _BEGINNING_BYTES), HEAD_BYTES)
+        finally:
+            file.close()
+        return len(content) >= mark.head_bytes and checksum(content[: mark.head_bytes]) == mark.head
+    return False
+
+
+def packed_source(files: Files, seen: Seen, gone: Sequence[Source]) -> Source | None:
+    """Return the source, of those that are gone, that a compressed file was made from.
+
+    One that was found empty has no beginning to be known by: it is taken for what has content and is no other's.
+    """
+    for source in gone:
+        if is_packed_from(files, seen, source.known, source.modified):
+            return source
+    if original_bytes(files, seen) == 0:
+        return None
+    return next((source for source in gone if not source.known.head_bytes), None)

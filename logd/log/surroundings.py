@@ -1,0 +1,25 @@
+"""The things that all partitions of a broker share: disk, clock, open files, the flusher."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+
+from logd.interfaces import Clock, IFileOperations
+from logd.log.flusher import Flusher
+from logd.log.openfiles import OpenFiles
+from logd.log.openwriters import OpenWriters
+
+
+@frozen
+class Surroundings:
+    """What comes into every partition from outside."""
+
+    files: IFileOperations
+    open_files: OpenFiles
+    open_writers: OpenWriters
+    clock: Clock
+    flusher: Flusher
+    #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
+    report: Callable[..., None]

@@ -1,0 +1,92 @@
+"""The resources of a broker in a test: a clock, a disk in memory, threads that the test runs, and a tree in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, succeed
+
+from logd.broker.assembly import BrokerResources, Listener
+from logd.coord.errors import ClientClosing, OperationTimeout
+from logd.coord.inprocess.client import InProcessCoordination
+from logd.interfaces import IThreads
+from logd.net.server import ConnectionFactory
+from logd.testing.clocks import ProcessClock
+from logd.testing.memoryfiles import MemoryFiles
+
+#: Seconds for which a broker goes on looking for its first session.
+FOR_EVER = 1e6
+
+
+@define(eq=False)
+class TestedTree:
+    """A broker's way to a tree in memory; see TreeAccess."""
+
+    __test__ = False
+
+    make_client: Callable[[], InProcessCoordination]
+    problem: str | None = None
+    #: Fires when the tree is closed.
+    closing: Deferred[None] = field(factory=lambda: succeed(None))
+    _client: InProcessCoordination | None = field(default=None, init=False)
+
+    @property
+    def client(self) -> InProcessCoordination:
+        """The client, once the broker has opened it."""
+        assert self._client is not None
+        return self._client
+
+    def open(self, data: str) -> InProcessCoordination:
+        """See TreeAccess."""
+        self._client = self.make_client()
+        return self._client
+
+    def connect(self) -> None:
+        """See TreeAccess."""
+        connecting = self.client.connect(FOR_EVER)
+        connecting.addErrback(lambda failure: failure.trap(ClientClosing, OperationTimeout))
+
+    async def leave(self) -> None:
+        """See TreeAccess."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def close(self) -> None:
+        """See TreeAccess."""
+        await self.closing
+
+    def cut(self) -> None:
+        """The broker is dead: it reaches the tree no more."""
+        self.client.link.reachable = False
+        self.client.link.cut()
+
+
+def tested_resources(
+    clock: ProcessClock,
+    files: MemoryFiles,
+    flush_threads: IThreads,
+    read_threads: IThreads,
+    tree: TestedTree,
+    address: tuple[str, int],
+    **more: Any,
+) -> BrokerResources:
+    """The resources of a broker that nobody connects to but by its factory; it is stopped by its assembly."""
+
+    def listen(factory: ConnectionFactory) -> Listener:
+        factory.doStart()
+        return Listener(address, factory.doStop)
+
+    return BrokerResources(
+        clock,
+        files,
+        "/data",
+        flush_threads,
+        read_threads,
+        tree,
+        listen,
+        lambda: succeed(None),
+        pick=lambda n: 0,
+        **more,
+    )
