@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from attrs import define, field
 
@@ -34,7 +35,7 @@ from logd.log.partition import PartitionLog
 from logd.log.reopening import Reopener
 from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
-from logd.log.upkeep import Upkeep, do_upkeep
+from logd.log.upkeep import Upkeep
 from logd.log.writer import SegmentWriter
 
 
@@ -82,14 +83,15 @@ class LogStore:
     _leaving: set[tuple[str, int]] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
+        self.upkeep = upkeep = Upkeep(self._files, self._threads, self._clock, self._report, self._flush_workers + 1)
         self.flusher = Flusher(
             self._threads,
             self._clock,
             self._flush_workers,
             self._unflushed_limit,
             self._on_pressure,
+            lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        self.upkeep = Upkeep(self._files, self._threads, self._report)
         open_files = OpenFiles(self._files, self._open_files_limit)
         writers = OpenWriters(self._open_writers_limit)
         self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, self._report)
@@ -324,16 +326,20 @@ class LogStore:
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
-        expired = [log for log in self.logs() if log.expire()]
-        self.upkeep.look_after(expired)
+        self.upkeep.expire(self.logs())
 
     def write_checkpoints(self) -> None:
-        """Write the checkpoints that have changed, on a thread, one by one."""
-        self.upkeep.look_after(self.logs())
+        """Write the checkpoints that have changed, on a thread."""
+        self.upkeep.look_after_changed()
 
     def flush_all(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when nothing waits for the disk any more; for a clean stop ``close`` comes next."""
-        self.upkeep.when_idle(lambda: self.flusher.when_idle(done))
+        """Call ``done`` once all is flushed and all checkpoints are written; for a clean stop ``close`` comes next."""
+
+        def flushed() -> None:
+            self.upkeep.look_after_changed()
+            self.upkeep.when_idle(done)
+
+        self.flusher.when_idle(flushed)
 
     def close(self) -> None:
         """Write all checkpoints, close all files and unlock the directory. Blocks.
@@ -341,15 +347,7 @@ class LogStore:
         After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
         """
         self.flusher.close()
-        for log in self.logs():
-            log.finish()
-            work = log.begin_upkeep()
-            if work is not None:
-                try:
-                    do_upkeep(self._files, log.folder, *work)
-                except OSError as error:
-                    self._report("no checkpoint for {folder}: {error}", folder=log.folder, error=error)
-            log.close()
+        self.upkeep.close(self.logs())
         self._logs.clear()
         self._around.open_files.close()
         lock, self._lock = self._lock, None
@@ -395,6 +393,7 @@ class LogStore:
 
     def _store(self, log: PartitionLog) -> PartitionLog:
         self._logs.setdefault(log.topic, {})[log.partition] = log
+        self.upkeep.changed(log)
         return log
 
     def _is_stored(self, log: PartitionLog) -> bool:

@@ -71,11 +71,11 @@ class OrderTests(SynchronousTestCase):
         """The end of all work is told once, after the last flush."""
         told: list[int] = []
         self.append(1)
-        self.rig.store.flush_all(lambda: told.append(self.logs[1].visible_end))
+        self.rig.store.flusher.when_idle(lambda: told.append(self.logs[1].visible_end))
         self.next()
         self.assertEqual(told, [])
         self.next()
-        self.rig.store.flush_all(lambda: told.append(-1))
+        self.rig.store.flusher.when_idle(lambda: told.append(-1))
         self.assertEqual(told, [20, -1])
 
 
