@@ -179,6 +179,9 @@ class ITopics(Interface):
     def get(topic: str) -> TopicEntry | None:
         """The entry as known at this moment. Never waits."""
 
+    def problem(topic: str) -> str | None:
+        """Why a topic that is known cannot be used, None when it can. Never waits."""
+
     def create(topic: str, partitions: int, settings: dict[str, int]) -> Any:
         """Create a topic; Deferred TopicEntry. Fails with TopicExists or InvalidTopic. Two at once: one makes it."""
 

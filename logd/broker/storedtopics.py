@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,10 +11,12 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.conflicts import several_brokers
 from logd.broker.slicing import run_in_slices
 from logd.config import BrokerSettings, LogSettings
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
 from logd.interfaces import IThreads
+from logd.log.partition import PartitionLog
 from logd.log.room import NO_ROOM
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
@@ -35,8 +37,8 @@ class StoredTopics:
     topics cost some writes and not a thousand.
 
     The record comes first and only then the logs that take messages; when a topic goes, the logs go first. So what a
-    kill leaves is a record without logs, which get made empty, and a log without a record only where topics.json was
-    lost.
+    kill leaves is a record without logs, and a log without a record only where topics.json was lost. Logs are made
+    empty once the tree has told that nothing was stored in them.
     """
 
     _log = Logger()
@@ -49,6 +51,10 @@ class StoredTopics:
     entries: dict[str, TopicEntry] = field(factory=dict, init=False)
     #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
     orphans: set[str] = field(factory=set, init=False)
+    #: Called with a log that is made: messages for it wait from then on.
+    made: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
+    #: Called with topic and partition of a log that is served again, before anything is appended to it.
+    reopened: Callable[[str, int], None] = field(default=lambda topic, number: None, init=False)
     #: Partitions whose logs are refused.
     _refused: set[tuple[str, int]] = field(factory=set, init=False)
     _loaded: bool = field(default=False, init=False)
@@ -70,7 +76,10 @@ class StoredTopics:
         return None if entry is None else self._log_settings(topic, entry)
 
     def reconcile(self) -> None:
-        """Agree with the store once it is open: logs without a record get one, partitions without a log get that."""
+        """Agree with the store once it is open: logs without a record get one.
+
+        A partition without a log gets none before the tree has told whether there was one: it may be lost.
+        """
         self.load()
         found: dict[str, int] = {}
         for log in self._store.logs():
@@ -85,12 +94,9 @@ class StoredTopics:
             brokers = (self._store.broker_id,)
             self.entries[topic] = TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers))
         for topic, entry in self.entries.items():
-            try:
-                for number in self.mine(entry):
-                    self._store.create(topic, number, self._log_settings(topic, entry))
-            except WireError as error:
-                # On a disk that does not take it now: no reason for the rest not to be served.
-                self._log.warn("topic {topic} is not whole here yet: {error}", topic=topic, error=str(error))
+            problem = several_brokers(topic, entry)
+            if problem is not None:
+                self.refuse(topic, self.partitions_here(topic), problem)
 
     def mine(self, entry: TopicEntry) -> list[int]:
         """The partitions that the entry lists this broker for, ascending."""
@@ -137,7 +143,7 @@ class StoredTopics:
         except (LogdError, OSError) as error:
             raise _answerable(f"what is stored of topic {topic!r} cannot be removed", error) from error
 
-    def refuse(self, topic: str, partitions: list[int], reason: str) -> None:
+    def refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
         """Serve these logs no more, and touch nothing of them."""
         for number in partitions:
             log = self._store.log(topic, number)
@@ -159,6 +165,7 @@ class StoredTopics:
                     await reopened
                 except (LogdError, OSError) as error:
                     raise _answerable(f"{topic}-{number} cannot be served again", error) from error
+                self.reopened(topic, number)
                 self._log.info("{topic}-{number} is served again", topic=topic, number=number)
             self._refused.discard((topic, number))
 
@@ -179,7 +186,7 @@ class StoredTopics:
         folders = self._store.make_folders(topic, missing)
         run_in_slices(self._threads, folders, lambda: None, partial(_fire, made))
         for count, (number, writer) in enumerate(await made, 1):
-            self._store.create(topic, number, settings, writer)
+            self.made(self._store.create(topic, number, settings, writer))
             if count % LOGS_AT_ONCE == 0:
                 turn: Deferred[None] = Deferred()
                 self._threads.run(lambda: None, partial(_fire, turn))

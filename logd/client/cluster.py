@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 from logd.client.addresses import Address, discovered, parse_brokers
 from logd.client.link import Connect, Connection, Link
 from logd.client.settings import LinkSettings
-from logd.errors import BrokerUnavailable, UnknownTopic, WrongPartition, error_for_code
+from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
 from logd.net.connection import BrokerConnection
 from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata
 
@@ -28,6 +28,8 @@ class TopicView:
     #: The broker that leads each partition; a partition without a leader is not in it.
     leaders: dict[int, int]
     read_at: float
+    #: The broker of each partition that is offline there: such a partition has no leader, but a reason to ask for.
+    offline: dict[int, int] = field(factory=dict)
     #: The partitions that have a leader, ascending.
     available: tuple[int, ...] = field(init=False)
 
@@ -88,15 +90,30 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> Link:
         """The link to the partition's leader by what was last read.
 
-        Raises WrongPartition when the topic has no such partition or it has no leader, UnknownTopic when nothing was
-        read.
+        Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
+        does not serve it, UnknownTopic when nothing was read.
+        """
+        if not self.settings.discover:
+            return self.link(self._bootstrap[0])
+        view = self._topics.get(topic)
+        if view is not None and partition in view.offline:
+            raise PartitionOffline(
+                f"topic {topic!r}, partition {partition} is offline on broker {view.offline[partition]}; "
+                f"`logd topics describe {topic}` says why"
+            )
+        return self.keeper(topic, partition)
+
+    def keeper(self, topic: str, partition: int) -> Link:
+        """The link to the broker that leads the partition, or would if it were not offline there.
+
+        Raises as ``leader`` does, but for PartitionOffline.
         """
         if not self.settings.discover:
             return self.link(self._bootstrap[0])
         view = self._topics.get(topic)
         if view is None:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
-        address = self._addresses.get(view.leaders.get(partition, -1))
+        address = self._addresses.get(view.leaders.get(partition, view.offline.get(partition, -1)))
         if address is None:
             why = f"the topic has partitions {list(view.partitions)}"
             if partition in view.partitions:
@@ -191,4 +208,9 @@ class Cluster:
             partitions=tuple(sorted(each.partition for each in topic.partitions)),
             leaders={p.partition: p.leader for p in topic.partitions if p.error == 0 and p.leader in self._addresses},
             read_at=self.clock.seconds(),
+            offline={
+                p.partition: p.leader
+                for p in topic.partitions
+                if p.error == PartitionOffline.code and p.leader in self._addresses
+            },
         )

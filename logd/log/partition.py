@@ -82,6 +82,11 @@ class PartitionLog:
         """An append that begins at an offset above this one begins a new segment."""
         return self._writer.roll_above
 
+    @property
+    def last_segment_start(self) -> int:
+        """Offset at which the segment begins that is appended to."""
+        return self._writer.segment.start
+
     def configure(self, settings: LogSettings) -> None:
         """Use other settings from now on."""
         self.settings = settings
@@ -262,8 +267,9 @@ class PartitionLog:
                 self.go_offline(not_flushed(self.folder, error))
             else:
                 if sync.end > self.visible_end:
+                    self.visible_end = sync.end
                     self.refused_full = None
-                self.visible_end = sync.end
+                    self._around.flushed(self)
         callbacks, self._syncing = self._syncing or (), None
         for callback in callbacks:
             callback()
@@ -388,12 +394,6 @@ class PartitionLog:
             raise self._offline_error()
         # The visible end first: segments and index seen after it cover it.
         visible_end = self.visible_end
-        return lookup.Snapshot(
-            self._around.files,
-            self.folder,
-            self.start,
-            visible_end,
-            self._segments,
-            self._writer.index,
-            self.settings.index_bytes,
-        )
+        index, index_bytes = self._writer.index, self.settings.index_bytes
+        files = self._around.files
+        return lookup.Snapshot(files, self.folder, self.start, visible_end, self._segments, index, index_bytes)

@@ -14,7 +14,7 @@ from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.beginning import JUMP, begin_folder_again
 from logd.log.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.flusher import Flusher
-from logd.log.folders import make_folder, remove_leftovers, remove_partitions
+from logd.log.folders import make_folder, may_be_directory, may_hold_log, remove_leftovers, remove_partitions
 from logd.log.losses import highest_end
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
@@ -68,6 +68,8 @@ class LogStore:
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
+    #: Called with a log of which more is visible.
+    on_flushed: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
     flusher: Flusher = field(init=False)
     upkeep: Upkeep = field(init=False)
     _around: Surroundings = field(init=False)
@@ -94,7 +96,8 @@ class LogStore:
         )
         open_files = OpenFiles(self._files, self._open_files_limit)
         writers = OpenWriters(self._open_writers_limit)
-        self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, self._report)
+        report, flushed = self._report, lambda log: self.on_flushed(log)
+        self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, report, flushed)
         self._opener = FolderOpener(self._around)
         self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
 
@@ -372,20 +375,15 @@ class LogStore:
         if name in (META, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
             return
         found = folder_partition(name)
-        if found is not None and self._may_be_directory(path):
+        if found is not None and may_be_directory(self._files, path):
             known = known_end(*found)
             if known is not None:
                 self._known_ends[found] = known
+            elif not may_hold_log(self._files, path):
+                return  # as a mount that is missing leaves it: whether a log was here, the coordination tree may know
             self._open_folder(*found, path, settings_for(found[0]) or self._settings)
             return
         self._report("{path} is not logd's; it is left alone", path=path)
-
-    def _may_be_directory(self, path: str) -> bool:
-        """Whether it is one, or the disk does not say: then what is in it cannot be served, but the rest can."""
-        try:
-            return self._files.is_directory(path)
-        except OSError:
-            return True
 
     def _open_folder(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:
         known_end = self._known_ends.get((topic, partition))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from attrs import frozen
 
@@ -23,3 +24,5 @@ class Surroundings:
     flusher: Flusher
     #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
     report: Callable[..., None]
+    #: Called with a log, a PartitionLog, of which more is visible.
+    flushed: Callable[[Any], None]

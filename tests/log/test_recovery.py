@@ -227,7 +227,7 @@ class MissingPartsTests(SynchronousTestCase):
         rig.filled(ENTRY)
         rig.log("u").append([ENTRY], 1, -1)
         rig.stop()
-        rig.files.errors[f"list {ROOT}/t-0"] = [OSError(errno.EIO, "bad sector")]
+        rig.files.errors[f"list {ROOT}/t-0"] = [OSError(errno.EIO, "bad sector")] * 2
         rig.open()
         self.assertIn("bad sector", str(rig.log("t").offline))
         self.assertEqual(rig.content(rig.log("u")), ENTRY)

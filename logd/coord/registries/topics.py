@@ -16,6 +16,7 @@ from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, No
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.mirror import Mirror
+from logd.coord.registries.stored import removal_of_ends
 from logd.errors import TopicExists, UnknownTopic
 from logd.interfaces import Clock
 from logd.topic import TopicEntry
@@ -115,23 +116,26 @@ async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int
 
 
 async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
-    """Note that this broker has removed what it stored of a deleted topic; the last one removes the note.
+    """Note that this broker has removed what it stored of a deleted topic.
 
-    Raises CoordinationError, and ValueError for what is no note.
+    The last one removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
+    what is no note.
     """
     path = paths.deleted_topic(uuid)
     for _ in range(ATTEMPTS):
         try:
             data, stat = await coordination.get(path)
-            value = _read_note(path, data)
-            value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+        except NoNode:
+            return
+        value = _read_note(path, data)
+        value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+        try:
             if left:
                 await coordination.set(path, json.dumps(value).encode(), stat.version)
             else:
-                await coordination.delete(path, stat.version)
-        except NoNode:
-            return
-        except BadVersion:
+                ends = await removal_of_ends(coordination, uuid)
+                await coordination.multi([*ends, Delete(path, stat.version)])
+        except (NoNode, BadVersion, NotEmpty):
             continue
         return
 
