@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -68,7 +69,9 @@ class BrokerCoordination:
             return
         self._threads = DiskThreads(self._reactor, TREE_THREADS, "logd-coordination")
         self._threads.start()
-        self._server = CoordinationServer(self._reactor, join(data, COORDINATION), self._files, self._threads)
+        self._server = CoordinationServer(
+            self._reactor, join(data, COORDINATION), self._files, self._threads, wall=time.time
+        )
         self._server.start_when_sound()
         outcome: list[Any] = []
         serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)

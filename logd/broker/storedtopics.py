@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from logd.broker.conflicts import several_brokers
 from logd.broker.slicing import run_in_slices
+from logd.checkedjson import excerpt
 from logd.config import BrokerSettings, LogSettings
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
 from logd.interfaces import IThreads
@@ -68,6 +69,13 @@ class StoredTopics:
         if not self._loaded:
             self._loaded = True
             self.entries = self._file.read()
+            for name, problem in self._file.problems.items():
+                self._log.error(
+                    "{name} in topics.json cannot be used and is left out: {problem}; mend or remove it while the "
+                    "broker is stopped",
+                    name=excerpt(name),
+                    problem=problem,
+                )
 
     def settings_for(self, topic: str) -> LogSettings | None:
         """A topic's own settings, for a store that opens. Reads topics.json when that was not done before."""

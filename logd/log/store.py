@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from logd.config import LogSettings
 from logd.errors import DataDirectoryError, LogdError, UnknownError, UnknownTopic
@@ -65,6 +65,8 @@ class LogStore:
     #: Last segments that are kept open for appending; more only while all of them wait for the disk.
     _open_writers_limit: int = field(default=1024, kw_only=True)
     _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
+    #: The time of day, in seconds since the epoch; without, the clock's seconds.
+    _wall: Callable[[], float] = field(default=Factory(lambda self: self._clock.seconds, takes_self=True), kw_only=True)
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
@@ -94,10 +96,9 @@ class LogStore:
             self._on_pressure,
             lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        open_files = OpenFiles(self._files, self._open_files_limit)
-        writers = OpenWriters(self._open_writers_limit)
-        report, flushed = self._report, lambda log: self.on_flushed(log)
-        self._around = Surroundings(self._files, open_files, writers, self._clock, self.flusher, report, flushed)
+        files, writers = OpenFiles(self._files, self._open_files_limit), OpenWriters(self._open_writers_limit)
+        times, flushed = (self._clock, self._wall), lambda log: self.on_flushed(log)
+        self._around = Surroundings(self._files, files, writers, *times, self.flusher, self._report, flushed)
         self._opener = FolderOpener(self._around)
         self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
 
@@ -176,7 +177,7 @@ class LogStore:
         self._refuse_leaving(topic, partition)
         settings = settings or self._settings
         folder = self._folder(topic, partition)
-        writer = writer or make_log_folder(self._files, folder, self._clock.seconds())
+        writer = writer or make_log_folder(self._files, folder, self._wall())
         if writer is None:  # an attempt that failed half-way, or somebody's own
             try:
                 log = self._open_folder(topic, partition, folder, settings)
@@ -194,7 +195,7 @@ class LogStore:
         """Make folders of logs, on any thread; each step blocks, yields what ``create`` takes, and raises as it."""
         for partition in partitions:
             self._refuse_leaving(topic, partition)
-        return make_log_folders(self._files, self.path, topic, partitions, self._clock.seconds())
+        return make_log_folders(self._files, self.path, topic, partitions, self._wall())
 
     def _refuse_leaving(self, topic: str, partition: int) -> None:
         if (topic, partition) in self._leaving:
@@ -309,7 +310,7 @@ class LogStore:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
 
         def prepare() -> bool:
-            begin_folder_again(self._files, log.folder, position, self._clock.seconds())
+            begin_folder_again(self._files, log.folder, position, self._wall())
             return True
 
         self.reopen(log, prepare, done)

@@ -112,7 +112,7 @@ class WorkersTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual((listeners[1].calls, done), ([20], [True]))
         self.assertEqual(len(rig.reports), 1)
-        self.assertIn("a listener for the visible end of /data/t-0 failed", rig.reports[0])
+        self.assertIn("a listener of /data/t-0 failed", rig.reports[0])
         self.assertIn("ValueError: a bug", rig.reports[0])
 
 
