@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -73,7 +74,7 @@ class BrokerCoordination:
             nodes=settings.zookeeper_nodes_max, nodes_bytes=settings.zookeeper_nodes_bytes
         )
         folder = join(data, COORDINATION)
-        self._server = CoordinationServer(self._reactor, folder, self._files, self._threads, bounds)
+        self._server = CoordinationServer(self._reactor, folder, self._files, self._threads, bounds, wall=time.time)
         self._server.start_when_sound()
         outcome: list[Any] = []
         serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)

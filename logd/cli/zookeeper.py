@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import click
@@ -129,7 +130,7 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
     gc.set_threshold(_COLLECT_AT)
     threads = DiskThreads(reactor, _THREADS, "coordination")
     ended: Deferred[None] = Deferred()
-    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings)
+    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings, wall=time.time)
     threads.start()
     try:
         server.start()

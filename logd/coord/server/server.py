@@ -39,7 +39,7 @@ class CoordinationServer:
 
         threads = DiskThreads(reactor, 2, "coordination")       # two: a snapshot must not hold up a sync
         threads.start()
-        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads)
+        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads, wall=time.time)
         server.start()
         port = await serverFromString(reactor, "tcp:2181:interface=127.0.0.1").listen(server.factory)
         ...
@@ -59,13 +59,17 @@ class CoordinationServer:
         settings: CoordinationServerSettings = CoordinationServerSettings(),
         failed: Callable[[Exception], None] = lambda error: None,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         """``clock`` is the reactor; ``folder`` (absolute) is made if it is not there, its parent must be.
+
+        ``wall()`` is the time of day for the times of nodes, in seconds since the epoch; without, the clock's seconds.
 
         ``threads`` has at least two threads. ``failed(error)`` is called if a sync fails: every connection was closed
         by then, and nothing is served until the folder is recovered, which is tried until it succeeds.
         """
         self.clock = clock
+        self._wall = clock.seconds if wall is None else wall
         self.settings = settings
         self.folder = folder
         self.counters = ServerCounters()
@@ -140,7 +144,8 @@ class CoordinationServer:
             self._host.resume(tree)
             return
         limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
-        self._host = TreeHost(tree, self.storage, self.clock, self._random_bytes, limits, self._journal_failed)
+        random_bytes, failed = self._random_bytes, self._journal_failed
+        self._host = TreeHost(tree, self.storage, self.clock, random_bytes, limits, failed, self._wall)
         self._host.start()
         self.counters.started_at = self.clock.seconds()
 
@@ -216,7 +221,7 @@ class CoordinationServer:
             self.closed(largest)
 
     def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
-        """Count an answer; say that a bound of the tree is reached, once a minute: the answer on the wire has no text."""
+        """Count an answer; log that a bound of the tree is reached, once a minute: the answer itself has no text."""
         self.counters.answered(seconds)
         answer = outcome.answer
         error = answer.error if isinstance(answer, MultiFailed) else answer
