@@ -192,7 +192,7 @@ class Membership:
             registries = await self._look(self._subscription)
             remade = self._remade(registries)
             unmoved = registries.moved == self._moved and not remade
-            if unmoved and registries.share(self.consumer) == self._holdings.streams:
+            if unmoved and registries.share(self.consumer) == self._holdings.share:
                 return
             for where in remade:  # where it came to in the former topic is not to be committed for this one
                 self._log.warn("group {group}: {where} was deleted and made again", group=self.group, where=where)
