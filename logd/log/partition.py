@@ -231,11 +231,12 @@ class PartitionLog:
             return self._waiters.add(position, listener)
         return None
 
-    def go_offline(self, error: BaseException) -> None:
-        """Serve no more, and tell those who wait why. The first reason stays."""
+    def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
+        """Serve no more, and tell those who wait why. The first reason stays; an operator is told if ``reported``."""
         if self.offline is None:
             self.offline = error
-            self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
+            if reported:
+                self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._around.flusher.forget(self)
             self._waiters.fail(self._offline_error())
 
@@ -383,8 +384,7 @@ class PartitionLog:
             writer.opened()
 
     def _listener_raised(self, text: str) -> None:
-        report = self._around.report
-        report("a listener for the visible end of {folder} failed: {traceback}", folder=self.folder, traceback=text)
+        self._around.report("a listener of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")
