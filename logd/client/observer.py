@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -100,7 +101,7 @@ class TopicObserver:
                 "log_format": "{dropped} log events were dropped: the producer had no room",
                 "dropped": count,
                 "log_namespace": __name__,
-                "log_time": self._producer.reactor.seconds(),
+                "log_time": time.time(),
             }
         ).encode()
         self._under_way += 1
