@@ -52,6 +52,7 @@ class LostSegmentTests(SynchronousTestCase):
         expected = [at for at in range(0, 160, 20) if not any(start <= at < start + size for start, size, _ in lost)]
         self.assertEqual([message.id for message in decoded.messages], expected)
         self.assertEqual([log.find_boundary(at) for at in expected], expected)
+        self.assertEqual([log.find_boundary(start + size - 1) for start, size, _ in lost], [each[0] for each in lost])
         self.assertEqual(log.append([ENTRY], 1, -1), 160)
 
     def test_in_the_middle(self) -> None:
