@@ -104,6 +104,18 @@ class LostSegmentTests(SynchronousTestCase):
         rig.open()
         self.assertEqual(rig.content(rig.log()), ENTRY * 9)
 
+    def test_the_index_does_not_come_back(self) -> None:
+        """An index whose entries lie in a gap stays away when the power goes behind the repair."""
+        for seed in range(8):
+            rig = self.killed()
+            del rig.data(60)[20:]
+            rig.files._inode(rig.path(60)).sync()
+            rig.files.sync_directory(FOLDER)
+            rig.files.random.seed(seed)
+            repair_folder(rig.files, FOLDER, dry_run=False, cut=False)
+            rig.kill(power_lost=True)
+            self.assertFalse(rig.files.exists(rig.path(60).replace(".log", ".index")))
+
     def test_power(self) -> None:
         """Whenever the power goes during a repair, another one finishes it."""
         for power in range(1, 12):
