@@ -74,10 +74,10 @@ class AvroValues:
             try:
                 found = read(stream, schema)
             except Exception as error:  # fastavro lets out whatever its reading stumbles over
-                wrong[number] = f"a value of {len(value)} bytes is not of the Avro schema: {error!r}"
+                wrong[number] = f"a value of length {len(value)} is not of the Avro schema: {error!r}"
             else:
                 if stream.tell() != len(value):
-                    wrong[number] = f"a value of {len(value)} bytes goes on behind byte {stream.tell()}"
+                    wrong[number] = f"a value of length {len(value)} goes on behind byte {stream.tell()}"
                     found = None
             decoded.append(found)
         try:

@@ -74,8 +74,10 @@ class Listener:
 class BrokerResources:
     """The time, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
 
-    #: The reactor, or a clock in its place.
+    #: The reactor, or a clock in its place; for durations.
     clock: Any
+    #: The time of day, in seconds since the epoch.
+    wall: Callable[[], float]
     files: IFileOperations
     #: The data directory, absolute.
     data: str
@@ -144,6 +146,7 @@ class BrokerAssembly:
             open_files_limit=resources.open_readers,
             open_writers_limit=resources.open_writers,
             report=self._report,
+            wall=resources.wall,
         )
         stored = StoredTopics(store, TopicsFile(files, resources.data), reads, settings)
         store.open(stored.settings_for)

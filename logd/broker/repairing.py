@@ -162,6 +162,12 @@ class Repairing:
             _log.warn(
                 "{path}: made {gaps} gaps, {count} bytes", path=place.path, gaps=mended.gaps, count=mended.gap_bytes
             )
+        if mended.kept:
+            _log.warn(
+                "{folder}: kept {count} entries whose checksum holds, and that cannot be read, as *.entry.dropped",
+                folder=log.folder,
+                count=mended.kept,
+            )
         hidden = hides_boundaries(damages)
         if not place.closed:
             # The index is in memory, and was not looked at.

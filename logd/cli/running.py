@@ -25,6 +25,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic
+from logd.net.monotonic import use_monotonic_time
 
 OK = 0
 FAILED = 1
@@ -84,6 +85,7 @@ def run(work: Work) -> int:
     # What is loaded now stays: the garbage collector need not look at it again for every hundred thousand messages.
     gc.freeze()
     reactor: Any = installed
+    use_monotonic_time(reactor)
     ended: list[object] = []
     signalled: list[int] = []
     running: Deferred[None] = Deferred()

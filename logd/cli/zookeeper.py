@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from logd.broker.descriptors import raise_limit
 from logd.cli.running import SIGNALLED, run
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
+from logd.coord.tree.store import NODES, NODES_BYTES
 from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.files import LocalFiles
 from logd.log.names import META, TOPICS
@@ -84,6 +86,22 @@ Is it well?
     metavar="BYTES",
     help="A snapshot of the whole tree is written after this many bytes of changes.",
 )
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=NODES,
+    show_default=True,
+    metavar="N",
+    help="Nodes that the tree may have; then none can be made until some are removed.",
+)
+@click.option(
+    "--nodes-bytes",
+    type=click.IntRange(1),
+    default=NODES_BYTES,
+    show_default=True,
+    metavar="BYTES",
+    help="About the memory that the nodes may take: for each 600 bytes, its path, data and access list.",
+)
 @click.pass_context
 def zookeeper(ctx: click.Context, /, data: str, listen: str, **options: int) -> None:
     """Serve a coordination tree to brokers, consumers and any client of ZooKeeper, until SIGTERM or SIGINT.
@@ -101,6 +119,8 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
         shortest_session_ms=options["session_min"],
         longest_session_ms=options["session_max"],
         snapshot_bytes=options["snapshot_bytes"],
+        nodes=options["nodes"],
+        nodes_bytes=options["nodes_bytes"],
     )
     _check_directory(data)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
@@ -110,7 +130,7 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
     gc.set_threshold(_COLLECT_AT)
     threads = DiskThreads(reactor, _THREADS, "coordination")
     ended: Deferred[None] = Deferred()
-    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings)
+    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings, wall=time.time)
     threads.start()
     try:
         server.start()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from logd.client.cluster import Cluster
-from logd.client.describe import describe_log
+from logd.client.describe import describe_log, describe_logs
 from logd.client.link import Connect
 from logd.client.repairing import repair_log
 from logd.client.settings import LinkSettings
@@ -78,6 +78,12 @@ class Admin:
         something as new. Fails with UnknownTopic or WrongPartition.
         """
         return self._run(describe_log(self._cluster, topic, partition, tuple(positions), time))
+
+    def describe_logs(
+        self, topic: str, partitions: Sequence[int], time: int = -1
+    ) -> Deferred[dict[int, DescribeLogResponse]]:
+        """The same of several partitions, some at a time. Fails as ``describe_log`` does for the first that fails."""
+        return self._run(describe_logs(self._cluster, topic, partitions, time))
 
     def repair_log(
         self, topic: str, partition: int, dry_run: bool = True, cut: bool = False, accept_at: int | None = None

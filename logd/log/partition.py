@@ -50,7 +50,7 @@ class PartitionLog:
     offline: BaseException | None = None
     #: Which files are missing or short while the partition is served, empty when none is.
     loss: str = ""
-    #: When an append was last refused for want of room, in seconds since the epoch; None since a later one was flushed.
+    #: When an append was last refused for want of room, in seconds of the clock; None since a later one was flushed.
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
     #: Segment files to sync before the one that is written to, each held.
@@ -64,11 +64,13 @@ class PartitionLog:
     #: Files of expired segments that are still to be removed.
     _expired: list[int] = field(factory=list)
     _seconds: Callable[[], float] = field(init=False)
+    _wall: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = Waiters(self._listener_raised)
         self._seconds = self._around.clock.seconds
+        self._wall = self._around.wall
         self._writer.configure(self.settings)
         self._writer_made(self._writer)
 
@@ -103,7 +105,7 @@ class PartitionLog:
         """
         if self.offline is not None:
             raise self._offline_error()
-        now = self._seconds()
+        now = self._wall()
         writer = self._writer
         first = self.end
         if first > writer.roll_above or now >= writer.roll_at:
@@ -206,7 +208,7 @@ class PartitionLog:
         if self.offline is not None:
             raise self._offline_error()
         segments = [(segment.start, segment.modified * 1000) for segment in self.segment_list.segments]
-        return offsets_before(segments, self.visible_end, self._seconds() * 1000, time_ms, max_count)
+        return offsets_before(segments, self.visible_end, self._wall() * 1000, time_ms, max_count)
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""
@@ -229,11 +231,12 @@ class PartitionLog:
             return self._waiters.add(position, listener)
         return None
 
-    def go_offline(self, error: BaseException) -> None:
-        """Serve no more, and tell those who wait why. The first reason stays."""
+    def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
+        """Serve no more, and tell those who wait why. The first reason stays; an operator is told if ``reported``."""
         if self.offline is None:
             self.offline = error
-            self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
+            if reported:
+                self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._around.flusher.forget(self)
             self._waiters.fail(self._offline_error())
 
@@ -291,7 +294,7 @@ class PartitionLog:
         """Take segments out of the log that retention lets go; return how many. Their files are removed later."""
         if self.offline is not None:
             return 0
-        now = self._seconds()
+        now = self._wall()
         if last_is_expired(self.segment_list, self.end, self.visible_end, now, self.settings):
             try:
                 self._roll(now)
@@ -381,8 +384,7 @@ class PartitionLog:
             writer.opened()
 
     def _listener_raised(self, text: str) -> None:
-        report = self._around.report
-        report("a listener for the visible end of {folder} failed: {traceback}", folder=self.folder, traceback=text)
+        self._around.report("a listener of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")

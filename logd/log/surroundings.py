@@ -21,6 +21,8 @@ class Surroundings:
     open_files: OpenFiles
     open_writers: OpenWriters
     clock: Clock
+    #: The time of day, in seconds since the epoch.
+    wall: Callable[[], float]
     flusher: Flusher
     #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
     report: Callable[..., None]

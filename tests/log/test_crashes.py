@@ -15,7 +15,8 @@ HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
 #: The seed of the first one.
 FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
-#: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store, test_lost_segments).
+#: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store,
+#: test_lost_segments).
 RARE = {
     "data in index.cut",
     "directory in recovery._drop_expired",

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from logd.checkedjson import INT64_MAX, decimal, decimals, excerpt, load_json, whole_number
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
@@ -27,7 +28,6 @@ GROWTH = 1 << 39
 _BLOCK = GROWTH // 2
 #: Taken off each limit: what is appended before producers wait, which unflushed.bytes bounds, stays far below this.
 _MARGIN = 1 << 34
-_MOST = (1 << 63) - 1
 
 
 @frozen
@@ -46,19 +46,13 @@ class StoredEnds:
     def decode(cls, path: str, data: bytes) -> StoredEnds:
         """Read the value of the node ``path``; raise ValueError for anything that ``encode`` does not make."""
         try:
-            value = json.loads(data)
+            value = load_json(data)
             instance, ends = value["instance"], value["ends"].items()
-            found = cls(instance, {int(number): end for number, end in ends})
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} does not hold stored ends: {error!r}") from None
-        numbers = all(0 <= number < 1 << 31 for number in found.ends)
-        if type(instance) is not str or not numbers or not all(map(_is_end, found.ends.values())):
-            raise ValueError(f"{path} does not hold stored ends: {data[:200]!r}")
-        return found
-
-
-def _is_end(value: object) -> bool:
-    return type(value) is int and 0 <= value <= _MOST
+            if type(instance) is not str:
+                raise ValueError(f"{excerpt(instance)} is no instance")
+            return cls(instance, {decimal(number): whole_number(end, INT64_MAX) for number, end in ends})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path[:300]} does not hold stored ends: {error}") from None
 
 
 def growth_limit(stored: int) -> int:
@@ -94,11 +88,10 @@ async def read_all_ends(coordination: ICoordination, uuid: str) -> dict[int, Sto
     except NoNode:
         return {}
     found = {}
-    for name in names:
-        if name.isdecimal():
-            read = await read_ends(coordination, uuid, int(name))
-            if read is not None:
-                found[int(name)] = read[0]
+    for broker in decimals(names):
+        read = await read_ends(coordination, uuid, broker)
+        if read is not None:
+            found[broker] = read[0]
     return found
 
 
