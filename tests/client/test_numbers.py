@@ -17,15 +17,15 @@ class Looks(Sequence[int]):
     """Numbers that count how often one of them is looked at."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.size = count
         self.looks = 0
 
     def __len__(self) -> int:
-        return self.count
+        return self.size
 
     def __getitem__(self, at: Any) -> Any:
         self.looks += 1
-        return range(self.count)[at]
+        return range(self.size)[at]
 
 
 class NumbersTests(SynchronousTestCase):
