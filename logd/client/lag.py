@@ -123,7 +123,8 @@ class LagReader:
         try:
             log = await self.admin.describe_log(*where)
             if position is None:
-                return PartitionLag(*where, stream, position, log.log_start, log.visible_end)
+                unreadable = None if offset is None else offset.problem
+                return PartitionLag(*where, stream, position, log.log_start, log.visible_end, error=unreadable)
             begin = min(max(position, log.log_start), log.visible_end)
             lag = log.visible_end - begin
             messages = seconds = problem = None

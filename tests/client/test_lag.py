@@ -88,6 +88,11 @@ class LagTests(LagCase):
         self.assertEqual(len(self.broker.connections), 2)
         self.assertEqual(sum(isinstance(each, Metadata) for each in self.broker.requests), 2)
 
+    def test_unreadable_position(self) -> None:
+        """A position that cannot be read is the partition's error."""
+        (one, other) = self.lags(GroupEntry("g", offsets={tp(0): Offset(None, 1, "its node has no position")}))
+        self.assertEqual((one.error, one.lag_bytes, other.error), ("its node has no position", None, None))
+
     def test_large_lags_are_not_counted(self) -> None:
         """Beyond the bound it is not known how many messages there are."""
         (one, _) = self.lags(GroupEntry("g", offsets={tp(0): Offset(0, 1)}), count_bytes=100)
