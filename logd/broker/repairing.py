@@ -27,7 +27,7 @@ from logd.log.folderrepair import FolderRepair, repair_folder
 from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
-from logd.log.repair import make_gap_segment, mend, remove_index
+from logd.log.repair import hides_boundaries, make_gap_segment, mend, remove_index
 from logd.net.server import Connection
 from logd.protocol.checksums import crc32
 from logd.protocol.repair import (
@@ -168,8 +168,12 @@ class Repairing:
                 folder=log.folder,
                 count=mended.kept,
             )
-        # Of the last segment the index is in memory, and was not looked at.
-        if place.closed and any(remark.wrong for remark in inspection.index_remarks()):
+        hidden = hides_boundaries(damages)
+        if not place.closed:
+            # The index is in memory, and was not looked at.
+            if hidden:
+                log.forget_boundaries(place.start)
+        elif hidden or any(remark.wrong for remark in inspection.index_remarks()):
             await self._run(lambda: remove_index(files, place.index_path))
 
     # A partition that is offline

@@ -25,7 +25,7 @@ from logd.interfaces import IFile, IFileOperations
 from logd.log.atomic import replace_file
 from logd.log.damage import Damage, DamageKind
 from logd.log.entries import Entries
-from logd.log.names import TEMPORARY_SUFFIX, join, kept_entry_name, segment_name, segment_start
+from logd.log.names import TEMPORARY_SUFFIX, index_name, join, kept_entry_name, segment_name, segment_start
 from logd.protocol.gap import GAP_HEAD_BYTES, encode_gap
 
 #: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
@@ -96,8 +96,9 @@ def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int)
     path = join(folder, segment_name(start))
     temporary = path + TEMPORARY_SUFFIX
     others = [join(folder, name) for name in files.list(folder) if segment_start(name) is not None]
-    if files.exists(temporary):
-        files.remove(temporary)
+    for stale in (temporary, join(folder, index_name(start))):  # the index is that of the lost segment
+        if files.exists(stale):
+            files.remove(stale)
     file = files.open(temporary, create=True)
     try:
         file.truncate(size)
@@ -115,6 +116,14 @@ def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int)
 def may_cut(damage: Damage, size: int) -> bool:
     """Whether a damage can be cut away: nothing vouches for what follows, up to the file's end at ``size``."""
     return damage.kind is DamageKind.UNVOUCHED and damage.end == size
+
+
+def hides_boundaries(damages: Sequence[Damage]) -> bool:
+    """Whether entries begin no more where they began, so that the segment's index is of no use once these are mended.
+
+    A boundary in the middle of a gap would lead readers to what was removed.
+    """
+    return any(damage.kind in (DamageKind.LENGTH, DamageKind.SHORT) for damage in damages)
 
 
 def remove_index(files: IFileOperations, path: str) -> None:
