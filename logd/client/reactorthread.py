@@ -10,6 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread
 from twisted.python.threadable import isInIOThread
 
+from logd.client.warnings import warn_by_logging
+
 T = TypeVar("T")
 
 _lock = threading.Lock()
@@ -29,6 +31,7 @@ def running_reactor() -> Any:
     with _lock:
         if not running.running and not _started:
             _started = True
+            warn_by_logging()
             up = threading.Event()
             running.callWhenRunning(up.set)
             threading.Thread(
