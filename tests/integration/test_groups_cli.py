@@ -151,7 +151,7 @@ class ChangingTests(GroupsCliTestCase):
 
     def reset(self, *more: str, status: int = 0) -> list[tuple[int | None, int]]:
         """Reset group g; what it says of old and new."""
-        found = json.loads(self.logd("groups", "reset", "g", "--topic", "t", "--json", *more, status=status))
+        found = json.loads(self.logd("groups", "reset", "g", "--topic", "t", "--yes", "--json", *more, status=status))
         return [(each["old"], each["new"]) for each in found["partitions"]]
 
     def test_at_rest(self) -> None:
@@ -243,7 +243,11 @@ class ChangingTests(GroupsCliTestCase):
     def test_delete(self) -> None:
         """A group at rest is deleted with all it had; another of its name is new."""
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
-        self.assertEqual(self.logd("groups", "delete", "g"), b"deleted g with 4 positions\n")
+        nobody = "Nobody to ask, so nothing is done: say --yes"
+        reset = ["groups", "reset", "g", "--topic", "t", "--to", "latest"]
+        self.refused(1, (["groups", "delete", "g"], nobody), (reset, nobody))
+        self.assertEqual(self.described()["lag_bytes"], 0)
+        self.assertEqual(self.logd("groups", "delete", "g", "--yes"), b"deleted g with 4 positions\n")
         self.assertEqual(self.logd("groups", "list"), b"")
         self.refused(1, (["groups", "delete", "g"], "there is no group 'g'"))
         self.assertEqual(len(self.logd("consume", "t", "--group", "g", "--exit-at-end").splitlines()), 1000)
