@@ -248,7 +248,7 @@ class TopicsTests(CliTestCase):
         empty, full = json.loads(self.logd("topics", "describe", "b", "--json"))["partitions"]
         self.assertEqual((empty["end"], empty["bytes"]), (0, 0))
         self.assertEqual((full["start"], full["end"], full["visible_end"], full["bytes"]), (0, 669, 669, 669))
-        self.assertEqual([segment["start"] for segment in full["segments"]], [0, 209, 418])
+        self.assertEqual([segment["start"] for segment in full["segments"]], [0, 223, 446])
         lines = self.logd("topics", "describe", "b", "--segments").splitlines()
         self.assertEqual(lines[1].split(b"\t")[5:7], [b"669", b"3"])
         self.assertEqual(len(lines), 2 + 4)

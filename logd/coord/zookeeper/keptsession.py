@@ -258,7 +258,7 @@ class KeptSession:
     def _warn(self) -> None:
         self._warned = True
         self._log.warn(
-            "no server of {hosts} has answered for {seconds:g} s: are they running, and can they be reached?",
+            "no server of {hosts} has answered for {seconds:.0f} s: are they running, and can they be reached?",
             hosts=self._address.hosts,
             seconds=self._reactor.seconds() - self.contact.last,
         )
