@@ -216,7 +216,7 @@ class WrapperTooLarge(LogdError):
     """
 
     def __init__(self, setting: str, limit: int, position: int = -1, end: int = -1, where: str = "") -> None:
-        what = "messages" if setting.endswith("messages") else "bytes"
+        what = "messages" if setting.lower().endswith("messages") else "bytes"
         text = f"{where}the compressed wrapper" + (f" from position {position} to {end}" if position >= 0 else "")
         super().__init__(
             f"{text} would become more than {limit} {what} ({setting} = {limit}); it is not damaged: "
@@ -230,6 +230,10 @@ class WrapperTooLarge(LogdError):
 
 class ConfigurationError(LogdError):
     """A setting is unknown or its value is not allowed; the text names the key, the value and what is allowed."""
+
+
+class MissingPackage(LogdError):
+    """A package that is needed for this alone is not installed for the Python that runs it."""
 
 
 class DataDirectoryError(LogdError):

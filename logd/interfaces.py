@@ -22,10 +22,14 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Time, in the shape of Twisted's IReactorTime: the reactor and ``task.Clock`` are both clocks as they are."""
+    """Durations, in the shape of Twisted's IReactorTime: the reactor and ``task.Clock`` are both clocks as they are.
+
+    The time of day is another matter, since it can be set: a function ``wall()`` returns seconds since the epoch where
+    a time is stored, or compared with one that is stored.
+    """
 
     def seconds(self) -> float:
-        """Seconds since the epoch."""
+        """Seconds since some moment. Only differences mean something."""
         ...
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: object) -> Timer:  # noqa: N802, A002
@@ -178,6 +182,9 @@ class ITopics(Interface):
 
     def get(topic: str) -> TopicEntry | None:
         """The entry as known at this moment. Never waits."""
+
+    def problem(topic: str) -> str | None:
+        """Why a topic that is known cannot be used, None when it can. Never waits."""
 
     def create(topic: str, partitions: int, settings: dict[str, int]) -> Any:
         """Create a topic; Deferred TopicEntry. Fails with TopicExists or InvalidTopic. Two at once: one makes it."""

@@ -153,7 +153,9 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
     from twisted.internet import reactor
 
     from logd.broker.service import BrokerService
+    from logd.net.monotonic import use_monotonic_time
 
+    use_monotonic_time(reactor)
     # What is loaded now stays: the garbage collector need not look at it again and again while requests come and go.
     gc.freeze()
     settings = options.settings

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 from attrs import field, frozen
 
+from logd.checkedjson import INT64_MAX, decimal, excerpt, whole_number
 from logd.errors import InvalidTopic
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
+#: A topic's uuid is a node's name too.
+_UUID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 
 
 def check_topic_name(name: str) -> str:
@@ -44,17 +47,30 @@ class TopicEntry:
 
     @classmethod
     def from_json(cls, value: Any) -> TopicEntry:
-        """Read a stored value; raise ValueError when it is not one."""
+        """Read a stored value, as load_json gives it; raise ValueError when it is not one, and nothing else."""
         try:
+            name, partitions, settings = value["uuid"], value["partitions"], value.get("settings", {})
+            if not isinstance(name, str) or not _UUID.match(name):
+                raise ValueError(f"{excerpt(name)} is no uuid of a topic")
             return cls(
-                uuid=str(value["uuid"]),
-                partitions={
-                    int(number): tuple(int(b) for b in brokers) for number, brokers in value["partitions"].items()
-                },
-                settings={str(key): int(setting) for key, setting in value.get("settings", {}).items()},
+                uuid=name,
+                partitions={decimal(number): _brokers(listed) for number, listed in partitions.items()},
+                settings={key: _setting(setting) for key, setting in settings.items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a topic's entry: {value!r}") from error
+            raise ValueError(f"not a topic's entry ({error!r}): {excerpt(value)}") from error
+
+
+def _brokers(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{excerpt(value)} is no list of brokers")
+    return tuple(map(whole_number, value))
+
+
+def _setting(value: object) -> int:
+    if type(value) is not int or abs(value) > INT64_MAX:
+        raise ValueError(f"{excerpt(value)} is no setting's value")
+    return value
 
 
 class TopicPartition(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
 from attrs import define
 
+from logd.spark.malformed import ValueDecoding
 from logd.spark.rows import Rows
 
 #: What Spark makes of its own types (``pyspark.sql.pandas.types.to_arrow_schema`` with UTC); a test holds them equal.
@@ -22,8 +22,13 @@ COLUMNS = {
     "offset": pa.int64(),
     "next_offset": pa.int64(),
     "timestamp": TIMESTAMP,
+    "timestampType": pa.int32(),
     "headers": HEADERS,
 }
+
+#: The types of times, with the numbers that Kafka gives them: a message has none; its producer's.
+NO_TIME = -1
+CREATED = 0
 
 #: The last millisecond that a timestamp of microseconds can hold; a later one, which no clock shows, becomes null.
 _LAST_MS = ((1 << 63) - 1) // 1000
@@ -31,26 +36,37 @@ _LAST_MS = ((1 << 63) - 1) // 1000
 
 @define(eq=False)
 class BatchMaker:
-    """Makes the record batches of one partition. ``schema`` may leave out headers and give ``value`` another type.
+    """Makes the record batches of one partition; ``decoding`` where values have a type.
 
-    ``decode_value`` makes an array of that type of the values as they are stored.
+    ``corrupt_column`` names the column of ``schema`` for the bytes of values that do not decode, if there is one.
     """
 
     schema: pa.Schema
     topic: str
     partition: int
-    decode_value: Callable[[list[bytes | None]], pa.Array] | None = None
+    decoding: ValueDecoding | None = None
+    corrupt_column: str | None = None
 
     def batch(self, rows: Rows) -> pa.RecordBatch:
-        """Return the rows, padded, as one record batch."""
-        columns = [getattr(self, f"_{name}")(rows) for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        """Return the rows, padded, as one record batch. Raises UndecodableValue."""
+        made = {}
+        kept = None
+        if self.decoding is not None:
+            decoded = self.decoding.decode(rows)
+            made["value"], kept = decoded.values, decoded.kept
+            if self.corrupt_column is not None:
+                made[self.corrupt_column] = decoded.corrupt
+        columns = [
+            made[name] if name in made else getattr(self, f"_{name.lower()}")(rows) for name in self.schema.names
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return batch if kept is None else batch.filter(kept)
 
     def _key(self, rows: Rows) -> pa.Array:
         return pa.array(rows.keys, pa.binary()) if rows.keys else pa.nulls(len(rows), pa.binary())
 
     def _value(self, rows: Rows) -> pa.Array:
-        return pa.array(rows.values, pa.binary()) if self.decode_value is None else self.decode_value(rows.values)
+        return pa.array(rows.values, pa.binary())
 
     def _topic(self, rows: Rows) -> pa.Array:
         return pa.repeat(self.topic, len(rows))
@@ -72,6 +88,11 @@ class BatchMaker:
             times = [None if time is None or time > _LAST_MS else time for time in times]
         return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
 
+    def _timestamptype(self, rows: Rows) -> pa.Array:
+        if not rows.times or None not in rows.times:  # all alike, as they mostly are
+            return pa.repeat(pa.scalar(CREATED if rows.times else NO_TIME, pa.int32()), len(rows))
+        return pa.array([NO_TIME if time is None else CREATED for time in rows.times], pa.int32())
+
     def _headers(self, rows: Rows) -> pa.Array:
         all_headers = rows.headers or [()] * len(rows)
         starts = pa.array(list(accumulate(map(len, all_headers), initial=0)), pa.int32())
@@ -81,9 +102,10 @@ class BatchMaker:
         return pa.ListArray.from_arrays(starts, pairs, type=HEADERS)
 
 
-def source_schema(include_headers: bool = False, value_type: Any = None) -> pa.Schema:
+def source_schema(
+    include_headers: bool = False, value_type: Any = None, corrupt_column: str | None = None
+) -> pa.Schema:
     """The columns of the data source, ``value`` of ``value_type`` where one is given."""
     names = [name for name in COLUMNS if include_headers or name != "headers"]
-    return pa.schema(
-        [(name, value_type if name == "value" and value_type is not None else COLUMNS[name]) for name in names]
-    )
+    fields = [(name, value_type if name == "value" and value_type is not None else COLUMNS[name]) for name in names]
+    return pa.schema(fields if corrupt_column is None else [*fields, (corrupt_column, pa.binary())])

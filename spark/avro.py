@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
-import fastavro
 import pyarrow as pa
 from attrs import define, field
 
-from logd.errors import ConfigurationError, LogdError
+from logd.errors import ConfigurationError
+from logd.protocol.packages import needing
 
 _PRIMITIVES = {
     "boolean": ("boolean", pa.bool_()),
@@ -28,8 +28,11 @@ _LOGICAL: dict[tuple[str, Any], tuple[str, Any]] = {
 }
 
 
-class UndecodableValue(LogdError):
-    """A message's value is not what the Avro schema says."""
+class Decoded(NamedTuple):
+    """An array of values, null where ``wrong`` (index -> why) says that one is not of the schema."""
+
+    array: pa.Array
+    wrong: dict[int, str]
 
 
 @define(eq=False)
@@ -37,40 +40,59 @@ class AvroValues:
     """One Avro schema (JSON). ``ddl`` is its type in Spark's words, ``type`` in Arrow's.
 
     Raises ConfigurationError for text that is no schema, or one that no column can hold: a union of more than one type
-    and null, a record that holds itself, a map or fixed decimal of a kind not known here.
+    and null, a record that holds itself, a map or fixed decimal of a kind not known here; MissingPackage without
+    fastavro.
     """
 
     text: str
     ddl: str = field(init=False)
     type: Any = field(init=False)
     _schema: Any = field(init=False)
+    _read: Any = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        with needing("fastavro", "the option avroSchema"):
+            import fastavro
+        self._read = fastavro.schemaless_reader
         try:
             self._schema = fastavro.parse_schema(json.loads(self.text), named_schemas={})
         except Exception as error:  # fastavro's errors share no base
             raise ConfigurationError(f"option avroSchema is not an Avro schema: {error}") from None
         self.ddl, self.type = _types(self._schema, "value")
 
-    def decode(self, values: list[bytes | None]) -> pa.Array:
-        """Return the values as an array. Raises UndecodableValue."""
-        read, schema = fastavro.schemaless_reader, self._schema
+    def decode(self, values: list[bytes | None]) -> Decoded:
+        """Return the values as an array, and which of them are not what the schema says."""
+        read, schema = self._read, self._schema
         decoded: list[Any] = []
-        for value in values:
+        wrong: dict[int, str] = {}
+        for number, value in enumerate(values):
             if value is None:
                 decoded.append(None)
                 continue
             stream = io.BytesIO(value)
+            found = None
             try:
-                decoded.append(read(stream, schema))
+                found = read(stream, schema)
             except Exception as error:  # fastavro lets out whatever its reading stumbles over
-                raise UndecodableValue(f"a value of {len(value)} bytes is not of the Avro schema: {error!r}") from None
-            if stream.tell() != len(value):
-                raise UndecodableValue(f"a value of {len(value)} bytes goes on behind byte {stream.tell()}")
+                wrong[number] = f"a value of length {len(value)} is not of the Avro schema: {error!r}"
+            else:
+                if stream.tell() != len(value):
+                    wrong[number] = f"a value of length {len(value)} goes on behind byte {stream.tell()}"
+                    found = None
+            decoded.append(found)
         try:
-            return pa.array(decoded, self.type)
-        except (pa.ArrowException, OverflowError) as error:  # what was read is outside its own type
-            raise UndecodableValue(f"a value does not fit its Avro type: {error}") from None
+            return Decoded(pa.array(decoded, self.type), wrong)
+        except (pa.ArrowException, OverflowError):  # what was read is outside its own type
+            self._leave_out_misfits(decoded, wrong)
+            return Decoded(pa.array(decoded, self.type), wrong)
+
+    def _leave_out_misfits(self, decoded: list[Any], wrong: dict[int, str]) -> None:
+        for number, value in enumerate(decoded):
+            try:
+                pa.array([value], self.type)
+            except (pa.ArrowException, OverflowError) as error:
+                wrong[number] = f"a value does not fit its Avro type: {error}"
+                decoded[number] = None
 
 
 def _types(schema: Any, where: str) -> tuple[str, Any]:

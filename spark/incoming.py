@@ -20,8 +20,8 @@ TYPES = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-#: Columns of the source that say where a message was; where it will be is not for the writer to say.
-_PLACES = ("offset", "next_offset")
+#: Columns of the source that say where a message was, and whose its time; neither is for the writer to say.
+_PLACES = ("offset", "next_offset", "timestampType")
 
 
 def check_columns(columns: Sequence[tuple[str, str]], topic: str | None) -> None:

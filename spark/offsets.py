@@ -36,6 +36,11 @@ class Offsets:
         """``earliest`` or ``latest``, for all."""
         return cls(At({"earliest": EARLIEST, "latest": LATEST}[name]))
 
+    def has(self, end: int) -> bool:
+        """Whether it names an end of the log, LATEST or EARLIEST, for all or for any partition."""
+        named = [at for places in self.places.values() for at in places.values()] or [self.rest]
+        return any(at.time_ms is None and at.position == end for at in named)
+
     def at(self, topic: str, partition: int) -> At:
         """The place for one partition."""
         return self.places.get(topic, {}).get(partition, self.rest)
@@ -54,8 +59,7 @@ def resolve(at: At, log: DescribeLogResponse) -> int:
 def parse_offsets(text: str, rest: str) -> Offsets:
     """Read ``earliest``, ``latest``, JSON with positions, or a time as ISO text; raise ValueError that says so.
 
-    In JSON -2 is earliest and -1 latest; partitions that it leaves out begin at the earliest and end at the latest
-    place, which ``rest`` names.
+    In JSON -2 is earliest and -1 latest; partitions that it leaves out have the place that ``rest`` names.
     """
     if text in ("earliest", "latest"):
         return Offsets.of(text)

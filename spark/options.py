@@ -11,8 +11,9 @@ from typing import Any
 from attrs import frozen
 
 from logd.errors import ConfigurationError
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
-from logd.spark.offsets import Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
+from logd.spark.offsets import EARLIEST, LATEST, Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.producing import LARGEST_BATCH
 from logd.spark.ranges import DEFAULT_RANGE_BYTES
 from logd.spark.reading import ReadSettings
@@ -41,18 +42,60 @@ _READ = (
     "failOnDataLoss",
     "includeHeaders",
     "avroSchema",
+    "mode",
+    "columnNameOfCorruptRecord",
     "minPartitions",
     "maxBytesPerPartition",
     "fetchBytes",
     "rowsPerBatch",
+    "maxDecompressedBytes",
+    "maxDecompressedMessages",
 )
 BATCH_OPTIONS = (*_CLUSTER, *_READ, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-STREAM_OPTIONS = (*_CLUSTER, *_READ, "maxBytesPerTrigger")
+STREAM_OPTIONS = (*_CLUSTER, *_READ, "maxBytesPerTrigger", "maxOffsetsPerTrigger")
 SINK_OPTIONS = (*_CLUSTER, "topic", "compression", "batchBytes")
 ALL_OPTIONS = tuple(dict.fromkeys((*BATCH_OPTIONS, *STREAM_OPTIONS, *SINK_OPTIONS)))
 
+#: What may happen to a value that does not decode, as in Spark's readers.
+PERMISSIVE = "PERMISSIVE"
+DROPMALFORMED = "DROPMALFORMED"
+FAILFAST = "FAILFAST"
+MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
+
+#: The column for the bytes of a value that did not decode, unless another name is given.
+CORRUPT_RECORD = "_corrupt_record"
+
+#: Options that people bring along from Spark's Kafka source (in lower case, by their beginnings), and what is here in
+#: their place.
+_KAFKAS = {
+    "kafka.bootstrap.servers": "the option 'brokers' names the brokers, as HOST:PORT, separated by commas",
+    "kafka.ssl.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
+    "kafka.security.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
+    "kafka.group.id": "a reader is in no group: a stream's place is in its checkpoint",
+    "groupidprefix": "a reader is in no group: a stream's place is in its checkpoint",
+    "kafka.auto.offset.reset": "the option 'startingOffsets' says where reading begins",
+    "kafka.": "logd has none of the settings of Kafka's clients; its own are in docs/spark.md",
+    "minoffsetspertrigger": "a micro-batch has no least size; maxOffsetsPerTrigger is its greatest",
+    "maxtriggerdelay": "a micro-batch has no least size, so that nothing is waited for",
+    "startingoffsetsbytimestampstrategy": "a time behind all messages means the end of the log",
+    "fetchoffset.": "the option 'retryTimeoutMs' says how long a broker is waited for",
+    "kafkaconsumer.polltimeoutms": "the option 'requestTimeoutMs' bounds one request",
+}
+
 #: What Spark itself puts among a sink's options.
 _SPARKS = ("path", "checkpointLocation")
+
+
+@frozen(kw_only=True)
+class Shape:
+    """The options that decide on columns: which there are, and what is in them."""
+
+    include_headers: bool = False
+    avro_schema: str | None = None
+    #: What happens to a value that does not decode, one of MODES.
+    mode: str = FAILFAST
+    #: The name of the column for its bytes; None where there is none.
+    corrupt_column: str | None = None
 
 
 @frozen(kw_only=True)
@@ -64,12 +107,12 @@ class ReadOptions:
     starting: Offsets
     ending: Offsets
     reading: ReadSettings
-    include_headers: bool
-    avro_schema: str | None
+    shape: Shape
     min_partitions: int
     range_bytes: int
-    #: Bytes of log in one micro-batch of a stream; None for all there is.
+    #: Bytes of log, or about how many messages, in one micro-batch of a stream; None for all there is.
     trigger_bytes: int | None
+    trigger_messages: int | None
 
 
 @frozen(kw_only=True)
@@ -87,28 +130,53 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
     """Read the options of a batch or stream reader. Raises ConfigurationError."""
     given = _Given(options, STREAM_OPTIONS if streaming else BATCH_OPTIONS, "a stream" if streaming else "a batch")
     fail = given.switch("failOnDataLoss", True)
+    if streaming and given.text("maxBytesPerTrigger") and given.text("maxOffsetsPerTrigger"):
+        raise ConfigurationError(
+            "maxBytesPerTrigger and maxOffsetsPerTrigger both bound a micro-batch: give one of them"
+        )
     return ReadOptions(
         cluster=_cluster(given),
         subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
-        starting=given.offsets("starting", "latest" if streaming else "earliest"),
-        ending=Offsets.of("latest") if streaming else given.offsets("ending", "latest"),
+        starting=given.offsets("starting", "latest" if streaming else "earliest", None if streaming else LATEST),
+        ending=Offsets.of("latest") if streaming else given.offsets("ending", "latest", EARLIEST),
         reading=ReadSettings(
             fail_on_data_loss=fail,
             fetch_bytes=given.whole("fetchBytes", 2 << 20, 1 << 10, 64 << 20),
             rows=given.whole("rowsPerBatch", 8192, 1, 1_000_000),
+            max_decompressed=given.whole("maxDecompressedBytes", DEFAULT_MAX_DECOMPRESSED, 1, 1 << 31),
+            max_decompressed_messages=given.whole(
+                "maxDecompressedMessages", DEFAULT_MAX_DECOMPRESSED_MESSAGES, 1, 1 << 31
+            ),
         ),
-        include_headers=given.switch("includeHeaders", False),
-        avro_schema=given.text("avroSchema"),
+        shape=_shape(given),
         min_partitions=given.whole("minPartitions", 1, 1, 1_000_000),
         range_bytes=given.whole("maxBytesPerPartition", DEFAULT_RANGE_BYTES, 1, 1 << 40),
         trigger_bytes=given.whole("maxBytesPerTrigger", 0, 1, 1 << 50) or None if streaming else None,
+        trigger_messages=given.whole("maxOffsetsPerTrigger", 0, 1, 1 << 50) or None if streaming else None,
     )
 
 
-def shape_options(options: Mapping[str, str]) -> tuple[bool, str | None]:
-    """Return those that shape the schema: includeHeaders and avroSchema. Raises ConfigurationError."""
-    given = _Given(options, ALL_OPTIONS, "a data frame", _SPARKS)
-    return given.switch("includeHeaders", False), given.text("avroSchema")
+def shape_options(options: Mapping[str, str]) -> Shape:
+    """Return those that shape the schema. Raises ConfigurationError."""
+    return _shape(_Given(options, ALL_OPTIONS, "a data frame", _SPARKS))
+
+
+def _shape(given: _Given) -> Shape:
+    avro, mode = given.text("avroSchema"), (given.text("mode") or FAILFAST).upper()
+    column = given.text("columnNameOfCorruptRecord")
+    if mode not in MODES:
+        raise ConfigurationError(f"option mode = {mode[:200]!r} is not allowed; allowed is {', '.join(MODES)}")
+    if avro is None and (given.text("mode") or column):
+        raise ConfigurationError(
+            "options mode and columnNameOfCorruptRecord are of use with avroSchema alone: without it values are bytes"
+        )
+    if column and mode != PERMISSIVE:
+        raise ConfigurationError(f"option columnNameOfCorruptRecord is of use with mode={PERMISSIVE} alone")
+    if mode == PERMISSIVE:
+        column = column or CORRUPT_RECORD
+    return Shape(
+        include_headers=given.switch("includeHeaders", False), avro_schema=avro, mode=mode, corrupt_column=column
+    )
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -153,6 +221,14 @@ def cluster_options(settings: ClusterSettings) -> dict[str, str]:
     return options | {name: value for name, value in named.items() if value is not None}
 
 
+def _of_kafka(name: str) -> str | None:
+    """What one does in place of an option of Spark's Kafka source, or of Kafka's clients, that is unknown here."""
+    for prefix, known in _KAFKAS.items():
+        if name.startswith(prefix):
+            return known
+    return None
+
+
 class _Given:
     """The options as they were given, whose names are alike in any case of letters, as everywhere in Spark."""
 
@@ -167,6 +243,8 @@ class _Given:
                 continue
             if name in everything:
                 raise ConfigurationError(f"option {everything[name]!r} is not one of {what} of logd")
+            if (known := _of_kafka(name)) is not None:
+                raise ConfigurationError(f"option {name!r} is not known to {what} of logd: {known}")
             near = [names[each] for each in difflib.get_close_matches(name, names, 3)]
             hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(allowed)}"
             raise ConfigurationError(f"option {name!r} is not known to {what} of logd; {hint}")
@@ -197,8 +275,11 @@ class _Given:
             raise self._not_allowed(name, text, " or ".join(allowed))
         return text
 
-    def offsets(self, which: str, default: str) -> Offsets:
-        """A timestamp for all goes before timestamps for each, and these before offsets, as in Spark's Kafka source."""
+    def offsets(self, which: str, default: str, senseless: int | None) -> Offsets:
+        """A timestamp for all goes before timestamps for each, and these before offsets, as in Spark's Kafka source.
+
+        ``senseless`` is the end of the log where nothing could be read, which is refused.
+        """
         rest = "earliest" if which == "starting" else "latest"
         readers: tuple[tuple[str, Callable[[str], Offsets]], ...] = (
             (f"{which}Timestamp", parse_timestamp),
@@ -209,9 +290,16 @@ class _Given:
             text = self.text(name)
             if text is not None:
                 try:
-                    return parse(text)
+                    offsets = parse(text)
                 except ValueError as error:
                     raise self._not_allowed(name, text, str(error)) from None
+                if senseless is not None and offsets.has(senseless):
+                    end = "latest" if senseless == LATEST else "earliest"
+                    raise ConfigurationError(
+                        f"option {name} = {text[:200]!r} is not allowed: a batch with a {which} offset of {end} "
+                        f"({senseless}) would read nothing"
+                    )
+                return offsets
         return Offsets.of(default)
 
     @staticmethod

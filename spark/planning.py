@@ -13,7 +13,7 @@ from attrs import frozen
 from logd.errors import ConfigurationError, UnknownTopic, WrongPartition
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.spark.cluster import Cluster, topic_error
-from logd.spark.offsets import At, Offsets, resolve
+from logd.spark.offsets import EARLIEST, At, Offsets, resolve
 from logd.spark.ranges import IdRange, split_ranges
 from logd.spark.reading import DataLost
 from logd.spark.subscription import Subscription
@@ -69,7 +69,8 @@ def plan_ranges(
 
     Raises DataLost for a start that the log has no more, or an end that it does not have; without
     ``fail_on_data_loss`` these are moved into the log with a warning. Raises ConfigurationError for places in
-    partitions that are not read, and what find_partitions and Cluster.describe raise.
+    partitions that are not read, for partitions that they leave out, and for an end before the start, and what
+    find_partitions and Cluster.describe raise.
     """
     partitions = find_partitions(cluster, subscription)
     _check_places(partitions, starting, "starting")
@@ -83,9 +84,11 @@ def plan_ranges(
             if not log.log_start <= position <= log.visible_end:
                 _report(
                     f"{each}: the {name} offset {position} is not in the log, which has {log.log_start} to "
-                    f"{log.visible_end}",
+                    f"{log.visible_end}: an unknown number of messages between the two is lost",
                     fail_on_data_loss,
                 )
+        if end < start and start <= log.visible_end and starting.at(each.topic, each.partition) != At(EARLIEST):
+            raise ConfigurationError(f"{each}: the ending offset {end} is before the starting offset {start}")
         start = min(max(start, log.log_start), log.visible_end)
         end = min(max(end, start), log.visible_end)
         ranges.append(IdRange(each.topic, log.uuid or each.uuid, each.partition, start, end))
@@ -105,11 +108,16 @@ def split_for_tasks(cluster: Cluster, ranges: Sequence[IdRange], max_bytes: int,
 
 
 def _check_places(partitions: Sequence[PartitionName], offsets: Offsets, which: str) -> None:
+    """Raise ConfigurationError unless places for each partition are for all that are read, and no others."""
     known = {(each.topic, each.partition) for each in partitions}
-    for topic, places in offsets.places.items():
-        for number in places:
-            if (topic, number) not in known:
-                raise ConfigurationError(f"{which}Offsets name topic {topic!r}, partition {number}, which is not read")
+    named = {(topic, number) for topic, places in offsets.places.items() for number in places}
+    for topic, number in sorted(named - known):
+        raise ConfigurationError(f"{which}Offsets name topic {topic!r}, partition {number}, which is not read")
+    for topic, number in sorted(known - named) if named else ():
+        raise ConfigurationError(
+            f"{which}Offsets leave out topic {topic!r}, partition {number}, which is read: name a place for every "
+            "partition (-2 is earliest, -1 latest), or one word for all"
+        )
 
 
 def _report(text: str, fail_on_data_loss: bool) -> None:

@@ -27,6 +27,10 @@ from logd.spark.rows import Cursor, Rows
 _log = logging.getLogger("logd.spark")
 
 
+#: The options of the data source that bound what a wrapper may become, by the settings of the protocol's reader.
+OPTIONS = {"max_decompressed": "maxDecompressedBytes", "max_decompressed_messages": "maxDecompressedMessages"}
+
+
 class DataLost(LogdError):
     """Messages that were to be read are gone: retention removed them, or their topic was deleted or made again."""
 
@@ -91,6 +95,12 @@ class RangeReader:
         the settings allow; BrokerUnavailable or a retriable WireError when ``retry_timeout`` has passed without
         progress; any other WireError at once.
         """
+        try:
+            yield from self._rows()
+        finally:
+            self._forget_ahead()  # who stops early leaves no answer behind that nobody takes
+
+    def _rows(self) -> Iterator[Rows]:
         end = self.range.end
         pending = Rows()
         kept = b""  # the beginning of an entry that the last piece cut off, or nothing
@@ -124,7 +134,7 @@ class RangeReader:
                 cursor.error = CorruptMessage(f"an entry of {needed} bytes, {settings.message_bytes} are allowed")
             if isinstance(cursor.error, WrapperTooLarge):
                 wrong, where = cursor.error, f"topic {self.range.topic!r}, partition {self.range.partition}: "
-                raise WrapperTooLarge(wrong.setting, wrong.limit, wrong.position, wrong.end, where)
+                raise WrapperTooLarge(OPTIONS[wrong.setting], wrong.limit, wrong.position, wrong.end, where)
             if cursor.error is not None:
                 damaged += 1
                 if damaged > settings.corrupt_retries:

@@ -12,14 +12,19 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from logd.errors import ConfigurationError
+from logd.spark.arrow import COLUMNS
 from logd.spark.avro import AvroValues
 from logd.spark.batch import BatchReader
 from logd.spark.options import read_options, shape_options, sink_options
 from logd.spark.sink import BatchWriter, StreamWriter
 from logd.spark.stream import StreamReader
+from logd.spark.topicsql import quoted
 
 #: Columns in order; ``headers`` with includeHeaders alone.
-_COLUMNS = "key:binary,value:{},topic:string,partition:int,offset:bigint,next_offset:bigint,timestamp:timestamp"
+_COLUMNS = (
+    "key:binary,value:{},topic:string,partition:int,offset:bigint,next_offset:bigint,"
+    "timestamp:timestamp,timestampType:int"
+)
 _HEADERS = ",headers:array<struct<key:string,value:binary>>"
 
 
@@ -31,9 +36,15 @@ class LogdDataSource(DataSource):
         return "logd"
 
     def schema(self) -> str:
-        include, avro = shape_options(self.options)
-        value = "binary" if avro is None else AvroValues(avro).ddl
-        return f"struct<{_COLUMNS.format(value)}{_HEADERS if include else ''}>"
+        shape = shape_options(self.options)
+        value = "binary" if shape.avro_schema is None else AvroValues(shape.avro_schema).ddl
+        columns = _COLUMNS.format(value) + (_HEADERS if shape.include_headers else "")
+        if shape.corrupt_column is not None:
+            name = shape.corrupt_column
+            if name.lower() in {each.lower() for each in COLUMNS}:
+                raise ConfigurationError(f"option columnNameOfCorruptRecord = {name!r} is the name of another column")
+            columns += f",{quoted(shape.corrupt_column)}:binary"
+        return f"struct<{columns}>"
 
     def reader(self, schema: StructType) -> DataSourceReader:
         self._check(schema)

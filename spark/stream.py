@@ -9,7 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
 from logd.protocol.describe_log import DescribeLogResponse
@@ -22,6 +28,7 @@ from logd.spark.planning import PartitionName, find_partitions, plan_ranges, spl
 from logd.spark.progress import Progress, admit
 from logd.spark.ranges import IdRange
 from logd.spark.reading import DataLost
+from logd.spark.sampling import SAMPLED_PARTITIONS, average_bytes
 from logd.spark.tasks import read_batches
 
 _log = logging.getLogger("logd.spark")
@@ -53,8 +60,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        budget = self._options.trigger_bytes
-        return ReadAllAvailable() if budget is None else ReadMaxBytes(budget)
+        size, messages = self._options.trigger_bytes, self._options.trigger_messages
+        if messages is not None:
+            return ReadMaxRows(messages)
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._last = {name: log.visible_end for name, log in self._read_logs().items()}
@@ -73,8 +82,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What is behind the start is of a log that has ended before it since.
         began = {name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, -1)}
         ends = {name: max(end, starts[name]) for name, end in ends.items()}
-        budget = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        budget = self._budget(limit, starts, ends)
         return Progress(admit(starts, ends, budget, _Asking(self._cluster)), began).to_json()
+
+    def _budget(
+        self, limit: ReadLimit, starts: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]
+    ) -> int | None:
+        """How many bytes of log a batch may take; None for all."""
+        if isinstance(limit, ReadMaxBytes):
+            return limit.max_bytes
+        if not isinstance(limit, ReadMaxRows):
+            return None
+        most = sorted(ends, key=lambda name: starts[name] - ends[name])[:SAMPLED_PARTITIONS]
+        size = average_bytes(
+            self._cluster,
+            [IdRange(name.topic, name.uuid, name.partition, starts[name], ends[name]) for name in most],
+            self._options.reading,
+        )
+        return max(1, round(limit.max_rows * size))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return Progress(self._ends).to_json() if self._ends else None

@@ -10,6 +10,7 @@ import pyarrow as pa
 from logd.spark.arrow import BatchMaker, source_schema
 from logd.spark.avro import AvroValues
 from logd.spark.cluster import Cluster
+from logd.spark.malformed import ValueDecoding
 from logd.spark.options import ReadOptions
 from logd.spark.ranges import IdRange
 from logd.spark.reading import RangeReader
@@ -18,18 +19,20 @@ _log = logging.getLogger("logd.spark")
 
 
 def read_batches(options: ReadOptions, id_range: IdRange) -> Iterator[pa.RecordBatch]:
-    """Yield the range's messages in record batches of the source's schema. Raises what RangeReader.rows raises."""
-    avro = None if options.avro_schema is None else AvroValues(options.avro_schema)
-    maker = BatchMaker(
-        source_schema(options.include_headers, None if avro is None else avro.type),
-        id_range.topic,
-        id_range.partition,
-        None if avro is None else avro.decode,
-    )
+    """Yield the range's messages in record batches of the source's schema. Raises what RangeReader.rows raises, and
+    UndecodableValue."""
+    shape = options.shape
+    avro = None if shape.avro_schema is None else AvroValues(shape.avro_schema)
+    topic, partition = id_range.topic, id_range.partition
+    decoding = None if avro is None else ValueDecoding(avro, shape.mode, topic, partition)
+    schema = source_schema(shape.include_headers, None if avro is None else avro.type, shape.corrupt_column)
+    maker = BatchMaker(schema, topic, partition, decoding, shape.corrupt_column)
     with Cluster(options.cluster) as cluster:
         reader = RangeReader(cluster, id_range, options.reading)
         for rows in reader.rows():
             yield maker.batch(rows)
+    if decoding is not None:
+        decoding.warn()
     report = reader.report
     if report.gaps:
         _log.warning("%s: %d gaps of %d bytes were skipped", id_range, report.gaps, report.gap_bytes)

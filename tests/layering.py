@@ -49,11 +49,12 @@ _SPARK_WORKERS = tuple(
             "cluster",
             "connection",
             "incoming",
+            "malformed",
             "offsets",
             "options",
             "planning",
         ),
-        *("producing", "progress", "ranges", "reading", "rows", "subscription", "tasks"),
+        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks"),
     )
 )
 
@@ -61,10 +62,11 @@ ROOMS = (
     Room(
         "words",
         0,
-        ("logd.errors", "logd.interfaces", "logd.config", "logd.topic"),
+        ("logd.errors", "logd.interfaces", "logd.config", "logd.topic", "logd.checkedjson"),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
+    Room("deferreds", 0, ("logd.deferreds",), allowed=("twisted",)),
     Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
     Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
     Room(

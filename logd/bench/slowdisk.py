@@ -18,6 +18,7 @@ from logd.broker.service import BrokerService
 from logd.config import Source, broker_settings, parse_assignments
 from logd.interfaces import IFile, IFileOperations
 from logd.log.files import LocalFile, LocalFiles
+from logd.net.monotonic import use_monotonic_time
 from logd.testing.processes import BrokerProcess
 
 
@@ -74,6 +75,7 @@ def main(flag: str, seconds: str, log: str, data: str, listen: str, *assignments
     from twisted.internet import reactor as installed
 
     reactor: Any = installed
+    use_monotonic_time(reactor)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(open(log, "a"))], redirectStandardIO=False)  # noqa: SIM115
     settings = broker_settings(Source("", {"data": data, "listen": listen}), parse_assignments(assignments))
     service = BrokerService(reactor, settings, files=SlowFiles(flag, float(seconds)))

@@ -74,8 +74,10 @@ class Listener:
 class BrokerResources:
     """The time, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
 
-    #: The reactor, or a clock in its place.
+    #: The reactor, or a clock in its place; for durations.
     clock: Any
+    #: The time of day, in seconds since the epoch.
+    wall: Callable[[], float]
     files: IFileOperations
     #: The data directory, absolute.
     data: str
@@ -144,6 +146,7 @@ class BrokerAssembly:
             open_files_limit=resources.open_readers,
             open_writers_limit=resources.open_writers,
             report=self._report,
+            wall=resources.wall,
         )
         stored = StoredTopics(store, TopicsFile(files, resources.data), reads, settings)
         store.open(stored.settings_for)
@@ -226,7 +229,7 @@ class BrokerAssembly:
         await self._poll(lambda: not broker.sessions, until(FLUSH))
         for session in tuple(broker.sessions):
             session.connection.abort()
-        return await self._close(store, is_flushed, until(CLOSE))
+        return await self._close(broker, store, is_flushed, until(CLOSE))
 
     async def _end_sessions(self, broker: Broker, until: float) -> None:
         """Close each connection as soon as nothing is owed to its client, and all of them in the end."""
@@ -241,10 +244,14 @@ class BrokerAssembly:
         for session in tuple(broker.sessions):
             session.connection.close()
 
-    async def _close(self, store: LogStore, is_flushed: bool, until: float) -> StopReport:
+    async def _close(self, broker: Broker, store: LogStore, is_flushed: bool, until: float) -> StopReport:
         clock = self.resources.clock
         unfinished = []
         third = (until - clock.seconds()) / 3
+        if not await _fired_by(clock, until - 2.5 * third, Deferred.fromCoroutine(broker.ends.finish())):
+            self._log.warn(
+                "the coordination tree was not told how far the partitions are stored; the next start does that"
+            )
         if not await _fired_by(clock, until - 2 * third, Deferred.fromCoroutine(self.resources.tree.leave())):
             self._log.warn("the coordination tree does not answer; the session of this broker ends there in its time")
         if not await _fired_by(clock, until - third, Deferred.fromCoroutine(self.resources.tree.close())):

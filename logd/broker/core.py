@@ -9,8 +9,10 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
+from logd.broker.growth import GrowthGate
 from logd.broker.pressure import ProducerGate
 from logd.broker.routing import Routing
+from logd.broker.storedends import EndsRecorder
 from logd.config import BrokerSettings
 from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads, ITopics
@@ -30,6 +32,10 @@ class BrokerCore:
     clock: Clock
     #: Told by the store when too much waits for the disk.
     gate: ProducerGate
+    #: Logs that may not grow now.
+    growth: GrowthGate
+    #: What is known in the tree of the logs here.
+    ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
     #: Partitions that are being repaired.

@@ -108,11 +108,12 @@ class Describing:
         entry = self._broker.topics.get(name)
         if entry is None:
             return TopicMetadata(name, error, "", ())
+        unusable = self._broker.topics.problem(name) is not None
         partitions = []
         for number, brokers in sorted(entry.partitions.items()):
             leader = next((broker for broker in brokers if broker in live), -1)
             log = self._broker.store.log(name, number) if leader == self._broker.store.broker_id else None
-            offline = log is not None and log.offline is not None
+            offline = unusable or (log is not None and log.offline is not None)
             code = NoLeader.code if leader == -1 else PartitionOffline.code if offline else 0
             partitions.append(PartitionMetadata(number, code, leader, 0, brokers, brokers))
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))

@@ -6,9 +6,11 @@ import random
 from collections.abc import Callable
 
 from logd.broker.broker import Broker
+from logd.broker.growth import GrowthGate
 from logd.broker.membership import Membership
 from logd.broker.pressure import ProducerGate
 from logd.broker.spread import Spread
+from logd.broker.storedends import EndsRecorder
 from logd.broker.storedtopics import StoredTopics
 from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings
@@ -37,8 +39,14 @@ def join_others(
     def live() -> list[int]:
         return [info.id for info in registry.values.values()]
 
-    topics = TreeTopics(tree, stored, settings, clock, store.broker_id, Spread(store.broker_id, live, at=pick(1 << 16)))
-    broker = Broker(settings, store, topics, threads, clock, gate)
+    growth = GrowthGate()
+    ends = EndsRecorder(tree, store, clock, store.broker_id, growth)
+    store.on_flushed = ends.flushed
+    stored.made = growth.hold
+    stored.reopened = ends.reopened
+    spread = Spread(store.broker_id, live, at=pick(1 << 16))
+    topics = TreeTopics(tree, stored, settings, clock, store.broker_id, spread, ends)
+    broker = Broker(settings, store, topics, threads, clock, gate, growth, ends)
 
     def info() -> BrokerInfo:
         partitions: dict[str, list[int]] = {}

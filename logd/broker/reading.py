@@ -22,6 +22,9 @@ def find_log(logs: Logs, topics: ITopics, topic: str, partition: int) -> Partiti
         entry = topics.get(topic)
         if entry is None:
             raise UnknownTopic(f"there is no topic {topic!r}")
+        problem = topics.problem(topic)
+        if problem is not None:
+            raise PartitionOffline(problem)
         brokers = entry.partitions.get(partition)
         where = f"brokers {list(brokers)} have it" if brokers else f"there are {sorted(entry.partitions)}"
         raise WrongPartition(f"partition {partition} of topic {topic!r} is not on this broker: {where}")

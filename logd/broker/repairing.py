@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.core import BrokerCore
+from logd.broker.lostlogs import LostLog
 from logd.errors import (
     BrokerStopping,
     InvalidRequest,
@@ -26,10 +27,19 @@ from logd.log.folderrepair import FolderRepair, repair_folder
 from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
-from logd.log.repair import make_gap_segment, mend, remove_index
+from logd.log.repair import hides_boundaries, make_gap_segment, mend, remove_index
 from logd.net.server import Connection
 from logd.protocol.checksums import crc32
-from logd.protocol.repair import MOST_DESCRIBED, OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
+from logd.protocol.repair import (
+    LOST_LOG,
+    MOST_DESCRIBED,
+    OFFLINE,
+    SERVED,
+    SERVED_AGAIN,
+    Repair,
+    RepairedDamage,
+    RepairResponse,
+)
 from logd.protocol.responses import encode_response
 
 T = TypeVar("T")
@@ -78,6 +88,9 @@ class Repairing:
             if self._broker.topics.get(request.topic) is None:
                 raise UnknownTopic(f"there is no topic {request.topic!r}")
             raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
+        lost = self._broker.ends.lost.get((request.topic, request.partition))
+        if lost is not None:
+            return await self._repair_lost(log, lost, request)
         if log.offline is not None:
             return await self._repair_offline(log, request)
         return await self._repair_segment(log, request)
@@ -149,8 +162,18 @@ class Repairing:
             _log.warn(
                 "{path}: made {gaps} gaps, {count} bytes", path=place.path, gaps=mended.gaps, count=mended.gap_bytes
             )
-        # Of the last segment the index is in memory, and was not looked at.
-        if place.closed and any(remark.wrong for remark in inspection.index_remarks()):
+        if mended.kept:
+            _log.warn(
+                "{folder}: kept {count} entries whose checksum holds, and that cannot be read, as *.entry.dropped",
+                folder=log.folder,
+                count=mended.kept,
+            )
+        hidden = hides_boundaries(damages)
+        if not place.closed:
+            # The index is in memory, and was not looked at.
+            if hidden:
+                log.forget_boundaries(place.start)
+        elif hidden or any(remark.wrong for remark in inspection.index_remarks()):
             await self._run(lambda: remove_index(files, place.index_path))
 
     # A partition that is offline
@@ -166,22 +189,51 @@ class Repairing:
             outcome.append(repair_folder(files, log.folder, False, request.cut))
             return outcome[0].is_sound
 
+        online = await self._reopen(log, prepare)
+        (found,) = outcome
+        return _response(found.end, found.end, found.damages, SERVED_AGAIN if online else OFFLINE)
+
+    async def _reopen(self, log: PartitionLog, prepare: Callable[[], bool]) -> bool:
+        """Serve a log again if ``prepare`` says that it can be; return whether it is served."""
         reopened: Deferred[None] = Deferred()
 
         def done(error: BaseException | None) -> None:
             if error is None:
+                self._broker.ends.reopened(log.topic, log.partition)
                 reopened.callback(None)
             else:
                 reopened.errback(error)
 
         self._broker.store.reopen(log, prepare, done)
         await reopened
-        (found,) = outcome
         now = self._broker.store.log(log.topic, log.partition)
         online = now is not None and now.offline is None
         if online:
             _log.warn("{folder} is served again", folder=log.folder)
-        return _response(found.end, found.end, found.damages, SERVED_AGAIN if online else OFFLINE)
+        return online
+
+    # A partition whose log is lost
+
+    async def _repair_lost(self, log: PartitionLog, lost: LostLog, request: Repair) -> RepairResponse:
+        ends = self._broker.ends
+        if not request.dry_run and lost.other_instance is None:
+            # Perhaps the files are back.
+            try:
+                if await self._reopen(log, lambda: True):
+                    ends.changed(request.topic)
+                    return RepairResponse(0, request.position, request.position, state=SERVED_AGAIN)
+            except (LogdError, OSError) as error:
+                _log.warn("{name} is as lost as before: {error}", name=f"{log.topic}-{log.partition}", error=str(error))
+                log.offline = lost.reason()
+        position = await self._run(lambda: ends.beginning(lost))
+        # The position is that of the loss as it was shown: another one is shown first.
+        accepted = request.accept_loss and not request.dry_run and request.position == position
+        if accepted:
+            await ends.accept(lost, position)
+            _log.warn("the loss was accepted, and the log begins again: {loss}", loss=lost.loss(position))
+        size = position - lost.first
+        damage = RepairedDamage(lost.first, size, LOST_LOG, accepted, lost.loss(position))
+        return RepairResponse(0, position, position, 1, size, SERVED_AGAIN if accepted else OFFLINE, (damage,))
 
     def _run(self, work: Callable[[], T]) -> Deferred[T]:
         """Do it on a thread."""

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from logd.broker.counters import Counters
 from logd.broker.reading import Logs, find_log
-from logd.errors import UnknownTopic, WrongPartition
+from logd.errors import PartitionOffline, UnknownTopic, WrongPartition
 from logd.interfaces import Clock, ITopics
 from logd.log.partition import PartitionLog
 from logd.topic import TopicEntry
@@ -54,10 +54,14 @@ class Routing:
     def _pick(self, topic: str, entry: TopicEntry) -> int:
         """The next partition of ours that is served; one that is not served where none is, so that it is said why.
 
-        Raises WrongPartition when no partition is on this broker: who knows no others cannot be told of them.
+        Raises WrongPartition when no partition is on this broker, as a client that knows no other broker cannot be
+        told of them, and PartitionOffline for a topic that cannot be used.
         """
         logs = self.logs
         partitions = [number for number in sorted(entry.partitions) if logs.log(topic, number) is not None]
+        problem = self.topics.problem(topic)
+        if problem is not None:
+            raise PartitionOffline(problem)
         if not partitions:
             raise WrongPartition(
                 f"no partition of topic {topic!r} is on this broker, so it cannot pick one: send to the partition's "

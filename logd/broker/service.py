@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -94,6 +95,7 @@ class BrokerService(Service):
         descriptors = share_out(raise_limit(), settings.connections_max, self.log.warn)
         resources = BrokerResources(
             self._reactor,
+            time.time,
             self._files,
             os.path.abspath(settings.data),
             self._flush_threads,

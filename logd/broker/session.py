@@ -11,6 +11,7 @@ from logd.broker.checking import CheckNeeded
 from logd.broker.core import BrokerCore
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
+from logd.broker.growth import GrowthNeeded
 from logd.broker.producing import ProducerCutOff, Producing
 from logd.broker.repairing import Repairing
 from logd.broker.routing import CreationNeeded
@@ -62,15 +63,20 @@ class BrokerSession:
         taken = 0
         producing = self._producing
         produce = producing.produce
+        growth = self._broker.growth
         try:
             for request in requests:
                 kind = type(request)
                 if kind is Produce:
                     if not self.has_produced:
                         self._gate_producer()
+                    if growth.held:
+                        growth.check([request], self._broker.store)
                     produce(request.topic, request.partition, request.message_set)
                 elif kind is ProduceAck:
                     self._gate_producer()
+                    if growth.held:
+                        growth.check(request.parts, self._broker.store)
                     producing.produce_ack(request)
                 elif kind is MultiProduce:
                     self._multi_produce(request)
@@ -81,6 +87,9 @@ class BrokerSession:
                 taken += 1
         except CreationNeeded as needed:
             self._create(needed.topic)
+        except GrowthNeeded:
+            self.connection.hold("growth")
+            growth.wait(lambda: self.connection.proceed("growth"))
         except CheckNeeded as large:
             self.connection.hold("check")
             producing.checks.start(large, lambda: self.connection.proceed("check"))
@@ -113,6 +122,8 @@ class BrokerSession:
     def _multi_produce(self, request: MultiProduce) -> None:
         self._gate_producer()
         produces = request.produces
+        if self._broker.growth.held:
+            self._broker.growth.check(produces, self._broker.store)
         for produce in produces:
             if self._broker.topics.get(produce.topic) is None:
                 self._producing.check_creation(produce.topic, produce.partition)

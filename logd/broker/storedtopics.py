@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.conflicts import several_brokers
+from logd.broker.slicing import run_in_slices
+from logd.checkedjson import excerpt
 from logd.config import BrokerSettings, LogSettings
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
 from logd.interfaces import IThreads
+from logd.log.partition import PartitionLog
 from logd.log.room import NO_ROOM
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
+from logd.log.writer import SegmentWriter
 from logd.topic import TopicEntry
+
+T = TypeVar("T")
+
+#: Logs that are made in one turn of the reactor once their folders are there: some milliseconds.
+LOGS_AT_ONCE = 200
 
 
 @define(eq=False)
@@ -28,8 +38,8 @@ class StoredTopics:
     topics cost some writes and not a thousand.
 
     The record comes first and only then the logs that take messages; when a topic goes, the logs go first. So what a
-    kill leaves is a record without logs, which get made empty, and a log without a record only where topics.json was
-    lost.
+    kill leaves is a record without logs, and a log without a record only where topics.json was lost. Logs are made
+    empty once the tree has told that nothing was stored in them.
     """
 
     _log = Logger()
@@ -42,6 +52,10 @@ class StoredTopics:
     entries: dict[str, TopicEntry] = field(factory=dict, init=False)
     #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
     orphans: set[str] = field(factory=set, init=False)
+    #: Called with a log that is made: messages for it wait from then on.
+    made: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
+    #: Called with topic and partition of a log that is served again, before anything is appended to it.
+    reopened: Callable[[str, int], None] = field(default=lambda topic, number: None, init=False)
     #: Partitions whose logs are refused.
     _refused: set[tuple[str, int]] = field(factory=set, init=False)
     _loaded: bool = field(default=False, init=False)
@@ -55,6 +69,13 @@ class StoredTopics:
         if not self._loaded:
             self._loaded = True
             self.entries = self._file.read()
+            for name, problem in self._file.problems.items():
+                self._log.error(
+                    "{name} in topics.json cannot be used and is left out: {problem}; mend or remove it while the "
+                    "broker is stopped",
+                    name=excerpt(name),
+                    problem=problem,
+                )
 
     def settings_for(self, topic: str) -> LogSettings | None:
         """A topic's own settings, for a store that opens. Reads topics.json when that was not done before."""
@@ -63,7 +84,10 @@ class StoredTopics:
         return None if entry is None else self._log_settings(topic, entry)
 
     def reconcile(self) -> None:
-        """Agree with the store once it is open: logs without a record get one, partitions without a log get that."""
+        """Agree with the store once it is open: logs without a record get one.
+
+        A partition without a log gets none before the tree has told whether there was one: it may be lost.
+        """
         self.load()
         found: dict[str, int] = {}
         for log in self._store.logs():
@@ -78,11 +102,9 @@ class StoredTopics:
             brokers = (self._store.broker_id,)
             self.entries[topic] = TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers))
         for topic, entry in self.entries.items():
-            try:
-                self._make_logs(topic, entry)
-            except WireError as error:
-                # On a disk that does not take it now: no reason for the rest not to be served.
-                self._log.warn("topic {topic} is not whole here yet: {error}", topic=topic, error=str(error))
+            problem = several_brokers(topic, entry)
+            if problem is not None:
+                self.refuse(topic, self.partitions_here(topic), problem)
 
     def mine(self, entry: TopicEntry) -> list[int]:
         """The partitions that the entry lists this broker for, ascending."""
@@ -110,7 +132,7 @@ class StoredTopics:
                 await self._write(topic, entry)
                 self.orphans.discard(topic)
                 self._store.configure(topic, self._log_settings(topic, entry))
-            self._make_logs(topic, entry)
+            await self._make_logs(topic, entry)
         except (LogdError, OSError) as error:
             raise _answerable(f"topic {topic!r} cannot be made", error) from error
 
@@ -121,16 +143,15 @@ class StoredTopics:
         """
         entry = self.entries.get(topic)
         try:
-            if entry is not None:
-                self._make_logs(topic, entry)  # of an attempt that failed the folders are left, and perhaps full
-            await self._remove_logs(topic)
+            # Of an attempt that failed some folders are left, of which there are no logs.
+            await self._remove_logs(topic, [] if entry is None else self.mine(entry))
             if entry is not None:
                 await self._write(topic, None)
                 self.orphans.discard(topic)
         except (LogdError, OSError) as error:
             raise _answerable(f"what is stored of topic {topic!r} cannot be removed", error) from error
 
-    def refuse(self, topic: str, partitions: list[int], reason: str) -> None:
+    def refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
         """Serve these logs no more, and touch nothing of them."""
         for number in partitions:
             log = self._store.log(topic, number)
@@ -152,6 +173,7 @@ class StoredTopics:
                     await reopened
                 except (LogdError, OSError) as error:
                     raise _answerable(f"{topic}-{number} cannot be served again", error) from error
+                self.reopened(topic, number)
                 self._log.info("{topic}-{number} is served again", topic=topic, number=number)
             self._refused.discard((topic, number))
 
@@ -159,9 +181,24 @@ class StoredTopics:
         """The partitions of which a log is here."""
         return sorted(log.partition for log in self._store.logs_of(topic))
 
-    def _make_logs(self, topic: str, entry: TopicEntry) -> None:
-        for number in self.mine(entry):
-            self._store.create(topic, number, self._log_settings(topic, entry))
+    async def _make_logs(self, topic: str, entry: TopicEntry) -> None:
+        """Have a log for each partition here: first all folders, on threads, then the logs, which cannot fail any more.
+
+        Others have their turns in between, however many partitions there are.
+        """
+        missing = [number for number in self.mine(entry) if self._store.log(topic, number) is None]
+        if not missing:
+            return
+        settings = self._log_settings(topic, entry)
+        made: Deferred[list[tuple[int, SegmentWriter | None]]] = Deferred()
+        folders = self._store.make_folders(topic, missing)
+        run_in_slices(self._threads, folders, lambda: None, partial(_fire, made))
+        for count, (number, writer) in enumerate(await made, 1):
+            self.made(self._store.create(topic, number, settings, writer))
+            if count % LOGS_AT_ONCE == 0:
+                turn: Deferred[None] = Deferred()
+                self._threads.run(lambda: None, partial(_fire, turn))
+                await turn
 
     def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
         """A topic's settings; the broker's own for a topic whose settings another broker allows and this one does not.
@@ -178,9 +215,9 @@ class StoredTopics:
             )
             return self._settings.log
 
-    async def _remove_logs(self, topic: str) -> None:
+    async def _remove_logs(self, topic: str, partitions: list[int]) -> None:
         removed: Deferred[None] = Deferred()
-        self._store.delete(topic, partial(_settle, removed))
+        self._store.delete(topic, partial(_settle, removed), partitions)
         await removed
         self._refused = {(name, number) for name, number in self._refused if name != topic}
 
@@ -219,6 +256,13 @@ def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
         waiter.errback(error)
     else:
         waiter.callback(None)
+
+
+def _fire(waiter: Deferred[T], result: T | None, error: BaseException | None) -> None:
+    if error is not None:
+        waiter.errback(error)
+    else:
+        waiter.callback(result)  # type: ignore[arg-type]  # None only where T is
 
 
 def _answerable(what: str, error: LogdError | OSError) -> WireError:

@@ -1,18 +1,7 @@
 """The topics as the coordination tree has them, and what this broker does about its share of each.
 
 A create in the tree decides who makes a topic; a delete there leaves a note for those that store it. What is in the
-tree is compared with what is stored here (``_settle``), at the start and at each change:
-
-- the tree lists this broker for a partition: the log is made, if it is not there;
-- something is stored here and the tree has no such topic: it moves into the tree, under its uuid (what was in
-  topics.json before there was a tree, or a tree that was lost); but when the tree notes that this uuid was deleted,
-  then what is stored of it is removed;
-- the tree has the topic under another uuid: what is stored under ours is removed when the tree notes that ours was
-  deleted, or when nothing was ever in it. Else it is unclear whose data that is: those logs are refused, with an error
-  that names both sides, and nothing is touched;
-- a log is here for whose partition the tree lists other brokers only: refused likewise.
-
-A conflict ends when the tree is changed so that there is none any more: what was refused is recovered and served.
+tree is compared with what is stored here (``comparison``), at the start and at each change.
 """
 
 from __future__ import annotations
@@ -27,8 +16,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.broker.conflicts import other_brokers, other_uuid
+from logd.broker.comparison import TopicComparison
 from logd.broker.spread import Spread
+from logd.broker.storedends import EndsRecorder
 from logd.broker.storedtopics import StoredTopics
 from logd.broker.turns import Turns
 from logd.config import BrokerSettings
@@ -38,7 +28,6 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.coord.registries.mirror import Mirror
 from logd.coord.registries.topics import (
-    brokers_to_remove,
     create_topic,
     delete_topic,
     read_topic,
@@ -58,8 +47,6 @@ from logd.topic import TopicEntry, check_topic_name
 
 #: Seconds until what could not be settled is tried again.
 RETRY_SECONDS = 5.0
-#: How often one topic is compared again because the tree changed meanwhile.
-ATTEMPTS = 5
 #: How many topics are compared at a time: their questions to the tree and their records here share round trips and
 #: syncs. More would keep a creation waiting that comes behind them.
 COMPARED_AT_ONCE = 50
@@ -79,16 +66,18 @@ class TreeTopics:
     #: This broker's id.
     _me: int
     _spread: Spread
-    #: Why what is stored of a topic is not served, by topic.
-    conflicts: dict[str, str] = field(factory=dict, init=False)
+    _ends: EndsRecorder
     #: Called when what is stored here has changed.
     on_change: Callable[[], None] = field(default=lambda: None, init=False)
     #: Whether what is stored here was compared with the tree once.
     settled: bool = field(default=False, init=False)
     _entries: dict[str, TopicEntry] = field(init=False)
     _mirror: Mirror[TopicEntry] = field(init=False)
+    _comparison: TopicComparison = field(init=False)
     #: Topics that are to be compared.
     _dirty: set[str] = field(factory=set, init=False)
+    #: Why topics could not be settled, as it was said.
+    _troubles: dict[str, str] = field(factory=dict, init=False)
     #: uuids of topics that were deleted here and that the mirror may still show.
     _deleted: dict[str, str] = field(factory=dict, init=False)
     #: What is done to a topic is done one after the other; different topics do not wait for one another.
@@ -103,6 +92,10 @@ class TreeTopics:
     def __attrs_post_init__(self) -> None:
         self._entries = dict(self._stored.entries)
         self._mirror = watch_topics(self._tree, self._clock, self._changed)
+        self._ends.changed = self.recheck
+        self._comparison = TopicComparison(
+            self._tree, self._stored, self._ends, self._me, self._hide, lambda: self.on_change()
+        )
 
     async def begin(self) -> None:
         """Compare everything once this broker is registered, and follow the tree from then on.
@@ -136,6 +129,7 @@ class TreeTopics:
     def halt(self) -> None:
         """Follow the tree no more, and make and delete nothing more."""
         self._stopping = True
+        self._ends.halt()
         self._mirror.stop()
         if self._retry is not None:
             self._retry.cancel()
@@ -144,6 +138,15 @@ class TreeTopics:
     async def when_idle(self) -> None:
         """Done when nothing is under way."""
         await self._turns.when_idle()
+
+    @property
+    def conflicts(self) -> dict[str, str]:
+        """Why what is stored of a topic is not served, by topic."""
+        return self._comparison.conflicts
+
+    def problem(self, topic: str) -> str | None:
+        """See ITopics."""
+        return self._comparison.unusable.get(topic)
 
     def names(self) -> list[str]:
         """See ITopics."""
@@ -198,15 +201,20 @@ class TreeTopics:
         return entry
 
     async def _make_ours(self, topic: str, entry: TopicEntry) -> None:
+        self._ends.begin_new(topic, entry)
         try:
             await self._stored.keep(topic, entry)
+            await self._ends.record(topic, self._stored.mine(entry))
+        except CoordinationError as error:
+            self._try_again(topic, error)
+            raise CoordinationUnavailable(f"topic {topic!r} is not made yet: {error}") from error
         except WireError as error:
             if set(self._stored.mine(entry)) == set(entry.partitions):
                 await self._take_back(topic)
             else:
                 self._try_again(topic, error)  # others have begun to serve it: it stays
             raise
-        self._show(topic, entry)
+        self._entries[topic] = entry
         self.on_change()
 
     async def _take_back(self, topic: str) -> None:
@@ -281,6 +289,13 @@ class TreeTopics:
         shown = self._mirror.values.get(topic)
         if topic in self._deleted and (shown is None or shown.uuid != self._deleted[topic]):
             del self._deleted[topic]
+        self.recheck(topic)
+
+    def _hide(self, topic: str) -> None:
+        self._entries.pop(topic, None)
+
+    def recheck(self, topic: str) -> None:
+        """Compare a topic again: something of it is served again, or a node of ours was changed."""
         self._dirty.add(topic)
         if self.settled:
             self._work()
@@ -329,64 +344,22 @@ class TreeTopics:
         return None if entry is not None and entry.uuid == self._deleted.get(topic) else entry
 
     async def _settle(self, topic: str, entry: TopicEntry | None) -> None:
-        """Compare one topic with what is stored of it, and act as the head of this file says."""
-        stored = self._stored
-        for _ in range(ATTEMPTS):
-            record = stored.entries.get(topic)
-            if record is None or (entry is not None and record.uuid == entry.uuid):
-                break
-            if entry is not None and topic in stored.orphans:
-                break  # its uuid was made up here: it is the tree's
-            if await brokers_to_remove(self._tree, record.uuid) is not None:
-                self._entries.pop(topic, None)
-                await stored.remove(topic)
-                await removed_by(self._tree, record.uuid, self._me)
-            elif entry is None:
-                self._log.info("topic {topic} moves into the coordination tree", topic=topic)
-                try:
-                    await create_topic(self._tree, topic, record)
-                    entry = record
-                except TopicExists:
-                    entry = await read_topic(self._tree, topic)
-            elif not stored.has_data(topic):
-                await stored.remove(topic)
-            else:
-                self._refuse(topic, stored.partitions_here(topic), other_uuid(topic, record, entry, self._me))
-                self._show(topic, entry)
-                return
-        else:
-            raise CoordinationUnavailable(f"topic {topic!r} changes faster than it can be looked at")
+        entry = await self._comparison.settle(topic, entry)
+        self._troubles.pop(topic, None)
         if entry is None:
             self._entries.pop(topic, None)
-            self.conflicts.pop(topic, None)
-            self.on_change()
-            return
-        strangers = sorted(set(stored.partitions_here(topic)).difference(stored.mine(entry)))
-        await stored.readmit(topic, strangers)
-        if not strangers:
-            self.conflicts.pop(topic, None)
         else:
-            self._refuse(topic, strangers, other_brokers(topic, strangers, entry, self._me))
-        if not stored.is_whole(topic, entry):
-            await stored.keep(topic, entry)
-            self.on_change()
-        self._show(topic, entry)
-
-    def _show(self, topic: str, entry: TopicEntry) -> None:
-        self._entries[topic] = entry
-
-    def _refuse(self, topic: str, partitions: list[int], reason: str) -> None:
-        if topic not in self.conflicts:
-            self._log.error("{reason}", reason=reason)
-        self.conflicts[topic] = reason
-        self._stored.refuse(topic, partitions, reason)
+            self._entries[topic] = entry
 
     def _try_again(self, topic: str, error: Exception) -> None:
-        self._log.warn(
-            "topic {topic} is not as the coordination tree has it yet; trying again soon: {error}",
-            topic=topic,
-            error=str(error),
-        )
+        text = str(error)
+        if self._troubles.get(topic) != text:  # once, not every few seconds until a person has mended it
+            self._troubles[topic] = text
+            self._log.warn(
+                "topic {topic} is not as the coordination tree has it yet; trying again until it is: {error}",
+                topic=topic,
+                error=text,
+            )
         self._dirty.add(topic)
         if self._retry is None and not self._stopping:
             self._retry = self._clock.callLater(RETRY_SECONDS, self._retry_now)

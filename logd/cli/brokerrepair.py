@@ -13,7 +13,7 @@ from logd.cli.asking import ask
 from logd.cli.bytesprogress import BytesProgress
 from logd.client.admin import Admin
 from logd.errors import LogdError
-from logd.protocol.repair import OFFLINE, SERVED, SERVED_AGAIN, RepairedDamage, RepairResponse
+from logd.protocol.repair import LOST_LOG, OFFLINE, SERVED, SERVED_AGAIN, RepairedDamage, RepairResponse
 
 _UNVOUCHED = 4
 _TAIL = 5
@@ -68,6 +68,7 @@ async def repair_by_broker(
     *,
     yes: bool,
     force: bool,
+    accept_loss: bool,
     dry_run: bool,
     as_json: bool,
     quiet: bool,
@@ -81,7 +82,7 @@ async def repair_by_broker(
             for outcome in outcomes:
                 _show(topic, outcome)
         if not dry_run:
-            outcomes = [await _mend(admin, topic, each, yes, force, quiet) for each in outcomes]
+            outcomes = [await _mend(admin, topic, each, yes, force, accept_loss, quiet) for each in outcomes]
     finally:
         await admin.close()
     wrong = [outcome for outcome in outcomes if not outcome.is_sound]
@@ -100,25 +101,43 @@ async def repair_by_broker(
         raise DamageLeft(f"not sound: partitions {', '.join(str(each.partition) for each in wrong)}; {what}")
 
 
-async def _mend(admin: Admin, topic: str, found: _Outcome, yes: bool, force: bool, quiet: bool) -> _Outcome:
+async def _mend(
+    admin: Admin, topic: str, found: _Outcome, yes: bool, force: bool, accept_loss: bool, quiet: bool
+) -> _Outcome:
+    lost = next((each for each in found.described if each.kind == LOST_LOG), None)
+    if lost is not None and yes and not accept_loss:
+        return await _ask_broker(admin, topic, found.partition, False, False, quiet)  # perhaps the files are back
+    if lost is not None:
+        question = f"Give up the lost messages of {topic}-{found.partition} and begin its log again?"
+        if accept_loss or ask(question, "--accept-loss"):
+            return await _ask_broker(admin, topic, found.partition, False, False, quiet, lost.position + lost.bytes)
+        return found
     cut = False
     cuts = [each for each in found.described if each.kind == _UNVOUCHED]
     if cuts:
         size = sum(each.bytes for each in cuts)
         cut = force or ask(f"Cut {size:,} bytes that nothing vouches for, with whatever is sound in them?", "--force")
-    question = []
+    questions = []
     if found.left > len(cuts):
-        question.append(f"make gaps of {found.left - len(cuts):,} damages in {topic}-{found.partition}")
+        questions.append(f"make gaps of {found.left - len(cuts):,} damages in {topic}-{found.partition}")
     if found.state == OFFLINE:
-        question.append(f"serve {topic}-{found.partition} again")
-    yes = bool(question) and (yes or ask(f"{' and '.join(question).capitalize()}?", "--yes"))
+        questions.append(f"serve {topic}-{found.partition} again")
+    yes = bool(questions) and (yes or ask(f"{' and '.join(questions).capitalize()}?", "--yes"))
     return await _ask_broker(admin, topic, found.partition, False, cut, quiet) if yes else found
 
 
-async def _ask_broker(admin: Admin, topic: str, partition: int, dry_run: bool, cut: bool, quiet: bool) -> _Outcome:
+async def _ask_broker(
+    admin: Admin,
+    topic: str,
+    partition: int,
+    dry_run: bool,
+    cut: bool,
+    quiet: bool,
+    accept_at: int | None = None,
+) -> _Outcome:
     outcome = _Outcome(partition)
     with BytesProgress(f"{topic}-{partition}", 0, quiet) as progress:
-        async for response in admin.repair_log(topic, partition, dry_run, cut):
+        async for response in admin.repair_log(topic, partition, dry_run, cut, accept_at):
             outcome.add(response)
             progress.reach(response.checked_to, response.end)
     return outcome
@@ -128,7 +147,10 @@ def _show(topic: str, outcome: _Outcome) -> None:
     if outcome.state == OFFLINE:
         click.echo(f"{topic}-{outcome.partition} is offline")
     for each in outcome.described:
-        click.echo(f"{topic}-{outcome.partition}: id {each.position}, {each.bytes} bytes: {each.text}")
+        place = (
+            "" if each.kind == LOST_LOG else f"{topic}-{outcome.partition}: id {each.position}, {each.bytes} bytes: "
+        )
+        click.echo(place + each.text)
     hidden = outcome.damages - len(outcome.described)
     if hidden:
         click.echo(f"{topic}-{outcome.partition}: {hidden:,} damages more")

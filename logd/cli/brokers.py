@@ -32,7 +32,7 @@ def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     """Print each live broker with its address, and how much is stored there."""
 
     async def work(tree: ICoordination) -> None:
-        found = (await read_brokers(tree)).values()
+        found = (await read_brokers(tree, _complain)).values()
         if as_json:
             rows = [
                 {"id": b.id, "host": b.host, "port": b.port, "instance": b.instance, "topics": dict(b.topics)}
@@ -46,3 +46,7 @@ def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
         )
 
     with_tree(ctx, zookeeper, work)
+
+
+def _complain(path: str, error: ValueError) -> None:
+    click.echo(f"{path} is left out, since it is no broker of this kind: {error}", err=True)

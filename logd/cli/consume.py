@@ -165,8 +165,8 @@ async def _bounds(
     """Where each partition begins, and where those end that have something in between."""
     starts: dict[int, Start] = {}
     until = {}
-    for each in partitions or ():
-        log = await admin.describe_log(topic, each, time=start.milliseconds if isinstance(start, Time) else -1)
+    time = start.milliseconds if isinstance(start, Time) else -1
+    for each, log in (await admin.describe_logs(topic, partitions or (), time=time)).items():
         if start == "earliest":
             begin = log.log_start
         elif start == "latest":

@@ -101,6 +101,22 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     metavar="BYTES",
     help="Bytes of log in one task.",
 )
+@click.option(
+    "--max-decompressed",
+    type=click.IntRange(1, 1 << 31),
+    default=64 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="The most that one compressed message set may become.",
+)
+@click.option(
+    "--max-decompressed-messages",
+    type=click.IntRange(1, 1 << 31),
+    default=1_000_000,
+    show_default=True,
+    metavar="N",
+    help="The most messages in one compressed message set.",
+)
 @tls_options
 @click.option(
     "--timeout",
@@ -216,6 +232,8 @@ def _settings(
     master: str | None,
     conf: tuple[str, ...],
     task_bytes: int,
+    max_decompressed: int,
+    max_decompressed_messages: int,
     timeout: float,
     tls: bool,
     tls_ca: str | None,
@@ -247,6 +265,8 @@ def _settings(
         master=master,
         spark=dict(each.split("=", 1) for each in conf),
         task_bytes=task_bytes,
+        max_decompressed=max_decompressed,
+        max_decompressed_messages=max_decompressed_messages,
     )
     settings.cluster.addresses()
     if "://" not in to and not to.startswith("file:") and not is_local(master):

@@ -69,7 +69,7 @@ async def _ends(
         partitions = [each.partition for each in (await admin.describe(topic)).partitions]
         if not exit_at_end:
             return None
-        logs = {each: await admin.describe_log(topic, each) for each in partitions}
+        logs = await admin.describe_logs(topic, partitions)
     except UnknownTopic:
         if exit_at_end:
             raise
@@ -174,8 +174,10 @@ class Member:
             except OSError as error:
                 self._failure = error
             else:
-                if messages:
-                    stream.handled(batch if count == len(batch.messages) else messages[-1])
+                if count == len(batch.messages):  # also of none: what it passed is told, and the group is behind it
+                    stream.handled(batch)
+                elif messages:
+                    stream.handled(messages[-1])
                 self._progress.advance(count, count)
 
         self._writing = Deferred.fromCoroutine(write())

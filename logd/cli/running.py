@@ -26,6 +26,7 @@ from twisted.python.failure import Failure
 
 from logd.client.warnings import tell_connections
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic
+from logd.net.monotonic import use_monotonic_time
 
 OK = 0
 FAILED = 1
@@ -64,7 +65,7 @@ def report(error: BaseException) -> None:
         return
     if isinstance(error, click.Abort):
         complain("interrupted; nothing was done")
-    elif isinstance(error, UnknownTopic):
+    elif isinstance(error, UnknownTopic) and "logd topics list" not in str(error):
         complain(f"{error}: `logd topics list` shows those that there are")
     elif isinstance(error, LogdError):
         complain(f"{error}{_remedy(error)}")
@@ -85,6 +86,7 @@ def run(work: Work) -> int:
     # What is loaded now stays: the garbage collector need not look at it again for every hundred thousand messages.
     gc.freeze()
     reactor: Any = installed
+    use_monotonic_time(reactor)
     ended: list[object] = []
     signalled: list[int] = []
     running: Deferred[None] = Deferred()

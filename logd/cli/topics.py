@@ -15,9 +15,11 @@ from logd.cli.running import run
 from logd.cli.tables import show
 from logd.client.addresses import name_of
 from logd.client.admin import Admin
+from logd.client.describe import DESCRIBED_AT_ONCE
 from logd.config import LogSettings, parse_assignments
 from logd.config.names import unknown
 from logd.config.setting import settings_of
+from logd.coord.groups.gathering import gather_some
 from logd.errors import ConfigurationError, LogdError
 
 _CREATE_EPILOG = """\b
@@ -133,7 +135,9 @@ def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segm
         found = await admin.describe(topic)
         brokers = (await admin.metadata((topic,))).brokers
         addresses = {broker.id: name_of((broker.host, broker.port)) for broker in brokers}
-        described = [await _described(admin, topic, each, addresses) for each in found.partitions]
+        described = await gather_some(
+            (_described(admin, topic, each, addresses) for each in found.partitions), DESCRIBED_AT_ONCE
+        )
         if as_json:
             click.echo(json.dumps({"topic": topic, "uuid": str(found.uuid), "partitions": described}))
         else:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from logd.client.cluster import Cluster
-from logd.client.describe import describe_log
+from logd.client.describe import describe_log, describe_logs
 from logd.client.link import Connect
 from logd.client.repairing import repair_log
 from logd.client.settings import LinkSettings
@@ -79,15 +79,22 @@ class Admin:
         """
         return self._run(describe_log(self._cluster, topic, partition, tuple(positions), time))
 
+    def describe_logs(
+        self, topic: str, partitions: Sequence[int], time: int = -1
+    ) -> Deferred[dict[int, DescribeLogResponse]]:
+        """The same of several partitions, some at a time. Fails as ``describe_log`` does for the first that fails."""
+        return self._run(describe_logs(self._cluster, topic, partitions, time))
+
     def repair_log(
-        self, topic: str, partition: int, dry_run: bool = True, cut: bool = False
+        self, topic: str, partition: int, dry_run: bool = True, cut: bool = False, accept_at: int | None = None
     ) -> AsyncIterator[RepairResponse]:
         """Have the broker look at a partition's log for damage and, but for a ``dry_run``, mend it while it serves.
 
         Yields an answer for each segment. ``cut``: of a partition that is offline, also cut what nothing vouches for.
-        Raises as ``describe_log`` fails.
+        ``accept_at``: begin a lost log again at this position, the end that a dry run has answered; its messages are
+        given up. Raises as ``describe_log`` fails.
         """
-        return repair_log(self._cluster, topic, partition, dry_run, cut)
+        return repair_log(self._cluster, topic, partition, dry_run, cut, accept_at)
 
     def close(self) -> Deferred[None]:
         """Disconnect; fires when that is done. Never fails."""

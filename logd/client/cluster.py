@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 from logd.client.addresses import Address, discovered, parse_brokers
 from logd.client.link import Connect, Connection, Link
 from logd.client.settings import LinkSettings
-from logd.errors import BrokerUnavailable, UnknownTopic, WrongPartition, error_for_code
+from logd.deferreds import WaitingDeferreds
+from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
 from logd.net.connection import BrokerConnection
 from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata
 
@@ -28,6 +29,8 @@ class TopicView:
     #: The broker that leads each partition; a partition without a leader is not in it.
     leaders: dict[int, int]
     read_at: float
+    #: The broker of each partition that is offline there: such a partition has no leader, but a reason to ask for.
+    offline: dict[int, int] = field(factory=dict)
     #: The partitions that have a leader, ascending.
     available: tuple[int, ...] = field(init=False)
 
@@ -71,7 +74,7 @@ class Cluster:
         self._links: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
         self._topics: dict[str, TopicView] = {}
-        self._asking: dict[tuple[str, bool], list[Deferred[TopicView]]] = {}
+        self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
         """Ask these brokers first from now on, when no connection is there."""
@@ -88,15 +91,30 @@ class Cluster:
     def leader(self, topic: str, partition: int) -> Link:
         """The link to the partition's leader by what was last read.
 
-        Raises WrongPartition when the topic has no such partition or it has no leader, UnknownTopic when nothing was
-        read.
+        Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
+        does not serve it, UnknownTopic when nothing was read.
+        """
+        if not self.settings.discover:
+            return self.link(self._bootstrap[0])
+        view = self._topics.get(topic)
+        if view is not None and partition in view.offline:
+            raise PartitionOffline(
+                f"topic {topic!r}, partition {partition} is offline on broker {view.offline[partition]}; "
+                f"`logd topics describe {topic}` says why"
+            )
+        return self.keeper(topic, partition)
+
+    def keeper(self, topic: str, partition: int) -> Link:
+        """The link to the broker that leads the partition, or would if it were not offline there.
+
+        Raises as ``leader`` does, but for PartitionOffline.
         """
         if not self.settings.discover:
             return self.link(self._bootstrap[0])
         view = self._topics.get(topic)
         if view is None:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
-        address = self._addresses.get(view.leaders.get(partition, -1))
+        address = self._addresses.get(view.leaders.get(partition, view.offline.get(partition, -1)))
         if address is None:
             why = f"the topic has partitions {list(view.partitions)}"
             if partition in view.partitions:
@@ -147,13 +165,13 @@ class Cluster:
         Fails with BrokerUnavailable, UnknownTopic, or what else the broker answers (TopicCreationDisabled,
         InvalidTopic ...).
         """
-        waiter: Deferred[TopicView] = Deferred(lambda d: self._asking.get((topic, create), []).remove(d))
-        waiters = self._asking.get((topic, create))
-        if waiters is not None:
-            waiters.append(waiter)
-        else:
-            self._asking[topic, create] = [waiter]
-            Deferred.fromCoroutine(self._read(topic, create))
+        key = topic, create
+        asking = self._asking.get(key)
+        if asking is not None:
+            return asking.new()
+        asking = self._asking[key] = WaitingDeferreds()
+        waiter = asking.new()
+        Deferred.fromCoroutine(self._read(topic, create))
         return waiter
 
     def refresh(self, topic: str) -> None:
@@ -177,12 +195,9 @@ class Cluster:
             if described.error != 0:
                 raise error_for_code(described.error, f"topic {topic!r}: {error_for_code(described.error)}")
         except Exception as error:
-            for waiter in self._asking.pop(key):
-                waiter.errback(error)
+            self._asking.pop(key).fail(error)
         else:
-            view = self._topics[topic]
-            for waiter in self._asking.pop(key):
-                waiter.callback(view)
+            self._asking.pop(key).fire(self._topics[topic])
 
     def _view(self, topic: TopicMetadata) -> TopicView:
         return TopicView(
@@ -191,4 +206,9 @@ class Cluster:
             partitions=tuple(sorted(each.partition for each in topic.partitions)),
             leaders={p.partition: p.leader for p in topic.partitions if p.error == 0 and p.leader in self._addresses},
             read_at=self.clock.seconds(),
+            offline={
+                p.partition: p.leader
+                for p in topic.partitions
+                if p.error == PartitionOffline.code and p.leader in self._addresses
+            },
         )

@@ -132,7 +132,8 @@ class Consumer:
 
         In a group they get the group's share, which changes (paper section 3.2), and ``topic`` may be a compiled
         pattern that has to match the whole name: each stream then reads its share of every such topic, also of those
-        that come later. ``partitions`` and ``start`` are not for groups.
+        that come later. Patterns have no references to groups, and look neither ahead nor behind. ``partitions`` and
+        ``start`` are not for groups.
 
         Raises InvalidTopic for a name that no topic can have, ConfigurationError for a bad ``start`` and for what does
         not go together, ValueError for ``n`` below 1 and ClientClosed after ``close``.

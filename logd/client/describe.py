@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from logd.client.cluster import Cluster
+from logd.coord.groups.gathering import gather_some
 from logd.errors import error_for_code
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
+
+#: Logs that are asked about at a time: enough to make no round trip for each, few enough for any broker's bounds.
+DESCRIBED_AT_ONCE = 50
 
 
 async def describe_log(
@@ -16,7 +22,7 @@ async def describe_log(
     """
     if cluster.known(topic) is None and cluster.settings.discover:
         await cluster.read(topic)
-    link = cluster.leader(topic, partition)
+    link = cluster.keeper(topic, partition)
     connection = await link.get()
     response: DescribeLogResponse = await link.ask(
         connection, DescribeLog(topic, partition, positions, time), cluster.settings.request_timeout
@@ -24,3 +30,11 @@ async def describe_log(
     if response.error:
         raise error_for_code(response.error, response.text)
     return response
+
+
+async def describe_logs(
+    cluster: Cluster, topic: str, partitions: Sequence[int], time: int = -1
+) -> dict[int, DescribeLogResponse]:
+    """Return what the leaders of these partitions say. Raises what describe_log raises."""
+    found = await gather_some((describe_log(cluster, topic, each, time=time) for each in partitions), DESCRIBED_AT_ONCE)
+    return dict(zip(partitions, found, strict=True))

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster, TopicView
-from logd.client.describe import describe_log
+from logd.client.describe import describe_log, describe_logs
 from logd.client.feed import Feed
+from logd.client.fetchplan import FetchEntry, FetchPlan, longest_wait
 from logd.client.fetchwindow import Wanted
 from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
 from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
+from logd.interfaces import Timer
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
-from logd.protocol.requests import MAX_ITEMS
 
 #: Room in an answer's frame for what is around the sets.
 FRAME_MARGIN = 64 << 10
@@ -28,19 +28,8 @@ FRAME_MARGIN = 64 << 10
 LEAST_SHARE = 256
 
 
-@define(eq=False)
-class _Entry:
-    """A feed and what the fetcher does for it at the moment."""
-
-    feed: Feed
-    arrived: Callable[[Feed], None]
-    backoff: Backoff
-    #: Whether it waits for metadata, a position or a delay.
-    held_up: bool = field(default=False)
-
-
 class Fetcher:
-    """One consumer's fetches. Each request covers the partitions that want something at that moment."""
+    """One consumer's fetches. Whatever may want something anew is looked at, and nothing else."""
 
     _log = Logger()
 
@@ -48,7 +37,12 @@ class Fetcher:
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings
-        self._entries: dict[Feed, _Entry] = {}
+        self._entries: dict[Feed, FetchEntry] = {}
+        #: Entries to look at in this turn of the reactor: something has changed for them.
+        self._changed: dict[FetchEntry, None] = {}
+        self._plans: dict[Link, FetchPlan] = {}
+        #: Calls at the time from which idle entries may be asked for.
+        self._timers: dict[Link, Timer] = {}
         self._background = Background(cluster.clock)
         self._scheduled = False
         self._connecting: set[Link] = set()
@@ -63,67 +57,108 @@ class Fetcher:
         """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""
         links = self._cluster.settings
         backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
-        self._entries[feed] = _Entry(feed, arrived, backoff)
-        self.wake()
+        self._entries[feed] = entry = FetchEntry(feed, arrived, backoff)
+        self._look_at(entry)
 
     def remove(self, feed: Feed) -> None:
         """Stop filling this feed."""
-        self._entries.pop(feed, None)
+        entry = self._entries.pop(feed, None)
+        if entry is not None:
+            self._changed.pop(entry, None)
+            if entry.plan is not None:
+                entry.plan.discard(entry)
 
-    def wake(self) -> None:
-        """Look at all feeds at the end of this turn of the reactor: some want something."""
-        if not self._scheduled and not self._closed:
-            self._scheduled = True
-            self._clock.callLater(0, self._woken)
+    def wake(self, feed: Feed) -> None:
+        """Look at this feed at the end of this turn of the reactor: it may want something."""
+        entry = self._entries.get(feed)
+        if entry is not None:
+            self._look_at(entry)
 
-    async def visible_end(self, topic: str, partition: int) -> int:
-        """Where the partition's visible log ends now. Raises what describe_log raises."""
-        return (await describe_log(self._cluster, topic, partition)).visible_end
+    async def visible_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Where the visible logs of partitions end now. Raises what describe_log raises."""
+        logs = await describe_logs(self._cluster, topic, partitions)
+        return {partition: log.visible_end for partition, log in logs.items()}
 
     def close(self) -> None:
         """Ask for nothing more."""
         self._closed = True
         self._background.close()
         self._entries.clear()
+        self._changed.clear()
+        self._plans.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _look_at(self, entry: FetchEntry) -> None:
+        self._changed[entry] = None
+        if not self._scheduled and not self._closed:
+            self._scheduled = True
+            self._clock.callLater(0, self._woken)
 
     def _woken(self) -> None:
         self._scheduled = False
         self._issue()
 
-    def _issue(self) -> None:
-        """Send a request to each broker that leads a partition which wants something."""
+    def _issue(self, *answered: Link) -> None:
+        """Look at what has changed, and send requests to the brokers that lead it, and to those that ``answered``."""
         if self._closed:
             return
-        share = self.share
-        wanted: dict[Link, list[tuple[_Entry, Wanted]]] = {}
-        for entry in list(self._entries.values()):
-            feed = entry.feed
-            if entry.held_up or feed.error is not None:
-                continue
-            if feed.start is not None or feed.lost_at is not None:
-                if self._is_of_its_topic(entry):
-                    self._begin(entry, self._locate(entry))
-                continue
-            want = feed.wanted(share)
-            if want is None or not self._is_of_its_topic(entry):
-                continue
-            try:
-                link = self._cluster.leader(feed.topic, feed.partition)
-            except WireError as error:
-                self._trouble(entry, error)
-                continue
-            wanted.setdefault(link, []).append((entry, want))
-        for link, wants in wanted.items():
-            if link.current is not None:
-                for at in range(0, len(wants), MAX_ITEMS):
-                    self._send(link, link.current, wants[at : at + MAX_ITEMS])
-            elif link not in self._connecting:
-                self._connecting.add(link)
-                link.get().addCallbacks(
-                    self._connected, self._unreachable, callbackArgs=(link,), errbackArgs=(link, wants)
-                )
+        changed, self._changed = self._changed, {}
+        links = dict.fromkeys(answered)
+        for entry in changed:
+            link = self._planned(entry)
+            if link is not None:
+                links[link] = None
+        for link in links:
+            self._send_planned(link)
 
-    def _is_of_its_topic(self, entry: _Entry) -> bool:
+    def _planned(self, entry: FetchEntry) -> Link | None:
+        """Put an entry that wants something in line for its partition's leader; return that."""
+        feed = entry.feed
+        if feed not in self._entries or entry.held_up or feed.error is not None:
+            return None
+        if feed.start is not None or feed.lost_at is not None:
+            if self._is_of_its_topic(entry):
+                self._begin(entry, self._locate(entry))
+            return None
+        if feed.wanted(self.share) is None or not self._is_of_its_topic(entry):
+            return None
+        try:
+            link = self._cluster.leader(feed.topic, feed.partition)
+        except WireError as error:
+            self._trouble(entry, error)
+            return None
+        plan = self._plans.get(link)
+        if plan is None:
+            plan = self._plans[link] = FetchPlan()
+        plan.add(entry)
+        return link
+
+    def _send_planned(self, link: Link) -> None:
+        """Send what the line of a broker lets go now, and see to it that the rest is sent in time."""
+        plan = self._plans.get(link)
+        if plan is None:
+            return
+        if link.current is None:
+            if plan.has_any and link not in self._connecting:
+                self._connecting.add(link)
+                link.get().addCallbacks(self._connected, self._unreachable, callbackArgs=(link,), errbackArgs=(link,))
+            return
+        now = self._clock.seconds()
+        share = self.share
+        for entries in plan.take(now, len(self._entries)):
+            wants = [(entry, want) for entry in entries if (want := entry.feed.wanted(share)) is not None]
+            if wants:
+                self._send(link, link.current, plan, wants)
+        if plan.waits_for_time and link not in self._timers:
+            self._timers[link] = self._clock.callLater(max(0.0, plan.idle_from - now), self._due, link)
+
+    def _due(self, link: Link) -> None:
+        del self._timers[link]
+        self._send_planned(link)
+
+    def _is_of_its_topic(self, entry: FetchEntry) -> bool:
         """Whether the feed's position is of the topic that has its name now; if not, that is seen to."""
         feed, cluster = entry.feed, self._cluster
         if not cluster.settings.discover:
@@ -144,8 +179,9 @@ class Fetcher:
             return False
         return True
 
-    def _send(self, link: Link, connection: Connection, wants: list[tuple[_Entry, Wanted]]) -> None:
-        settings = self._settings
+    def _send(
+        self, link: Link, connection: Connection, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]
+    ) -> None:
         parts = []
         total = 0
         for entry, want in wants:
@@ -154,20 +190,30 @@ class Fetcher:
             total += want.max_bytes
             parts.append(FetchPart(feed.topic, feed.partition, 0, want.offset, want.max_bytes, want.exact))
         most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
-        request = FetchWait(int(settings.max_wait * 1000), 1, max(1, most), tuple(parts))
-        answer = link.ask(connection, request, settings.max_wait + self._cluster.settings.request_timeout)
+        wait = longest_wait(self._settings.max_wait, len(self._entries))
+        request = FetchWait(int(wait * 1000), 1, max(1, most), tuple(parts))
+        plan.under_way += 1
+        answer = link.ask(connection, request, wait + self._cluster.settings.request_timeout)
         answer.addCallbacks(
-            self._answered, self._failed, callbackArgs=(connection, wants), errbackArgs=(wants,)
+            self._answered, self._failed, callbackArgs=(connection, link, plan, wants), errbackArgs=(plan, wants)
         ).addErrback(self._bug)
 
     def _answered(
-        self, response: FetchWaitResponse, connection: Connection, wants: list[tuple[_Entry, Wanted]]
+        self,
+        response: FetchWaitResponse,
+        connection: Connection,
+        link: Link,
+        plan: FetchPlan,
+        wants: list[tuple[FetchEntry, Wanted]],
     ) -> None:
         if len(response.parts) != len(wants):
             connection.abort()
-            self._failed(Failure(ProtocolViolation("the broker's answer is not about the partitions asked for")), wants)
+            wrong = ProtocolViolation("the broker's answer is not about the partitions asked for")
+            self._failed(Failure(wrong), plan, wants)
             return
+        plan.under_way -= 1
         arrived = []
+        changed = self._changed
         for (entry, want), part in zip(wants, response.parts, strict=True):
             feed = entry.feed
             if feed not in self._entries:
@@ -175,9 +221,11 @@ class Fetcher:
             if part.error == 0:
                 entry.backoff.reset()
                 if feed.received(want, part.first_position, part.message_set, part.visible_end):
+                    entry.idle = False
                     arrived.append(entry)
-                else:  # at the end: go behind the others in the next request
-                    self._entries[feed] = self._entries.pop(feed)
+                else:  # those with nothing go before the others in the next request
+                    entry.idle = part.visible_end <= want.offset
+                    changed[entry] = None
             elif part.error == OffsetOutOfRange.code:
                 if entry.held_up:
                     feed.answered(want)
@@ -185,27 +233,30 @@ class Fetcher:
                     self._begin(entry, self._out_of_range(entry, want, part))
             elif feed.answered(want):
                 self._trouble(entry, error_for_code(part.error))
-        self._issue()  # before anything is decoded: the broker works while we do
+        for entry in arrived:
+            changed[entry] = None
+        self._issue(link)  # before anything is decoded: the broker works while we do
         for entry in arrived:
             entry.arrived(entry.feed)
 
-    def _failed(self, failure: Failure, wants: list[tuple[_Entry, Wanted]]) -> None:
+    def _failed(self, failure: Failure, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]) -> None:
+        plan.under_way -= 1
         for entry, want in wants:
             if entry.feed.answered(want):
                 self._trouble(entry, failure.value)
 
     def _connected(self, _: object, link: Link) -> None:
         self._connecting.discard(link)
-        self._issue()
+        self._issue(link)
 
-    def _unreachable(self, failure: Failure, link: Link, wants: list[tuple[_Entry, Wanted]]) -> None:
+    def _unreachable(self, failure: Failure, link: Link) -> None:
         self._connecting.discard(link)
-        if not failure.check(ClientClosed):
-            for entry, _ in wants:
+        plan = self._plans.get(link)
+        if plan is not None and not failure.check(ClientClosed):
+            for entry in plan.take_all():
                 self._trouble(entry, failure.value)
-            self.wake()
 
-    def _trouble(self, entry: _Entry, error: BaseException | None) -> None:
+    def _trouble(self, entry: FetchEntry, error: BaseException | None) -> None:
         """Something is wrong with a partition: read metadata again after a while, unless trying again is no use."""
         if entry.held_up or self._closed:
             return
@@ -220,28 +271,34 @@ class Fetcher:
         )  # fmt: skip
         self._begin(entry, self._recover(entry))
 
-    def _begin(self, entry: _Entry, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, entry: FetchEntry, work: Coroutine[Any, Any, None]) -> None:
         entry.held_up = True
         self._background.start(work)
 
-    async def _recover(self, entry: _Entry, at_once: bool = False) -> None:
+    async def _recover(self, entry: FetchEntry, at_once: bool = False) -> None:
+        """Read the topic's metadata again, after a while unless ``at_once``, or wait until others have."""
+        topic = entry.feed.topic
+        since = self._clock.seconds()
         while not self._closed and entry.feed in self._entries:
             if not at_once:
                 await self._background.sleep(entry.backoff.next())
+                view = self._cluster.known(topic)
+                if view is not None and view.read_at > since:
+                    break
             at_once = False
             try:
                 if self._cluster.settings.discover:
-                    await self._cluster.read(entry.feed.topic)
+                    await self._cluster.read(topic)
             except (BrokerUnavailable, WireError) as error:
-                self._log.debug("no metadata of topic {topic}: {error!r}", topic=entry.feed.topic, error=error)
+                self._log.debug("no metadata of topic {topic}: {error!r}", topic=topic, error=error)
             except ClientClosed:
                 return
             else:
                 break
         entry.held_up = False
-        self.wake()
+        self._look_at(entry)
 
-    async def _out_of_range(self, entry: _Entry, want: Wanted, part: FetchedPart) -> None:
+    async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
         """Before the settings decide where to go on: is it the same topic still?"""
         feed = entry.feed
         if self._cluster.settings.discover:
@@ -257,14 +314,14 @@ class Fetcher:
             if feed.uuid != view.uuid:
                 feed.answered(want)
                 entry.held_up = False
-                self.wake()
+                self._look_at(entry)
                 return
         feed.out_of_range(want, part.log_start, part.visible_end)
         entry.held_up = False
         entry.arrived(feed)  # with its error, or a batch that tells of the jump
-        self.wake()
+        self._look_at(entry)
 
-    async def _go_over(self, entry: _Entry, view: TopicView) -> None:
+    async def _go_over(self, entry: FetchEntry, view: TopicView) -> None:
         """Go on in another topic of the same name: the former one was deleted."""
         feed = entry.feed
         generation = feed.generation
@@ -285,9 +342,9 @@ class Fetcher:
         else:
             feed.uuid = log.uuid  # the application has said meanwhile where to go on
         entry.held_up = False
-        self.wake()
+        self._look_at(entry)
 
-    async def _locate(self, entry: _Entry) -> None:
+    async def _locate(self, entry: FetchEntry) -> None:
         """Find the position that a start means, or where the log goes on behind damage."""
         feed = entry.feed
         generation = feed.generation
@@ -302,6 +359,7 @@ class Fetcher:
                 position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, uuid)
                 if feed.generation == generation:
                     feed.seek(position)
+                    entry.arrived(feed)  # which may be where the reader wants to be
         except ClientClosed:
             return
         except (BrokerUnavailable, WireError) as error:
@@ -309,7 +367,7 @@ class Fetcher:
             self._trouble(entry, error)
         else:
             entry.held_up = False
-            self.wake()
+            self._look_at(entry)
 
     def _bug(self, failure: Failure) -> None:
         self._log.failure("a bug in fetching", failure)

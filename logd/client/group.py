@@ -27,7 +27,7 @@ from logd.coord.groups.rebalance import Membership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers
-from logd.coord.registries.consumers import PatternStreams, Subscription, pattern_text
+from logd.coord.registries.consumers import PatternStreams, Subscription, check_streams, pattern_text
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
 
@@ -107,7 +107,14 @@ class Group:
         return self._membership.settled()
 
     def open(self, topic: str | re.Pattern[str], n: int) -> list[GroupStream]:
-        """``n`` streams over the group's share of a topic, or of all that a pattern matches."""
+        """``n`` streams over the group's share of a topic, or of all that a pattern matches.
+
+        Raises ConfigurationError for a number of streams, or a pattern, that the others would not take.
+        """
+        try:
+            check_streams(n)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
         if isinstance(topic, str):
             check_topic_name(topic)
             if topic in self._by_topic:

@@ -124,21 +124,19 @@ class GroupStream(MessageStream):
 
     def drop(self, where: TopicPartition) -> None:
         """One partition is another's, and nothing of it is to be committed any more."""
-        kept = {key: feed for key, feed in self._feeds.items() if key != where}
-        if len(kept) == len(self._feeds):
+        feed = self._feeds.pop(where, None)
+        if feed is None:
             self._past.pop(where, None)
             return
-        feed = self._feeds[where]
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where and length_hint(self._messages):
             del batch.messages[len(batch.messages) - length_hint(self._messages) :]
         self._retire(feed)
         self._forget(feed)
-        self._feeds = kept
-        if feed in self._ready:
-            self._ready.remove(feed)
+        self._ready.pop(feed, None)
         failed = self.failed
-        self._failure = next((each.error for each in kept.values() if each.error is not None), None)
+        if failed:
+            self._failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
         self._taken_away(where, failed and not self.failed)
 
     def handled_positions(self) -> dict[TopicPartition, int]:
@@ -223,14 +221,13 @@ class GroupStream(MessageStream):
     def _take_raw(self) -> RawChunk | None:
         if not self._may_deliver():
             return None
-        first = {feed: feed.position for feed in self._ready if feed not in self._raw}
         chunk = super()._take_raw()
         if chunk is not None:
             feed = self._feeds[chunk.topic, chunk.partition]
             if feed in self._raw and self._raw[feed].end != chunk.position:
                 self._forget(feed)  # its position was not in the log: it went on elsewhere, at an entry
             if feed not in self._raw:
-                begin = first.get(feed, chunk.position)  # which may be inside the wrapper that the chunk begins with
+                begin = self._raw_from  # which may be inside the wrapper that the chunk begins with
                 self._raw[feed] = EntryBoundaries(chunk.position)
                 self._before[feed] = begin
                 self._marks.setdefault(feed, begin)

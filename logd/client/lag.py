@@ -60,10 +60,7 @@ class PartitionLag:
 
 async def find_brokers(coordination: ICoordination) -> list[tuple[str, int]]:
     """The addresses of the live brokers. Raises BrokerUnavailable when there is none, and CoordinationError."""
-    try:
-        brokers = await read_brokers(coordination)
-    except ValueError as error:
-        raise BrokerUnavailable(f"the registry of brokers cannot be read: {error}") from error
+    brokers = await read_brokers(coordination)
     if not brokers:
         raise BrokerUnavailable("no broker is live: `logd brokers list` shows them")
     return [(broker.host, broker.port) for broker in brokers.values()]

@@ -14,6 +14,7 @@ from logd.client.addresses import Address, name_of
 from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
+from logd.deferreds import WaitingDeferreds
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.responses import ErrorResponse
@@ -74,7 +75,7 @@ class Link:
         self.next_attempt = 0.0
         self._attempt: Deferred[Connection] | None = None
         self._timer: Timer | None = None
-        self._waiters: list[Deferred[Connection]] = []
+        self._waiters: WaitingDeferreds[Connection] = WaitingDeferreds()
         self._closed = False
 
     def get(self) -> Deferred[Connection]:
@@ -87,8 +88,7 @@ class Link:
             return succeed(self.current)
         if self._closed:
             return fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
-        waiter: Deferred[Connection] = Deferred(self._stop_waiting)
-        self._waiters.append(waiter)
+        waiter = self._waiters.new()
         if self._attempt is None and self._timer is None:
             delay = self.next_attempt - self._clock.seconds()
             if delay > 0:
@@ -153,10 +153,6 @@ class Link:
             self._forget("no answer in time")
         asked.answer.cancel()
 
-    def _stop_waiting(self, waiter: Deferred[Connection]) -> None:
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
-
     def _begin(self) -> None:
         self._timer = None
         self._attempt = self._connect(self.address)
@@ -171,9 +167,7 @@ class Link:
         self.current = connection
         self._absence.over()
         connection.when_lost().addCallback(self._lost, connection, born)
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.callback(connection)
+        self._waiters.fire(connection)
 
     def _failed(self, failure: Failure) -> None:
         self._attempt = None
@@ -205,6 +199,4 @@ class Link:
             self._absence.noticed(reason)
 
     def _fail(self, error: Exception) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.errback(error)
+        self._waiters.fail(error)

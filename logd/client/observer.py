@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, eventAsJSON
-from twisted.python.threadable import isInIOThread
+from twisted.python import threadable
 from zope.interface import implementer
 
 from logd.client.producer import Producer
@@ -55,7 +57,15 @@ class TopicObserver:
         except Exception:
             self._drop()
 
-    _on_reactor_thread = staticmethod(isInIOThread)
+    @staticmethod
+    def _on_reactor_thread() -> bool:
+        """Whether the producer may be called here: on the reactor's thread or, before a reactor runs, on the main one.
+
+        What is handed over by callFromThread before the reactor runs would come behind a close that follows at once.
+        """
+        if threadable.ioThread is None:
+            return threading.current_thread() is threading.main_thread()
+        return threadable.isInIOThread()
 
     def _publish(self, data: bytes) -> None:
         if not self._producer.has_room:
@@ -91,7 +101,7 @@ class TopicObserver:
                 "log_format": "{dropped} log events were dropped: the producer had no room",
                 "dropped": count,
                 "log_namespace": __name__,
-                "log_time": self._producer.reactor.seconds(),
+                "log_time": time.time(),
             }
         ).encode()
         self._under_way += 1

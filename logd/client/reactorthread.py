@@ -11,6 +11,7 @@ from twisted.internet.threads import blockingCallFromThread
 from twisted.python.threadable import isInIOThread
 
 from logd.client.warnings import warn_by_logging
+from logd.net.monotonic import use_monotonic_time
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ def running_reactor() -> Any:
         if not running.running and not _started:
             _started = True
             warn_by_logging()
+            use_monotonic_time(running)
             up = threading.Event()
             running.callWhenRunning(up.set)
             threading.Thread(

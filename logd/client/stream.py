@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from operator import length_hint
 from typing import TypeVar
@@ -10,6 +10,7 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred, succeed
 
 from logd.client.deliveries import MessageBatch, RawChunk
+from logd.client.ends import Ends
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
 from logd.client.settings import ConsumerSettings
@@ -50,13 +51,17 @@ class MessageStream:
         self._settings = settings
         self._feeds: dict[tuple[str, int], Feed] = {}
         #: Feeds that may have something, each once.
-        self._ready: deque[Feed] = deque()
+        self._ready: OrderedDict[Feed, None] = OrderedDict()
         self._waiting: list[Deferred[None]] = []
+        #: The position before the raw chunk that was taken last, which may be inside its first entry.
+        self._raw_from = -1
         #: The batch whose messages are being handed over one by one, and the iterator that does it.
         self._batch: MessageBatch | None = None
         self._messages: Iterator[Message] = iter(())
         self._assigned: list[Deferred[None]] | None = []
         self._since_turn = 0
+        #: How often the application said where to go on.
+        self._seeks = 0
         #: What was counted of partitions that are not the stream's any more.
         self._former: Counter[str] = Counter()
         self._failure: Exception | None = None
@@ -79,16 +84,18 @@ class MessageStream:
         """
         if length_hint(self._messages) and self._batch is not None:
             yield self._rest(self._batch)
-        while not self._reached(until):
-            batch = await self._next(self._take_batch)
+        ended = self._ended(until)
+        while not ended():
+            batch = await self._next(self._take_batch, ended)
             if batch is None:
                 return
             yield batch
 
     async def raw(self, until: Mapping[int, int] | None = None) -> AsyncIterator[RawChunk]:
         """The bytes of the log as they come, not decoded and not checked. ``until`` as with ``batches``."""
-        while not self._reached(until):
-            chunk = await self._next(self._take_raw)
+        ended = self._ended(until)
+        while not ended():
+            chunk = await self._next(self._take_raw, ended)
             if chunk is None:
                 return
             yield chunk
@@ -129,8 +136,10 @@ class MessageStream:
             self._batch.messages.clear()  # which ends the iterator over them, wherever it is held
             self._batch = None
         feed.seek(position)
-        self._failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
-        self._fetcher.wake()
+        self._seeks += 1
+        if self._failure is not None:
+            self._failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
+        self._fetcher.wake(feed)
 
     def end_positions(self, topic: str | None = None) -> Deferred[dict[int, int]]:
         """Where each partition's visible log ends now; ``topic`` as in ``positions``.
@@ -214,7 +223,7 @@ class MessageStream:
         if feed.error is not None:
             self._failure = feed.error
         elif feed not in self._ready:
-            self._ready.append(feed)
+            self._ready[feed] = None
         self._notify()
 
     def _notify(self) -> None:
@@ -223,8 +232,8 @@ class MessageStream:
             if not each.called:
                 each.callback(None)
 
-    async def _next(self, take: Callable[[], T | None]) -> T | None:
-        """What ``take`` returns once there is something; None when the stream is closed."""
+    async def _next(self, take: Callable[[], T | None], ended: Callable[[], bool] | None = None) -> T | None:
+        """What ``take`` returns once there is something; None when the stream is closed, or reading has ``ended``."""
         self._asked()
         if self._since_turn >= TURN_BYTES:
             await self._turn()
@@ -234,6 +243,8 @@ class MessageStream:
                 return taken
             if self._failure is not None:
                 raise self._failure
+            if ended is not None and ended():  # a position became known, and it is the end
+                return None
             if self._since_turn >= TURN_BYTES:
                 await self._turn()
                 continue
@@ -256,23 +267,23 @@ class MessageStream:
     def _take_batch(self) -> MessageBatch | None:
         ready = self._ready
         while ready:
-            feed = ready[0]
+            feed = next(iter(ready))
             held = feed.buffered
             batch = feed.next_batch(self._settings.decode_messages)
             if feed.buffered != held or batch is None:
-                self._fetcher.wake()
+                self._fetcher.wake(feed)
             if batch is not None:
                 size = batch.next_position - batch.position
                 self._since_turn += max(size, MESSAGE_BYTES * len(batch.messages))
                 if feed.unfinished:  # so that a stream has one wrapper open at most
                     self._since_turn = TURN_BYTES
                 elif len(ready) > 1:
-                    ready.rotate(-1)
+                    ready.move_to_end(feed)
                 return batch
             if feed.unfinished:
                 self._since_turn = TURN_BYTES
                 return None
-            ready.popleft()
+            del ready[feed]
             if feed.error is not None:
                 self._failure = feed.error
         return None
@@ -280,12 +291,14 @@ class MessageStream:
     def _take_raw(self) -> RawChunk | None:
         ready = self._ready
         while ready:
-            feed = ready.popleft()
+            feed = next(iter(ready))
+            self._raw_from = feed.position
             chunk = feed.next_raw()
             if chunk is not None:
-                ready.append(feed)
-                self._fetcher.wake()
+                ready.move_to_end(feed)
+                self._fetcher.wake(feed)
                 return chunk
+            del ready[feed]
         return None
 
     def _take_messages(self) -> Iterator[Message] | None:
@@ -316,11 +329,23 @@ class MessageStream:
             raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
         return next(messages)
 
-    def _reached(self, until: Mapping[int, int] | None) -> bool:
+    def _ended(self, until: Mapping[int, int] | None) -> Callable[[], bool]:
+        """A function that says whether the positions in ``until`` are reached; without any they never are."""
         if until is None:
-            return False
-        positions = self.positions()
-        return all(positions.get(partition, -1) >= end for partition, end in until.items())
+            return lambda: False
+        ends = Ends(until)
+        return lambda: ends.reached(self._position_of, self._seeks)
+
+    def _position_of(self, partition: int) -> int:
+        """The position behind what was handed over of a partition; -1 where that is not known, or it is not here."""
+        feed = self._feeds.get((self.topic, partition))
+        if feed is None:
+            return -1
+        batch = self._batch
+        in_hand = batch is not None and (batch.topic, batch.partition) == (self.topic, partition)
+        if batch is not None and in_hand and length_hint(self._messages):
+            return self._begun(batch)
+        return feed.position
 
     async def _wait_assigned(self) -> tuple[int, ...]:
         if self._assigned is not None:
@@ -334,4 +359,4 @@ class MessageStream:
     async def _end_positions(self, topic: str) -> dict[int, int]:
         await self._wait_assigned()
         mine = [number for name, number in self._feeds if name == topic]
-        return {number: await self._fetcher.visible_end(topic, number) for number in mine}
+        return await self._fetcher.visible_ends(topic, mine)

@@ -6,6 +6,7 @@
     /brokers/topics/<topic>                          uuid, the brokers of each partition, the topic's settings
     /brokers/topics/<topic>/partitions/<p>/state     leader, leader epoch, in-sync replicas
     /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store something of it
+    /brokers/stored/<topic uuid>/<broker id>         how far each partition is known to be stored on that broker
     /controller                                      ephemeral: the broker that assigns leaders
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
@@ -20,6 +21,7 @@ from __future__ import annotations
 BROKER_IDS = "/brokers/ids"
 BROKER_TOPICS = "/brokers/topics"
 DELETED_TOPICS = "/brokers/deleted"
+STORED = "/brokers/stored"
 CONTROLLER = "/controller"
 CONSUMERS = "/consumers"
 
@@ -37,6 +39,16 @@ def topic(name: str) -> str:
 def deleted_topic(uuid: str) -> str:
     """The note about a topic that was deleted."""
     return f"{DELETED_TOPICS}/{_segment(uuid)}"
+
+
+def stored_topic(uuid: str) -> str:
+    """The parent of the stored ends of a topic, one node for each broker."""
+    return f"{STORED}/{_segment(uuid)}"
+
+
+def stored_ends(uuid: str, broker_id: int) -> str:
+    """The node with the stored ends of a topic's partitions on one broker."""
+    return f"{stored_topic(uuid)}/{broker_id:d}"
 
 
 def partition_state(name: str, partition: int) -> str:

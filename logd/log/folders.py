@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable
 
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFileOperations
-from logd.log.names import TEMPORARY_SUFFIX, TOPICS, is_beginning_name, is_deleted_name, join
+from logd.log.names import (
+    CHECKPOINT,
+    MARK,
+    TEMPORARY_SUFFIX,
+    TOPICS,
+    is_beginning_name,
+    is_deleted_name,
+    join,
+    segment_start,
+)
 
 
 def make_folder(files: IFileOperations, path: str) -> None:
@@ -63,3 +72,19 @@ def remove_folder(files: IFileOperations, path: str) -> None:
     for name in files.list(path):
         files.remove(join(path, name))
     files.remove_directory(path)
+
+
+def may_be_directory(files: IFileOperations, path: str) -> bool:
+    """Whether a path is a directory, or the disk does not say: then it cannot be served, but the rest can."""
+    try:
+        return files.is_directory(path)
+    except OSError:
+        return True
+
+
+def may_hold_log(files: IFileOperations, folder: str) -> bool:
+    """Whether a partition's folder has anything of a log, or the disk does not say."""
+    try:
+        return any(name in (CHECKPOINT, MARK) or segment_start(name) is not None for name in files.list(folder))
+    except OSError:
+        return True

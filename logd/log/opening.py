@@ -24,7 +24,7 @@ class FolderOpener:
     def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """See recover_partition. Blocks; raises OSError and BytesLost."""
         around = self._around
-        return recover_partition(around.files, folder, settings, around.clock.seconds(), around.report, known_end)
+        return recover_partition(around.files, folder, settings, around.wall(), around.report, known_end)
 
     def open(
         self, topic: str, partition: int, folder: str, settings: LogSettings, known_end: int | None

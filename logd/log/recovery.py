@@ -123,6 +123,14 @@ class _Recovery:
             self.starts = [self.sound]
             self.start = self.sound
             self.unclean = True
+        try:
+            return self._recovered(writer)
+        except OSError:
+            writer.close()
+            raise
+
+    def _recovered(self, writer: SegmentWriter) -> Recovered:
+        """Make what was found lasting."""
         checkpoint = Checkpoint(self.start, writer.end)
         if self.unclean:
             # A broker that was killed may have left names that it had not synced.

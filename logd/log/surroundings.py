@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from attrs import frozen
 
@@ -20,6 +21,10 @@ class Surroundings:
     open_files: OpenFiles
     open_writers: OpenWriters
     clock: Clock
+    #: The time of day, in seconds since the epoch.
+    wall: Callable[[], float]
     flusher: Flusher
     #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
     report: Callable[..., None]
+    #: Called with a log, a PartitionLog, of which more is visible.
+    flushed: Callable[[Any], None]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Protocol, cast
 from zlib import crc32
 
-import crcmod.predefined
+from logd.protocol.packages import needing
 
 __all__ = ["Checksum", "crc32", "independent_crc32"]
 
@@ -16,5 +17,16 @@ class Checksum(Protocol):
     def __call__(self, data: bytes | memoryview, crc: int = 0, /) -> int: ...
 
 
-#: The same polynomial from other hands, for offline verification: five times slower per message than zlib's.
-independent_crc32 = cast("Checksum", crcmod.predefined.mkPredefinedCrcFun("crc-32"))
+def independent_crc32(data: bytes | memoryview, crc: int = 0, /) -> int:
+    """The same polynomial from other hands, for offline verification: five times slower per message than zlib's.
+
+    Raises MissingPackage.
+    """
+    return _crcmod()(data, crc)
+
+
+@cache
+def _crcmod() -> Checksum:
+    with needing("crcmod", "an independent checksum"):
+        import crcmod.predefined
+    return cast("Checksum", crcmod.predefined.mkPredefinedCrcFun("crc-32"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from struct import Struct
-
-import cramjam
+from types import ModuleType
 
 from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.packages import needing
 
 #: Codec names and the number of each in a wrapper's attributes. zstd is an addition of logd.
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "zstd": 3}
@@ -29,8 +30,17 @@ _SETTING = "max_decompressed"
 _NO_ROOM = "write whole buffer"  # in cramjam's error when the result does not fit, and no other
 
 
+@cache
+def _cramjam() -> ModuleType:
+    """Return the library. Raises MissingPackage: a reader of what is not compressed does without it."""
+    with needing("cramjam", "a compressed message set"):
+        import cramjam
+    return cramjam
+
+
 def compress(codec: str, data: bytes) -> bytes:
     """Return ``data`` compressed; raise ValueError for a codec that is not gzip, snappy or zstd."""
+    cramjam = _cramjam()
     if codec == "gzip":
         return bytes(cramjam.gzip.compress(data))
     if codec == "zstd":
@@ -81,6 +91,7 @@ def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
     larger. No more than ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its
     headers claim.
     """
+    cramjam = _cramjam()
     if codec == "gzip":
         # A gzip file ends with its size modulo 2**32: a good first guess where it can be true.
         claimed = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0] if len(data) >= 4 else 0
@@ -102,6 +113,7 @@ def _into_bounded(
     less than a seventh more than the last, and a bomb meets the end of its buffer."""
     if not data:
         raise CorruptMessage(f"{codec} data of no bytes")
+    cramjam = _cramjam()
     size = min(max(guess, 1024), max_bytes)
     while True:
         buffer = bytearray(size)
@@ -141,6 +153,7 @@ def _snappy_block(data: bytes, max_bytes: int, made: int = 0) -> bytes:
 
     A block begins with its true size: one that claims too much is refused unread.
     """
+    cramjam = _cramjam()
     try:
         size = cramjam.snappy.decompress_raw_len(data)
         if size > _SNAPPY_RATIO * len(data):

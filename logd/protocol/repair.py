@@ -1,6 +1,7 @@
 """Repair, request type 22: look for damage in a partition's log, and make gaps in its place.
 
-request   str topic | int32 partition | int8 flags (1 dry run, 2 cut what nothing vouches for) | int64 position
+request   str topic | int32 partition | int8 flags (1 dry run, 2 cut what nothing vouches for, 4 accept a loss)
+          | int64 position
 response  int64 checked up to | int64 end | int64 damages | int64 bytes damaged | int8 state
           | list of (int64 position | int64 bytes | int8 kind | int8 mended (1) or not (0) | str what was found)
 """
@@ -17,6 +18,10 @@ _RESPONSE = Struct(">qqqqb")
 _DAMAGE = Struct(">qqbb")
 _DRY_RUN = 1
 _CUT = 2
+_ACCEPT_LOSS = 4
+
+#: The kind of a damage that stands for a lost log: ``end`` of the answer is the position at which it would begin again.
+LOST_LOG = 8
 
 #: Whether the partition is served: yes; no; not before, and now it is.
 SERVED, OFFLINE, SERVED_AGAIN = range(3)
@@ -35,6 +40,8 @@ class Repair(NamedTuple):
     dry_run: bool = True
     cut: bool = False
     position: int = -1
+    #: Begin a lost log again at ``position``, which an answer of kind LOST_LOG has said.
+    accept_loss: bool = False
     correlation_id: int = 0
 
 
@@ -66,7 +73,7 @@ class RepairResponse(NamedTuple):
 
 def encode_repair(request: Repair) -> list[bytes]:
     """Return the body of the request."""
-    flags = request.dry_run * _DRY_RUN | request.cut * _CUT
+    flags = request.dry_run * _DRY_RUN | request.cut * _CUT | request.accept_loss * _ACCEPT_LOSS
     return [encode_text(request.topic) + _REQUEST.pack(request.partition, flags, request.position)]
 
 
@@ -74,7 +81,8 @@ def read_repair(reader: Reader, correlation_id: int) -> Repair:
     """Read the body of the request; flags that are not known are ignored."""
     topic = reader.text()
     partition, flags, position = reader.unpack(_REQUEST)
-    return Repair(topic, partition, bool(flags & _DRY_RUN), bool(flags & _CUT), position, correlation_id)
+    dry_run, cut, accept_loss = bool(flags & _DRY_RUN), bool(flags & _CUT), bool(flags & _ACCEPT_LOSS)
+    return Repair(topic, partition, dry_run, cut, position, accept_loss, correlation_id)
 
 
 def encode_repair_response(response: RepairResponse) -> list[bytes]:

@@ -43,6 +43,8 @@ class MemoryBroker:
     files: MemoryFiles = field(factory=MemoryFiles)
     disk_delay: Callable[[], float] = lambda: 0.001
     random: Random = field(factory=lambda: Random(0))
+    #: Seconds by which the time of day on its machine is ahead of the network's clock.
+    wall_offset: float = 0.0
     #: The process it runs in, another after each start; None while it does not run.
     clock: ProcessClock | None = field(default=None, init=False)
     broker: Broker | None = field(default=None, init=False)
@@ -50,6 +52,11 @@ class MemoryBroker:
     membership: Membership | None = field(default=None, init=False)
     coordination: InProcessCoordination | None = field(default=None, init=False)
     _assembly: BrokerAssembly | None = field(default=None, init=False)
+
+    def wall(self) -> float:
+        """The time of day on its machine, in seconds since the epoch."""
+        now: float = self.network.clock.seconds()
+        return now + self.wall_offset
 
     @property
     def running(self) -> bool:
@@ -67,6 +74,7 @@ class MemoryBroker:
         access = _MemoryTreeAccess(self, clock)
         resources = BrokerResources(
             clock,
+            self.wall,
             self.files,
             DATA,
             ClockThreads(clock, self.disk_delay),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError
 from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.hadooperrors import in_one_sentence
 from logd.spark.reading import DataLost
 
 #: How an error of ours looks in what Spark says of a failed task.
@@ -24,13 +25,16 @@ def explained(error: Exception, what: str) -> LogdError:
     if ours:
         name, said = ours[-1]
         kinds: dict[str, type[LogdError]] = {
-            each.__name__: each for each in (BrokerUnavailable, ConfigurationError, DataLost)
+            each.__name__: each for each in (BrokerUnavailable, CannotConnect, ConfigurationError, DataLost)
         }
         return kinds.get(name, ImportFailed)(f"{what}: {said}")
     raised = _RAISED.findall(text)
     causes = _CAUSE.findall(text)
     lines = [line.strip() for line in _CALL.sub("", text).splitlines() if line.strip()]
     reason = next(iter((*raised[-1:], *causes[-1:], *lines[:1])), type(error).__name__)
+    kind, _, said = reason.partition(": ")
+    if "AccessControlException" in kind:  # alone or within a RemoteException
+        return ImportFailed(in_one_sentence(what, "AccessControlException", said))
     return ImportFailed(f"{what} in Spark: {reason.rstrip(';')}")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from logd.spark.importer.errors import TargetError
+from logd.spark.importer.hadooperrors import in_one_sentence
 from logd.spark.importer.layout import OFFSETS, STAGING, run_name, run_number
 
 #: File systems whose rename of a folder is one atomic step. Object stores copy file by file instead.
@@ -23,7 +24,7 @@ class HadoopTarget:
     """See Target. ``session`` is a SparkSession (its configuration says where the file systems are)."""
 
     def __init__(self, location: str, session: Any, stale_seconds: float = STALE_SECONDS) -> None:
-        """Raises TargetError for a file system on which no rename is atomic."""
+        """Raises TargetError for a file system on which no rename is atomic, or that Spark's jars do not have."""
         scheme = urlsplit(location).scheme
         if scheme not in ATOMIC_SCHEMES:
             raise TargetError(
@@ -35,8 +36,11 @@ class HadoopTarget:
         self._conf = session.sparkContext._jsc.hadoopConfiguration()
         self._location = location.rstrip("/")
         self._stale_seconds = stale_seconds
+        version = str(self._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+        self._translated = _Translated(self._location, version)
         self._root = self._path(self._location)
-        self._files = self._root.getFileSystem(self._conf)
+        with self._translated:
+            self._files = self._root.getFileSystem(self._conf)
 
     @property
     def location(self) -> str:
@@ -52,7 +56,7 @@ class HadoopTarget:
         """See Target."""
         path = self._path(self._location, run_name(run), OFFSETS)
         try:
-            with _translated():
+            with self._translated:
                 stream = self._files.open(path)
                 try:
                     return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
@@ -63,7 +67,7 @@ class HadoopTarget:
 
     def acquire(self) -> None:
         """See Target; keeps nobody out."""
-        with _translated():
+        with self._translated:
             self._files.mkdirs(self._path(self._location, STAGING))
 
     def clean(self) -> list[str]:
@@ -71,7 +75,7 @@ class HadoopTarget:
         removed = []
         for status in self._list(self._path(self._location, STAGING)):
             if time.time() - self._last_change(status) > self._stale_seconds:
-                with _translated():
+                with self._translated:
                     self._files.delete(status.getPath(), True)
                 removed.append(str(status.getPath().toString()))
         return removed
@@ -82,7 +86,7 @@ class HadoopTarget:
 
     def write_offsets(self, uuid: str, content: bytes) -> None:
         """See Target."""
-        with _translated():
+        with self._translated:
             stream = self._files.create(self._path(self._location, STAGING, uuid, OFFSETS), False)
             try:
                 stream.write(bytearray(content))
@@ -95,13 +99,13 @@ class HadoopTarget:
         hadoop = self._jvm.org.apache.hadoop.fs
         how = self._gateway.new_array(hadoop.Options.Rename, 1)
         how[0] = getattr(hadoop.Options.Rename, "NONE")  # noqa: B009  # also a word of Python
-        with _translated():
+        with self._translated:
             context = hadoop.FileContext.getFileContext(self._root.toUri(), self._conf)
             context.rename(self._path(self._location, STAGING, uuid), self._path(self._location, run_name(run)), how)
 
     def discard(self, uuid: str) -> None:
         """See Target."""
-        with _translated():
+        with self._translated:
             self._files.delete(self._path(self._location, STAGING, uuid), True)
 
     def close(self) -> None:
@@ -112,7 +116,7 @@ class HadoopTarget:
 
     def _list(self, path: Any) -> list[Any]:
         try:
-            with _translated():
+            with self._translated:
                 return list(self._files.listStatus(path))
         except FileNotFoundError:  # never there, or another import has moved or removed it meanwhile
             return []
@@ -126,8 +130,12 @@ class HadoopTarget:
         return newest
 
 
-class _translated:  # noqa: N801  # used as a word of a with statement
-    """Turns what Java throws into the errors that Target tells of."""
+class _Translated:
+    """Turns what Java throws about a location into the errors that Target tells of."""
+
+    def __init__(self, location: str, version: str) -> None:
+        self._location = location
+        self._version = version
 
     def __enter__(self) -> None:
         return None
@@ -137,9 +145,9 @@ class _translated:  # noqa: N801  # used as a word of a with statement
         if thrown is None:
             return
         name = str(thrown.getClass().getName())
-        text = f"{name}: {thrown.getMessage()}"
+        message = str(thrown.getMessage())
         if name.endswith("FileAlreadyExistsException"):
-            raise FileExistsError(text) from None
+            raise FileExistsError(f"{name}: {message}") from None
         if name == "java.io.FileNotFoundException":
-            raise FileNotFoundError(text) from None
-        raise TargetError(text) from error
+            raise FileNotFoundError(f"{name}: {message}") from None
+        raise TargetError(in_one_sentence(self._location, name, message, self._version)) from error

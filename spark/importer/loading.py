@@ -70,9 +70,11 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
         # What is lost before the load is planned for; what is lost during it makes another plan.
         "failOnDataLoss": "true",
         "maxBytesPerPartition": str(settings.task_bytes),
+        "maxDecompressedBytes": str(settings.max_decompressed),
+        "maxDecompressedMessages": str(settings.max_decompressed_messages),
         "minPartitions": str(session.sparkContext.defaultParallelism),
     }
-    return session.read.format("logd").options(**options).load()
+    return session.read.format("logd").options(**options).load().drop("timestampType")
 
 
 def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) -> DataFrame:

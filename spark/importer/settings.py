@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 from logd.errors import ConfigurationError
+from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
 from logd.spark.offsets import Offsets
 from logd.spark.subscription import Subscription
@@ -43,6 +44,9 @@ class ImportSettings:
     accept_loss: bool = False
     dry_run: bool = False
     task_bytes: int = DEFAULT_TASK_BYTES
+    #: The most that one compressed set may become.
+    max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Spark's master; None for what spark-submit says, or this machine.
     master: str | None = None
     #: Further settings of Spark's.

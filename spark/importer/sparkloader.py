@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from logd.errors import LogdError
+from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
 from logd.spark.importer.offsets import Loaded
 from logd.spark.importer.planning import PlannedRange
@@ -62,7 +63,7 @@ class SparkLoader:
                 self.progress(total, total)
                 loaded = count(session, self.settings.format, folder, ranges)
         except (PySparkException, Py4JError, ConnectionError) as error:
-            raise _remedied(explained(error, "loading failed")) from error
+            raise remedied(explained(error, "loading failed")) from error
         except BaseException as error:
             if not isinstance(error, Exception):
                 self._ours = None  # it ends with the process
@@ -99,9 +100,19 @@ class SparkLoader:
         return self._ours
 
 
-def _remedied(error: LogdError) -> LogdError:
+#: The command's options that are meant by those of the data source.
+_OPTIONS = {"maxDecompressedBytes": "--max-decompressed", "maxDecompressedMessages": "--max-decompressed-messages"}
+
+
+def remedied(error: LogdError) -> LogdError:
     """The error with what an import can do about it, where a read would have another remedy."""
-    if not isinstance(error, DataLost):
-        return error
-    said = str(error).partition("; with failOnDataLoss")[0]
-    return DataLost(f"{said}; run the import again: it begins with what there is, and --on-data-loss decides")
+    said = str(error)
+    if isinstance(error, DataLost):
+        said = said.partition("; with failOnDataLoss")[0]
+        return DataLost(f"{said}; run the import again: it begins with what there is, and --on-data-loss decides")
+    if any(option in said for option in _OPTIONS):
+        said = said.partition(", or go on behind it")[0]
+        for name, option in _OPTIONS.items():
+            said = said.replace(name, option)
+        return ImportFailed(said)
+    return error

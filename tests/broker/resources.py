@@ -80,6 +80,7 @@ def tested_resources(
 
     return BrokerResources(
         clock,
+        clock.seconds,
         files,
         "/data",
         flush_threads,

@@ -82,6 +82,8 @@ class ModelBroker:
     leaders: dict[tuple[str, int], int] = field(factory=dict)
     #: What Metadata answers for a topic, instead of describing it.
     topic_errors: dict[str, int] = field(factory=dict)
+    #: Errors that Metadata has of single partitions.
+    partition_errors: dict[tuple[str, int], int] = field(factory=dict)
     #: The uuids of topics that were made again.
     uuids: dict[str, str] = field(factory=dict)
     #: Requests of these types are never answered.
@@ -149,7 +151,14 @@ class ModelBroker:
                 topics.append(TopicMetadata(topic, UnknownTopic.code, "", ()))
                 continue
             parts = tuple(
-                PartitionMetadata(number, 0, self.leaders.get((topic, number), 7), 0, (7, 8), (7, 8))
+                PartitionMetadata(
+                    number,
+                    self.partition_errors.get((topic, number), 0),
+                    self.leaders.get((topic, number), 7),
+                    0,
+                    (7, 8),
+                    (7, 8),
+                )
                 for number in self.logs[topic]
             )
             topics.append(TopicMetadata(topic, 0, self.uuids.get(topic, f"uuid-{topic}"), parts))

@@ -15,6 +15,7 @@ from logd.errors import (
     BrokerUnavailable,
     ClientClosed,
     InvalidRequest,
+    PartitionOffline,
     ProtocolViolation,
     UnknownTopic,
     UnsupportedVersion,
@@ -229,6 +230,19 @@ class ClusterTests(SynchronousTestCase):
         self.assertRaises(WrongPartition, self.cluster.leader, "t", 2)
         self.cluster.forget("t")
         self.assertIsNone(self.cluster.known("t"))
+
+    def test_offline(self) -> None:
+        """A partition that its broker does not serve has no leader, and a broker to ask about it."""
+        self.broker.partition_errors["t", 1] = PartitionOffline.code
+        self.cluster.read("t")
+        run(self.clock, 0.1)
+        error = self.assertRaises(PartitionOffline, self.cluster.leader, "t", 1)
+        self.assertIn("offline on broker 7; `logd topics describe t` says why", str(error))
+        self.assertIs(self.cluster.keeper("t", 1), self.cluster.link(("model", 6667)))
+        self.assertIs(self.cluster.keeper("t", 0), self.cluster.leader("t", 0))
+        view = self.cluster.known("t")
+        assert view is not None
+        self.assertEqual(view.available, (0,))
 
     def test_nobody_there(self) -> None:
         """When no address answers, the error says so."""

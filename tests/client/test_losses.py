@@ -158,6 +158,28 @@ class HugeGapTests(SynchronousTestCase):
         self.assertEqual([(loss.kind, loss.bytes) for loss in losses], [("gap", size)])
 
 
+class JumpTests(SynchronousTestCase):
+    """A feed whose position is not in the log."""
+
+    def test_seek(self) -> None:
+        """Where the application seeks before it was told of a jump, the next batch from there tells of it."""
+        feed = Feed("t", 0, Position(700), ConsumerSettings())
+        wanted = feed.wanted(1 << 20)
+        assert wanted is not None
+        feed.asked(wanted)
+        feed.out_of_range(wanted, ANEW, ANEW + ENTRY)
+        feed.seek(ANEW + ENTRY)
+        self.assertIsNone(feed.next_batch(10))
+        wanted = feed.wanted(1 << 20)
+        assert wanted is not None
+        feed.asked(wanted)
+        data = encode_set([Message(b"new")])
+        feed.received(wanted, ANEW + ENTRY, data, ANEW + ENTRY + len(data))
+        batch = feed.next_batch(10)
+        assert batch is not None
+        self.assertEqual((batch.position, [loss.end for loss in batch.losses]), (ANEW + ENTRY, [ANEW]))
+
+
 class TellingTests(SynchronousTestCase):
     """``LossTelling``."""
 

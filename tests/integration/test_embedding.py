@@ -28,7 +28,9 @@ class EmbeddingTests(SynchronousTestCase):
         self.folder = Path(self.mktemp()).absolute()
         self.folder.mkdir()
         self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.alarms, self.shop = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+        self.alarms, self.shop = re.findall(
+            r"^```python \w+\.tac\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S
+        )
 
     def twistd(self, program: str) -> subprocess.Popen[bytes]:
         """Begin an application in a process of its own, which ends with the test at the latest."""

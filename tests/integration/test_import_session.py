@@ -364,3 +364,8 @@ class HadoopTargetTests(SparkTestCase):
         """A file system that copies where others rename is refused, with those that do not."""
         with self.assertRaisesRegex(TargetError, r"not atomic on s3a://; allowed are hdfs://"):
             HadoopTarget("s3a://bucket/logs", self.spark)
+
+    def test_file_system_that_is_not_there(self) -> None:
+        """Of one whose jars Spark does not have it is said which they are."""
+        with self.assertRaisesRegex(TargetError, r"no file system for abfss://.*hadoop-azure:\d+\.\d+"):
+            HadoopTarget("abfss://container@account.dfs.core.windows.net/logs", self.spark)

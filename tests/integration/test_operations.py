@@ -1,4 +1,4 @@
-"""The commands of docs/operations.md about coordination, run as written, but for the folders.
+"""The moves between coordination trees that docs/operations.md tells of, with real processes.
 
 Each run has a network of its own, so that the ports are those of the documentation; that needs root and ``unshare``.
 """
@@ -6,13 +6,10 @@ Each run has a network of its own, so that the ports are those of the documentat
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
-from unittest import skipUnless
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
@@ -26,18 +23,13 @@ for file in *.pid; do pid=$(cat $file); kill $pid; while kill -0 $pid 2>/dev/nul
 kill $(jobs -p) 2>/dev/null || true
 wait
 """
+#: Waits until the tree shows a broker.
+LISTED = "until logd brokers list | grep -q .; do sleep 0.1; done"
 UP = "ip link set lo up"
 
 
-def blocks(section: str) -> list[str]:
-    """The shell programs of a section."""
-    found = re.search(rf"^## {section}\n(.*?)(?=^## )", PAGE, re.M | re.S)
-    assert found is not None, section
-    return re.findall(r"^```sh\n(.*?)^```", found[1], re.M | re.S)
-
-
 class OperationsTests(SynchronousTestCase):
-    """What a new user copies works."""
+    """From one tree to another."""
 
     def setUp(self) -> None:
         """A folder for everything."""
@@ -66,29 +58,6 @@ class OperationsTests(SynchronousTestCase):
             self.assertNotIn("Traceback", text, name)
         return done.stdout
 
-    def test_there_are_some(self) -> None:
-        """The programs are found: the other tests do not pass because there was nothing to run."""
-        tls, several, groups = blocks("Coordination")
-        self.assertIn("ssl:2182", tls)
-        self.assertIn("for n in 1 2 3", several)
-        self.assertIn("logd groups list", groups)
-
-    def test_several(self) -> None:
-        """Three brokers on one tree are listed; a topic is spread over them."""
-        create = "logd topics create t --partitions 3 --broker 127.0.0.1:6662 >&2"
-        describe = "logd topics describe t --broker 127.0.0.1:6663"
-        printed = self.run_program(f"{blocks('Coordination')[1]}\n{create}\n{describe}").splitlines()
-        self.assertEqual([line.split("\t")[0] for line in printed[:3]], ["1", "2", "3"], printed)
-        self.assertEqual({line.split("\t")[-1] for line in printed[3:]}, {f"127.0.0.1:666{n}" for n in (1, 2, 3)})
-
-    @skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
-    def test_secured(self) -> None:
-        """The tree over TLS with credentials: the broker is listed, and who has neither reaches no tree."""
-        certificate = blocks("TLS")[0].partition("\n\n")[0]
-        stranger = "if LOGD_ZOOKEEPER_TLS_ENABLED= LOGD_ZOOKEEPER_TLS_AUTHORITIES= logd brokers list; then exit 9; fi"
-        printed = self.run_program(f"{certificate}\n{blocks('Coordination')[0]}\n{stranger}")
-        self.assertEqual(printed.split("\t")[:3], ["1", "127.0.0.1", "6669"])
-
     def test_embedded_and_from_one_to_several(self) -> None:
         """A broker alone; then on a tree of its own process, which serves what was the broker's."""
         start = "twistd --pidfile one.pid --logfile one.log logd --data /var/lib/logd/one"
@@ -96,11 +65,11 @@ class OperationsTests(SynchronousTestCase):
         printed = self.run_program(
             f"""
             {start}
-            sleep 2; logd brokers list; echo hello | logd produce greetings
+            {LISTED}; logd brokers list; echo hello | logd produce greetings
             kill $(cat one.pid); while test -e one.pid; do sleep 0.05; done
             logd zookeeper --data /var/lib/logd/one/coordination 2>tree.log &
             {start} --zookeeper 127.0.0.1:2181
-            sleep 2; logd brokers list; logd consume greetings --exit-at-end
+            {LISTED}; logd brokers list; logd consume greetings --exit-at-end
             """
         ).splitlines()
         self.assertEqual([line.split("\t")[0] for line in printed], ["0", "0", "hello"])
@@ -118,7 +87,7 @@ class OperationsTests(SynchronousTestCase):
             {sys.executable} -c "{zookeeper}"
             export LOGD_ZOOKEEPER=localhost:2181/logd
             twistd --pidfile a.pid --logfile a.log logd --data /var/lib/logd/a
-            sleep 2; logd brokers list; echo hello | logd produce greetings; logd consume greetings --exit-at-end
+            {LISTED}; logd brokers list; echo hello | logd produce greetings; logd consume greetings --exit-at-end
             """
         ).splitlines()
         self.assertEqual((printed[0].split("\t")[0], printed[-1]), ("0", "hello"))

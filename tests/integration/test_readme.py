@@ -50,9 +50,9 @@ class ReadmeTests(SynchronousTestCase):
         self.assertEqual((finished.returncode, finished.stderr), (0, ""))
         return finished.stdout
 
-    def test_there_are_four(self) -> None:
+    def test_there_are_five(self) -> None:
         """The programs are found: the other tests do not pass because there was nothing to run."""
-        self.assertEqual(len(programs()), 4)
+        self.assertEqual(len(programs()), 5)
 
     def test_async(self) -> None:
         """The paper's example with ``async`` prints the message."""

@@ -201,12 +201,19 @@ class AvroTests(SparkTestCase):
         fastavro.schemaless_writer(stream, json.loads(self.schema), record)
         self.fill(topic, [Message(stream.getvalue(), key=b"k"), Message(None, key=b"k")])
         frame = self.read(topic, avroSchema=self.schema)
-        row, gone = frame.selectExpr("value.*", "value", "unix_millis(value.at) as ms").collect()
+        row, gone = frame.selectExpr("value.*", "value", "unix_millis(value.at) as ms", "next_offset as next").collect()
         self.assertEqual((row.user, row["count"], row.ms, row.kind), ("ada", None, 1320969600123, "B"))
         self.assertEqual((row.tags, row.more, row.where.x), (["a", "b"], {"k": 1.5, "none": None}, 7))
         self.assertIsNone(gone.value)
         self.fill(topic, [Message(b"\x02")])
-        self.assert_fails(self.read(topic, avroSchema=self.schema).collect, "not of the Avro schema")
+        words = "not of the Avro schema", f"topic '{topic}', partition 0, id {gone.next}"
+        self.assert_fails(self.read(topic, avroSchema=self.schema).collect, *words)
+        lenient = self.read(topic, avroSchema=self.schema, mode="PERMISSIVE", columnNameOfCorruptRecord="bytes")
+        found = lenient.selectExpr("value.user", "bytes").collect()
+        self.assertEqual([tuple(each) for each in found], [("ada", None), (None, None), (None, b"\x02")])
+        self.assertEqual(self.read(topic, avroSchema=self.schema, mode="DROPMALFORMED").count(), 2)
+        shared = {"avroSchema": self.schema, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "Topic"}
+        self.assert_fails(lambda: self.read(topic, **shared), "the name of another column")
         self.assert_fails(lambda: self.read(topic, avroSchema='{"type": "widget"}'), "not an Avro schema")
 
 

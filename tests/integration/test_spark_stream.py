@@ -27,6 +27,7 @@ class StreamTestCase(SparkTestCase):
     def setUp(self) -> None:
         """Folders of this test's own."""
         super().setUp()
+        self.queries: list[Any] = []
         self.output = f"{shared_folder()}/{self.name()}.out"
         self.checkpoint = f"{shared_folder()}/{self.name()}.checkpoint"
 
@@ -42,6 +43,7 @@ class StreamTestCase(SparkTestCase):
             .start()
         )
         self.addCleanup(query.stop)
+        self.queries.append(query)
         return query
 
     def run_now(self, **options: str) -> Any:
@@ -60,9 +62,12 @@ class StreamTestCase(SparkTestCase):
         return sorted(int(json.loads(line)["value"]) for path in paths for line in Path(path).read_text().splitlines())
 
     def wait_for(self, true: Callable[[], bool]) -> None:
-        """Look until it is so."""
+        """Look until it is so; a query that has failed is what is told."""
         deadline = time.monotonic() + _PATIENCE
         while not true():
+            for query in self.queries:
+                if query.exception() is not None:
+                    raise query.exception()
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -53,6 +55,21 @@ class CommandTests(CoordinationTestCase):
         status, text = self.refused(CoordinationProcess(str(path)))
         self.assertEqual(status, 1)
         self.assertIn("a broker's data directory", text)
+
+    def test_foreign_brokers(self) -> None:
+        """A broker of Kafka 0.7 in the registry is left out of `logd brokers list`, with a line that names its node."""
+        peer = self.peer()
+        entry = json.dumps({"host": "10.0.0.5", "port": 6667, "instance": "some-uuid", "topics": {}}).encode()
+        for path, data in (("/brokers", b""), ("/brokers/ids", b""), ("/brokers/ids/7", b"x:127.0.0.1:9092")):
+            peer.ask(Opcode.CREATE, create(path, data))
+        peer.ask(Opcode.CREATE, create("/brokers/ids/8", entry))
+        command = [sys.executable, "-c", "from logd.cli.main import main; main()", "brokers", "list"]
+        found = subprocess.run(
+            [*command, "--zookeeper", self.server.hosts], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        self.assertEqual((found.returncode, found.stderr.count("\n")), (0, 1), found.stderr)
+        self.assertIn("/brokers/ids/7 is left out", found.stderr)
+        self.assertIn("10.0.0.5", found.stdout)
 
     def test_damage(self) -> None:
         """Damage stops the start, with the file's name; nothing is changed by that."""

@@ -197,13 +197,16 @@ class KnownEndTests(SynchronousTestCase):
         self.assertEqual(len(rig.data(120)), 44)
 
     def test_an_empty_folder(self) -> None:
-        """A folder without a segment, where a log is known to have been, is not served as an empty log."""
+        """A folder without a segment is no empty log, and nothing is made in it before that is asked for."""
         rig = Rig()
         rig.kill()
         rig.files.make_directory(FOLDER)
         self.assertIsInstance(self.open(rig, 0).offline, BytesLost)
         rig.kill()
-        self.assertEqual(self.open(rig, None).offline, None)
+        rig.known_end = {}
+        rig.open()
+        self.assertEqual((rig.store.logs(), rig.files.list(FOLDER)), ([], []))
+        self.assertEqual((rig.store.create("t", 0).offline, rig.store.logs_of("t")[0].end), (None, 0))
 
 
 class FindLossesTests(SynchronousTestCase):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -223,12 +224,25 @@ class TopicsFileTests(SynchronousTestCase):
 
     def test_damaged(self) -> None:
         """A damaged file is an error that names it."""
-        for content in (b"", b"[]", b'{"a": 1}', b'{"a/b": {"uuid": "u", "partitions": {}}}', b"\xff"):
+        for content in (b"", b"[]", b'{"a": {}, "a": {}}', b"[" * 100_000, b"\xff"):
             files = MemoryFiles()
             files.make_directory(ROOT)
             files.open(f"{ROOT}/topics.json", create=True).append([content])
             with self.assertRaisesRegex(DataDirectoryError, "/data/topics.json is damaged"):
                 TopicsFile(files, ROOT).read()
+
+    def test_unusable_entries(self) -> None:
+        """An entry that is none is left out with its reason, and stays in the file through every write."""
+        files = MemoryFiles()
+        files.make_directory(ROOT)
+        entry = TopicEntry("u", {0: (0,)})
+        bad = {"my topic": entry.to_json(), "a": 1, "b": {"uuid": "../b", "partitions": {}}}
+        files.open(f"{ROOT}/topics.json", create=True).append([json.dumps({"t": entry.to_json(), **bad}).encode()])
+        topics = TopicsFile(files, ROOT)
+        self.assertEqual((topics.read(), sorted(topics.problems)), ({"t": entry}, ["a", "b", "my topic"]))
+        topics.write({"t": entry, "b": entry})
+        again = TopicsFile(files, ROOT)
+        self.assertEqual((again.read(), sorted(again.problems)), ({"t": entry, "b": entry}, ["a", "my topic"]))
 
 
 class LocalStoreTests(SynchronousTestCase):

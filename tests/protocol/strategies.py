@@ -58,7 +58,7 @@ our_requests = st.one_of(
     st.builds(FetchWait, int32s, int32s, int32s, _fetch_parts.map(tuple), int32s),
     st.builds(CreateTopic, texts, int32s, st.dictionaries(texts, int64s, max_size=3), int32s),
     st.builds(DeleteTopic, texts, int32s),
-    st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, int32s),
+    st.builds(Repair, texts, int32s, st.booleans(), st.booleans(), int64s, st.booleans(), int32s),
     st.builds(DescribeLog, texts, int32s, st.lists(int64s, max_size=3).map(tuple), int64s, int32s),
 )
 requests = legacy_requests | our_requests

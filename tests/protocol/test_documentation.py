@@ -59,8 +59,9 @@ REQUESTS: dict[str, LegacyRequest | OurRequest] = {
     "CreateTopic": CreateTopic("test", 4, {"retention.ms": 3600000}, ID),
     "DeleteTopic": DeleteTopic("test", ID),
     "DescribeLog": DescribeLog("test", 0, (20,), TIME, ID),
-    "Repair, dry run": Repair("test", 3, True, False, 1 << 30, ID),
-    "Repair, cut": Repair("test", 3, False, True, -1, ID),
+    "Repair, dry run": Repair("test", 3, True, False, 1 << 30, False, ID),
+    "Repair, cut": Repair("test", 3, False, True, -1, False, ID),
+    "Repair, accept": Repair("test", 3, False, False, 1 << 40, True, ID),
 }
 LEGACY_RESPONSES: dict[str, LegacyResponse] = {
     "Fetch response": FetchResponse(0, OLD_ENTRY),

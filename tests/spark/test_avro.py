@@ -1,31 +1,117 @@
-"""Tests of Avro values that are not what their schema says."""
+"""Tests of Avro values that are not what their schema says, and of what becomes of them."""
 
 from __future__ import annotations
 
 import io
 from importlib.util import find_spec
 
+import pyarrow as pa
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.errors import MissingPackage
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.protocol.packages import needing
+from logd.spark import tasks
+from logd.spark.malformed import UndecodableValue
+from logd.spark.options import MODES, read_options
+from logd.spark.ranges import IdRange
+from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
-class AvroTests(SynchronousTestCase):
-    """``AvroValues.decode``."""
+SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
+
+
+class AvroCase(SynchronousTestCase):
+    """Values of one int; three of them wrong, each in its own way."""
 
     def setUp(self) -> None:
         """Or skip."""
         if find_spec("fastavro") is None or find_spec("pyarrow") is None:
             self.skipTest("fastavro or pyarrow is not installed")
-
-    def test_wrong(self) -> None:
-        """Cut short, too long, or outside its type: an error of ours that says so; what is right is read."""
         import fastavro
 
-        from logd.spark.avro import AvroValues, UndecodableValue
-
-        values = AvroValues('{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}')
         stream = io.BytesIO()
         fastavro.schemaless_writer(stream, {"type": "long"}, 1 << 40)
-        for value, words in ((b"", "not of the Avro schema"), (b"\x02\x02", "goes on"), (stream.getvalue(), "fit its")):
-            with self.assertRaisesRegex(UndecodableValue, words):
-                values.decode([value])
-        self.assertEqual(values.decode([b"\x02", None]).to_pylist(), [{"n": 1}, None])
+        self.wrong = {b"": "not of the Avro schema", b"\x02\x02": "goes on", stream.getvalue(): "does not fit its"}
+
+
+class AvroTests(AvroCase):
+    """``AvroValues.decode``."""
+
+    def test_wrong(self) -> None:
+        """Cut short, too long, or outside its type: each is named with the reason, and what is right is read."""
+        from logd.spark.avro import AvroValues
+
+        values = AvroValues(SCHEMA)
+        for value, words in self.wrong.items():
+            array, wrong = values.decode([b"\x02", value, None, b"\x04"])
+            self.assertEqual(array.to_pylist(), [{"n": 1}, None, None, {"n": 2}])
+            self.assertEqual(list(wrong), [1])
+            self.assertIn(words, wrong[1])
+        array, wrong = values.decode([*self.wrong, b"\x02"])
+        self.assertEqual((array.to_pylist(), list(wrong)), ([None, None, None, {"n": 1}], [0, 1, 2]))
+        self.assertEqual(values.decode([b"\x02", None]).wrong, {})
+
+
+class ModeTests(AvroCase):
+    """What becomes of values that do not decode."""
+
+    def read(self, messages: list[Message], **options: str) -> pa.Table:
+        """What a task makes of a log of these, by the options."""
+        log = FakeLog(encode_set(messages))
+        broker = FakeBroker({"t": FakeTopic("u", [FakeLog(), log])})
+        self.patch(tasks, "Cluster", lambda settings: broker.cluster())
+        given = read_options({"subscribe": "t", "avroSchema": SCHEMA, "rowsPerBatch": "2", **options}, streaming=False)
+        batches = list(tasks.read_batches(given, IdRange("t", "u", 1, 0, log.end)))
+        return pa.Table.from_batches(batches)
+
+    def messages(self) -> list[Message]:
+        """Sound ones around each wrong one, and a tombstone."""
+        found = [Message(b"\x02", timestamp=5)]
+        for value in self.wrong:
+            found += [Message(value, key=b"k"), Message(b"\x04")]
+        return [*found, Message(None, key=b"k")]
+
+    def test_fail(self) -> None:
+        """By default the task fails, and the error names the message and what else could be done."""
+        second = len(encode_set(self.messages()[:1]))
+        with self.assertRaisesRegex(UndecodableValue, f"topic 't', partition 1, id {second}: .*mode=PERMISSIVE"):
+            self.read(self.messages())
+
+    def test_permissive(self) -> None:
+        """The value is null, and its bytes are in a column; a tombstone is no such value."""
+        with self.assertLogs("logd.spark", "WARNING") as logged:
+            found = self.read(self.messages(), mode="permissive").to_pydict()
+        expected: list[bytes | None] = [None for _ in self.messages()]
+        expected[1::2] = [*self.wrong, None]
+        self.assertEqual(found["_corrupt_record"], expected)
+        self.assertEqual([None if v is None else v["n"] for v in found["value"]], [1, None, 2, None, 2, None, 2, None])
+        self.assertIn("3 values that do not decode are null; the first: topic 't', partition 1, id", logged.output[0])
+        self.assertEqual(found["timestampType"], [0, *[-1] * 7])
+        named = self.read(self.messages(), mode="PERMISSIVE", columnNameOfCorruptRecord="bad bytes")
+        self.assertEqual(named.schema.names[-1], "bad bytes")
+
+    def test_drop(self) -> None:
+        """The row is left out, and how many were is said."""
+        with self.assertLogs("logd.spark", "WARNING") as logged:
+            found = self.read(self.messages(), mode="DROPMALFORMED").to_pydict()
+        self.assertEqual([None if v is None else v["n"] for v in found["value"]], [1, 2, 2, 2, None])
+        self.assertEqual(found["key"], [None, None, None, None, b"k"])
+        self.assertIn("3 values that do not decode were left out", logged.output[0])
+
+    def test_nothing_wrong(self) -> None:
+        """In each mode, sound values are just values."""
+        for mode in MODES:
+            with self.assertNoLogs("logd.spark", "WARNING"):
+                found = self.read([Message(b"\x02")] * 5, mode=mode).to_pydict()
+            self.assertEqual(found["value"], [{"n": 1}] * 5)
+
+
+class MissingTests(SynchronousTestCase):
+    """Packages that are not there."""
+
+    def test_needed(self) -> None:
+        """It is said what needs which package, and which Python has it not."""
+        words = "the option avroSchema needs the package no_such_package.*python"
+        with self.assertRaisesRegex(MissingPackage, words), needing("no_such_package", "the option avroSchema"):
+            import no_such_package  # type: ignore[import-not-found]  # noqa: F401

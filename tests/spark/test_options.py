@@ -12,7 +12,7 @@ from logd.errors import ConfigurationError
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.spark.arrow import COLUMNS
 from logd.spark.offsets import EARLIEST, LATEST, At, parse_time, resolve
-from logd.spark.options import ALL_OPTIONS, read_options, sink_options
+from logd.spark.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, sink_options
 from logd.spark.subscription import Subscription
 
 
@@ -65,11 +65,51 @@ class OptionsTests(SynchronousTestCase):
     def test_places(self) -> None:
         """JSON names places partition by partition; what it leaves out begins and ends at the log's own ends."""
         text = '{"t": {"0": 4711, "1": -1, "2": -2}}'
-        options = read_options({"subscribe": "t", "startingOffsets": text, "endingOffsets": text}, False)
+        options = read_options({"subscribe": "t", "startingOffsets": text}, True)
         self.assertEqual([options.starting.at("t", n).position for n in range(4)], [4711, LATEST, EARLIEST, EARLIEST])
-        self.assertEqual(options.ending.at("t", 3), At(LATEST))
+        text = '{"t": {"0": 4711, "1": -2}}'
+        options = read_options({"subscribe": "t", "startingOffsets": text}, False)
+        self.assertEqual([options.starting.at("t", n).position for n in range(2)], [4711, EARLIEST])
         both = {"startingOffsets": text, "startingTimestamp": "5", "startingOffsetsByTimestamp": '{"t": {"0": 7}}'}
         self.assertEqual(read_options({"subscribe": "t", **both}, False).starting.at("t", 0), At(time_ms=5))
+
+    def test_batch_of_nothing(self) -> None:
+        """A batch that would begin at the latest place, or end at the earliest one, is refused, as Kafka's is."""
+        self.assertIn("starting offset of latest", self.refused(startingOffsets="latest"))
+        self.assertIn("starting offset of latest", self.refused(startingOffsets='{"t": {"0": 5, "1": -1}}'))
+        self.assertIn("ending offset of earliest", self.refused(endingOffsets="earliest"))
+        self.assertIn("ending offset of earliest", self.refused(endingOffsets='{"t": {"0": -2}}'))
+        self.assertEqual(read_options({"subscribe": "t", "startingOffsets": "latest"}, True).starting.rest, At(LATEST))
+
+    def test_of_kafka(self) -> None:
+        """Options of Spark's Kafka source and of Kafka's clients are answered with what is here in their place."""
+        for name, words in {
+            "kafka.bootstrap.servers": "the option 'brokers' names",
+            "kafka.ssl.truststore.location": "TLS is set by tls",
+            "kafka.max.poll.records": "none of the settings of Kafka's clients",
+            "groupIdPrefix": "in no group",
+            "minOffsetsPerTrigger": "maxOffsetsPerTrigger",
+        }.items():
+            for streaming in (False, True):
+                message = self.refused(streaming, **{name: "1"})
+                self.assertIn(words, message)
+                self.assertNotIn("known are", message)
+
+    def test_triggers(self) -> None:
+        """A micro-batch is bounded by bytes, or by messages."""
+        self.assertEqual(read_options({"subscribe": "t", "maxOffsetsPerTrigger": "9"}, True).trigger_messages, 9)
+        self.assertIn("give one", self.refused(True, maxOffsetsPerTrigger="9", maxBytesPerTrigger="9"))
+        self.assertIn("not one of a batch", self.refused(maxOffsetsPerTrigger="9"))
+
+    def test_modes(self) -> None:
+        """What becomes of values that do not decode is said where values are decoded, and with a mode that there is."""
+        self.assertIn("PERMISSIVE, DROPMALFORMED, FAILFAST", self.refused(avroSchema="{}", mode="lenient"))
+        self.assertIn("avroSchema alone", self.refused(mode="PERMISSIVE"))
+        self.assertIn("avroSchema alone", self.refused(columnNameOfCorruptRecord="bad"))
+        self.assertIn("mode=PERMISSIVE alone", self.refused(avroSchema="{}", columnNameOfCorruptRecord="bad"))
+        shape = read_options({"subscribe": "t", "avroSchema": "{}", "mode": "permissive"}, False).shape
+        self.assertEqual((shape.mode, shape.corrupt_column), ("PERMISSIVE", "_corrupt_record"))
+        self.assertIsNone(read_options({"subscribe": "t", "avroSchema": "{}"}, False).shape.corrupt_column)
 
     def test_times(self) -> None:
         """ISO text is UTC unless it names a zone."""
@@ -106,4 +146,4 @@ class DocumentationTests(SynchronousTestCase):
         rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
         named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
         self.assertEqual(set(ALL_OPTIONS) - named, set())
-        self.assertEqual(named - set(ALL_OPTIONS) - set(COLUMNS), set())
+        self.assertEqual(named - set(ALL_OPTIONS) - {*COLUMNS, CORRUPT_RECORD}, set())

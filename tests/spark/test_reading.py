@@ -5,13 +5,15 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline
+from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline, WrapperTooLarge
 from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.gap import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.protocol.messageset import wrap
 from logd.protocol.metadata import Metadata
 from logd.spark.ranges import IdRange
 from logd.spark.reading import DataLost, RangeReader, ReadSettings
@@ -99,6 +101,27 @@ class SoundTests(ReadingTestCase):
         self.assertEqual(self.values(reader), VALUES)
         self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (1, size))
         self.assertLessEqual(fetched, 2 * SMALL.fetch_bytes)
+
+    def test_stopped(self) -> None:
+        """Who stops early leaves no answer under way on a connection that others use after it."""
+        reader = self.reader()
+        rows = reader.rows()
+        next(rows)
+        rows.close()
+        self.assertEqual(reader.cluster.describe("t", 0).visible_end, len(DATA))
+        self.assertEqual(self.broker.connections, 2)
+
+    def test_large_wrapper(self) -> None:
+        """A wrapper of many messages is handed over in slices, and its number is bounded by an option that is named."""
+        inside = [Message(b"%03d" % number) for number in range(100)]
+        self.log.data = encode_set([Message(b"before")]) + wrap(inside, "gzip") + DATA
+        reader = self.reader(end=self.log.end)
+        self.assertEqual(self.values(reader), [b"before", *[each.payload for each in inside], *VALUES])
+        bounded = evolve(SMALL, max_decompressed_messages=99)
+        error = self.assertRaises(WrapperTooLarge, lambda: len(self.values(self.reader(bounded, end=self.log.end))))
+        self.assertIn("topic 't', partition 0", str(error))
+        self.assertIn("maxDecompressedMessages = 99", str(error))
+        self.assertIn(f"at position {self.log.end - len(DATA)}", str(error))
 
 
 class FailingTests(ReadingTestCase):

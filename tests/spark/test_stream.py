@@ -94,3 +94,27 @@ class StreamTests(SynchronousTestCase):
         start = self.reader().initialOffset()
         self.broker.topics["t"].logs.append(FakeLog(DATA, start=ANEW))
         self.assertEqual(self.batch(self.reader(), start)[1], [(ANEW, ANEW + len(DATA))])
+
+    def test_messages_per_trigger(self) -> None:
+        """With maxOffsetsPerTrigger a batch takes about so many messages, whatever their size."""
+        entry = len(DATA) // 100
+        _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="10"), self.beginning())
+        self.assertEqual(ranges, [(0, 10 * entry)])
+        self.log.data = DATA + encode_set([Message(bytes(50_000))] * 20)
+        _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="100"), self.beginning())
+        self.assertGreaterEqual(ranges[0][1], 50 * entry)
+        start = self.beginning()
+        start["topics"]["t"]["partitions"]["0"] = len(DATA)
+        _, ranges = self.batch(self.reader(maxOffsetsPerTrigger="5"), start)
+        self.assertEqual(ranges, [(len(DATA), len(DATA) + 5 * 50_009)])
+        self.assertEqual(self.batch(self.reader(maxOffsetsPerTrigger="5"), {**start, **self.at_end()})[1], [])
+
+    def beginning(self) -> dict[str, Any]:
+        """The offset at 0."""
+        offset: dict[str, Any] = self.reader(startingOffsets="earliest").initialOffset()
+        return offset
+
+    def at_end(self) -> dict[str, Any]:
+        """The offset at the log's end."""
+        offset: dict[str, Any] = self.reader(startingOffsets="latest").initialOffset()
+        return offset

@@ -9,6 +9,8 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 _ROOT = Path(__file__).resolve().parents[2]
+#: Packages that no Python alone can stand in for, which a worker needs for some messages only.
+COMPILED = ("cramjam", "crcmod", "fastavro")
 _PROGRAM = """
 import sys
 import logd.spark.{name}
@@ -29,7 +31,7 @@ class ImportTests(SynchronousTestCase):
     def test_tasks(self) -> None:
         """Reading, planning and producing need neither."""
         for name in ("tasks", "producing", "incoming", "planning"):
-            self.assertEqual(self.load(name, "twisted", "zope.interface", "pyspark"), "")
+            self.assertEqual(self.load(name, "twisted", "zope.interface", "pyspark", *COMPILED), "")
 
     def test_source(self) -> None:
         """The data source needs pyspark and no Twisted."""
@@ -38,4 +40,4 @@ class ImportTests(SynchronousTestCase):
         except ImportError:
             self.skipTest("pyspark is not installed")
         self.assertTrue(pyspark.__version__)
-        self.assertEqual(self.load("source", "twisted"), "")
+        self.assertEqual(self.load("source", "twisted", *COMPILED), "")

@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager, suppress
 
 from attrs import define
 from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
 
 from logd.coord import paths
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Operation, SessionState, Stat
-from logd.coord.registries.offsets import OffsetRegistry
+from logd.coord.registries.offsets import Offset, OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.topic import TopicPartition
 
@@ -44,11 +45,15 @@ class Holding:
 class Holdings:
     """One consumer's claims. Calls follow one another; they fail with a CoordinationError."""
 
+    _log = Logger()
+
     def __init__(self, coordination: ICoordination, owners: OwnerRegistry, offsets: OffsetRegistry) -> None:
         self._coordination = coordination
         self._owners = owners
         self._offsets = offsets
         self._held: dict[TopicPartition, Holding] = {}
+        #: What was to be claimed and is not, since its offset's node has no position; each for its stream.
+        self._unusable: dict[TopicPartition, str] = {}
         #: Claims that may be there, or not.
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
@@ -62,13 +67,18 @@ class Holdings:
         return {where: holding.stream for where, holding in self._held.items()}
 
     @property
+    def share(self) -> dict[TopicPartition, str]:
+        """What was claimed for: what is held, and what cannot be."""
+        return {**self.streams, **self._unusable}
+
+    @property
     def positions(self) -> dict[TopicPartition, int | None]:
         """What is committed of it."""
         return {where: holding.position for where, holding in self._held.items()}
 
     def forget(self) -> None:
         """The session is over, and every claim with it. What is under way ends with what it began with."""
-        self._held, self._doubtful, self._ready = {}, {}, set()
+        self._held, self._doubtful, self._ready, self._unusable = {}, {}, set(), {}
 
     async def commit(self, handled: Callable[[], Mapping[TopicPartition, int]]) -> list[TopicPartition]:
         """Store the positions that ``handled()`` tells; return the partitions that turned out to be another's.
@@ -107,11 +117,15 @@ class Holdings:
             await self._give_back(self._held, self._doubtful)
 
     async def claim(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
-        """Take partitions, each for a stream: all or none. Returns the committed positions. Raises Conflict."""
+        """Take partitions, each for a stream: all or none. Returns the committed positions. Raises Conflict.
+
+        A partition whose offset's node has no position is left alone: to begin anywhere would lose its place.
+        """
         async with self._turn():
             await self._settle(self._doubtful)
             await self._make_parents({where.topic for where in wanted})
             held, doubtful = self._held, self._doubtful
+            self._unusable = {}
             try:
                 for chunk in _chunks(sorted(wanted)):
                     await self._take(held, doubtful, {where: wanted[where] for where in chunk})
@@ -127,6 +141,9 @@ class Holdings:
         wanted: Mapping[TopicPartition, str],
     ) -> None:
         found = dict(zip(wanted, await gather(self._offsets.read(where) for where in wanted), strict=True))
+        wanted = {where: stream for where, stream in wanted.items() if self._is_usable(where, stream, found[where])}
+        if not wanted:
+            return
         operations: list[Operation] = []
         for where, stream in wanted.items():
             operations += self._owners.claim(where, stream), self._offsets.fence(where, found[where])
@@ -147,6 +164,19 @@ class Holdings:
             offset = found[where]
             version = stat.version if isinstance(stat, Stat) else 0
             held[where] = Holding(stream, None if offset is None else offset.position, version)
+
+    def _is_usable(self, where: TopicPartition, stream: str, found: Offset | None) -> bool:
+        if found is None or found.problem is None:
+            return True
+        self._unusable[where] = stream
+        self._log.error(
+            "group {group}: {where} is not consumed, since its position cannot be read: {problem}; set one by "
+            "`logd groups reset`",
+            group=self._offsets.group,
+            where=where,
+            problem=found.problem,
+        )
+        return False
 
     async def _give_back(self, held: dict[TopicPartition, Holding], doubtful: dict[TopicPartition, str]) -> None:
         """Release each, if nobody has claimed it since: a deletion alone would not tell whose claim it removes."""

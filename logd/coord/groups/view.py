@@ -17,7 +17,9 @@ from typing import Any
 from attrs import field, frozen
 from twisted.logger import Logger
 
+from logd.checkedjson import decimals
 from logd.coord import paths
+from logd.coord.errors import NoAuth
 from logd.coord.groups.assignment import share_of
 from logd.coord.groups.gathering import gather, gather_some
 from logd.coord.groups.watched import Watched
@@ -83,7 +85,7 @@ class GroupView:
         """The registries, as far as they matter to a consumer with that subscription. Raises CoordinationError."""
         ids, brokers = await gather([self._ids.get(), self._brokers.get()])
         group = await self._group.get()
-        live = frozenset(int(name) for name in brokers or () if name.isdecimal())
+        live = frozenset(decimals(brokers or []))
         names = await self._topics(subscription)
         for gone in set(self._entries) - names:
             self._entries.pop(gone).close()
@@ -125,12 +127,10 @@ class GroupView:
             watched = self._entries[topic] = Watched(
                 coordination, paths.topic(topic), lambda path: coordination.get_and_watch(path), self._changed
             )
-        found = await watched.get()
-        if found is None:
-            return None
         try:
-            return _available(topic, found[0], live)
-        except ValueError as error:
+            found = await watched.get()
+            return None if found is None else _available(topic, found[0], live)
+        except (ValueError, NoAuth) as error:
             self._log.warn("{path} is left out: {error}", path=watched.path, error=error)
             return None
 
@@ -148,7 +148,7 @@ class GroupView:
         """Somebody's subscription: of one that cannot be read nobody, nor itself, is given anything."""
         try:
             return await self._registry.read(name)
-        except ValueError as error:
+        except (ValueError, NoAuth) as error:
             self._log.warn(
                 "consumer {name} of group {group} is left out: {error}",
                 name=name,

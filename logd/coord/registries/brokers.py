@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 
 from attrs import field, frozen
 from twisted.python.failure import Failure
 
+from logd.checkedjson import decimal, excerpt, load_json, whole_number
 from logd.coord import paths
 from logd.coord.ephemeral import HeldElsewhere
 from logd.coord.errors import NoNode
@@ -19,6 +21,9 @@ from logd.coord.presence import Presence
 from logd.coord.registries.mirror import Mirror
 from logd.interfaces import Clock
 
+#: A host is a name or an address; it stands in error messages and on terminals.
+_HOST = re.compile(r"[^\s\x00-\x20\x7f-\x9f]{1,255}\Z")
+_INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 #: Bytes; ZooKeeper takes no node above 1 MiB. The list of topics informs people, so it is left out beyond this.
 MOST_BYTES = 900_000
 
@@ -43,13 +48,18 @@ class BrokerInfo:
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> BrokerInfo:
-        """Read the node ``name``; raise ValueError for what is none of a broker."""
+        """Read the node ``name``; raise ValueError for what is none of a broker, and nothing else."""
         try:
-            value = json.loads(data)
-            topics = {str(topic): tuple(map(int, found)) for topic, found in value.get("topics", {}).items()}
-            return cls(int(name), str(value["host"]), int(value["port"]), str(value["instance"]), topics)
+            value = load_json(data)
+            host, port, instance = value["host"], value["port"], value["instance"]
+            topics = {str(topic): tuple(map(whole_number, found)) for topic, found in value.get("topics", {}).items()}
+            if not isinstance(host, str) or not _HOST.match(host):
+                raise ValueError(f"{excerpt(host)} is no host")
+            if not isinstance(instance, str) or not _INSTANCE.match(instance):
+                raise ValueError(f"{excerpt(instance)} is no instance")
+            return cls(decimal(name), host, whole_number(port, 65535), instance, topics)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a broker's entry: {data[:200]!r}") from error
+            raise ValueError(f"not a broker's entry: {excerpt(data)}") from error
 
 
 def keep_registered(
@@ -82,8 +92,13 @@ def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
     )
 
 
-async def read_brokers(coordination: ICoordination) -> dict[int, BrokerInfo]:
-    """All live brokers, read once. Raises CoordinationError, and ValueError for a node that is none of a broker."""
+async def read_brokers(
+    coordination: ICoordination, unreadable: Callable[[str, ValueError], None] = lambda name, error: None
+) -> dict[int, BrokerInfo]:
+    """All live brokers, read once. Raises CoordinationError.
+
+    ``unreadable(path, error)`` is told of each node that is no broker of ours, such as one of Kafka 0.7.
+    """
     try:
         names = await coordination.get_children(paths.BROKER_IDS)
     except NoNode:
@@ -91,10 +106,13 @@ async def read_brokers(coordination: ICoordination) -> dict[int, BrokerInfo]:
 
     infos = []
     for name in names:
+        path = f"{paths.BROKER_IDS}/{name}"
         try:
-            infos.append(BrokerInfo.decode(name, (await coordination.get(f"{paths.BROKER_IDS}/{name}"))[0]))
+            infos.append(BrokerInfo.decode(name, (await coordination.get(path))[0]))
         except NoNode:
             continue  # gone since
+        except ValueError as error:
+            unreadable(path, error)
     return {info.id: info for info in sorted(infos, key=lambda info: info.id)}
 
 

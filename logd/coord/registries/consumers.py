@@ -4,9 +4,9 @@ A consumer is an ephemeral node ``/consumers/<group>/ids/<consumer>`` with a val
 
     {"topics": {"clicks": 2}, "patterns": [["web-.*", 1]], "version": 1}
 
-A pattern is a Python regular expression that has to match the whole of a topic's name. **A node of one name never
-changes its value**: a consumer that subscribes to more registers under another name. So whoever has read a name once
-need not read it again, and a rebalance in a group of a thousand reads what is new alone.
+A pattern is a regular expression that has to match the whole of a topic's name (patterns.py). **A node of one name
+never changes its value**: a consumer that subscribes to more registers under another name. So whoever has read a name
+once need not read it again, and a rebalance in a group of a thousand reads what is new alone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from typing import NamedTuple
 from attrs import field, frozen
 from twisted.internet.defer import Deferred
 
+from logd.checkedjson import excerpt, load_json
 from logd.coord import paths
 from logd.coord.ephemeral import create_ephemeral
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.errors import ConfigurationError
+from logd.coord.registries.patterns import compile_pattern
+from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
 
 VERSION = 1
+#: Every member makes a name for each stream of each member, and matches every pattern.
+MOST_STREAMS = 1000
+MOST_PATTERNS = 50
 
 
 class PatternStreams(NamedTuple):
@@ -38,7 +43,7 @@ class PatternStreams(NamedTuple):
 
     def matches(self, topic: str) -> bool:
         """Whether the topic is meant."""
-        return _compiled(self.pattern).fullmatch(topic) is not None
+        return _matches(self.pattern, topic)
 
 
 @frozen
@@ -74,18 +79,21 @@ class Subscription:
     def from_bytes(cls, data: bytes) -> Subscription:
         """Read a node's value; raise ValueError when it is not one."""
         try:
-            value = json.loads(data)
-            topics = {check_topic_name(str(topic)): _count(streams) for topic, streams in value["topics"].items()}
-            patterns = tuple(PatternStreams(str(text), _count(n)) for text, n in value.get("patterns", ()))
+            value = load_json(data)
+            topics = {check_topic_name(topic): check_streams(streams) for topic, streams in value["topics"].items()}
+            listed = value.get("patterns", [])
+            if len(listed) > MOST_PATTERNS:
+                raise ValueError(f"{len(listed)} patterns; allowed are {MOST_PATTERNS}")
+            patterns = tuple(PatternStreams(text, check_streams(n)) for text, n in listed)
             for pattern in patterns:
-                _compiled(pattern.pattern)
-        except Exception as error:
-            raise ValueError(f"not a consumer's entry: {data[:200]!r}") from error
+                compile_pattern(pattern.pattern)
+        except (ValueError, TypeError, KeyError, AttributeError, InvalidTopic) as error:
+            raise ValueError(f"not a consumer's entry ({error}): {excerpt(data)}") from error
         return cls(topics, patterns)
 
 
 def pattern_text(pattern: re.Pattern[str]) -> str:
-    """A compiled expression as text that compiles to the same; raises ConfigurationError where there is none."""
+    """A compiled expression as text that means the same; raises ConfigurationError where there is none."""
     text = pattern.pattern
     if re.compile(text).flags != pattern.flags:
         letters = {re.I: "i", re.M: "m", re.S: "s", re.X: "x", re.A: "a"}
@@ -99,6 +107,12 @@ def pattern_text(pattern: re.Pattern[str]) -> str:
             f"the pattern {pattern.pattern!r} with flags {pattern.flags} cannot be stored as text; "
             "allowed are flags written inside it, such as '(?i)web-.*'"
         )
+    try:
+        compile_pattern(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the pattern {text!r} is not allowed: {error}; every member of the group has to match it in bounded time"
+        ) from error
     return text
 
 
@@ -150,12 +164,13 @@ def _parsed(data: bytes) -> Subscription:
     return Subscription.from_bytes(data)
 
 
-@lru_cache(1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+@lru_cache(1 << 16)
+def _matches(pattern: str, topic: str) -> bool:
+    return compile_pattern(pattern).matches(topic)
 
 
-def _count(streams: object) -> int:
-    if type(streams) is not int or streams < 1:
-        raise ValueError(f"{streams!r} is no number of streams")
+def check_streams(streams: object) -> int:
+    """Return a number of streams that one consumer may have of a topic; raise ValueError for what is none."""
+    if type(streams) is not int or not 1 <= streams <= MOST_STREAMS:
+        raise ValueError(f"{excerpt(streams)} is no number of streams; allowed is 1 to {MOST_STREAMS}")
     return streams

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.coord.errors import CoordinationError, NodeExists, NoNode
+from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import EventType, SessionState
 from logd.interfaces import Clock
@@ -54,6 +54,8 @@ class Mirror(Generic[T]):
         #: What follows each child; None while it is begun.
         self._following: dict[str, Deferred[None] | None] = {}
         self._first: set[str] = set()
+        #: Why a child cannot be used, as it was said.
+        self._unreadable: dict[str, str] = {}
         self._listed = False
         self._waiters: list[Deferred[None]] = []
         self._unsubscribe: Callable[[], None] | None = None
@@ -117,8 +119,10 @@ class Mirror(Generic[T]):
                 continue
             for name in [name for name in self._following if name not in names]:
                 self._cancel(self._following.pop(name))
+            self._first &= names
             for name in [name for name in self.values if name not in names]:
                 self._drop(name)
+            self._unreadable = {name: text for name, text in self._unreadable.items() if name in names}
             fresh = names.difference(self._following)
             self._first |= fresh
             self._listed = True
@@ -147,6 +151,11 @@ class Mirror(Generic[T]):
                 self._drop(name)
                 self._seen(name)
                 return
+            except NoAuth as error:
+                self._not_readable(name, error)
+                self._seen(name)
+                await self._pause(error)
+                continue
             except CoordinationError as error:
                 await self._pause(error)
                 continue
@@ -158,13 +167,21 @@ class Mirror(Generic[T]):
     def _take(self, name: str, data: bytes) -> None:
         try:
             value = self._decode(name, data)
-        except ValueError as error:
-            self._log.error("{path}/{name} cannot be read: {error}", path=self._path, name=name, error=str(error))
+        except Exception as error:  # whatever is in one node, it is that node alone that cannot be used
+            self._not_readable(name, error)
             self._drop(name)
             return
+        self._unreadable.pop(name, None)
         if name not in self.values or self.values[name] != value:
             self.values[name] = value
             self._tell(name)
+
+    def _not_readable(self, name: str, error: Exception) -> None:
+        """Say so once for each reason."""
+        text = str(error)
+        if self._unreadable.get(name) != text:
+            self._unreadable[name] = text
+            self._log.error("{path}/{name} cannot be read: {error}", path=self._path, name=name[:200], error=text)
 
     def _drop(self, name: str) -> None:
         if self.values.pop(name, None) is not None:

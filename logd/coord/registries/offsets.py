@@ -13,11 +13,15 @@ from collections.abc import Iterable
 from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
 
+from logd.checkedjson import INT64_MAX, decimals, excerpt, whole_number
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Create, SetData
 from logd.topic import TopicPartition
+
+#: Digits of the largest position.
+_MOST_DIGITS = 19
 
 
 @frozen
@@ -26,6 +30,8 @@ class Offset:
 
     position: int | None
     version: int
+    #: Why the node's value is no position; None when it is one. Nothing may be consumed then: the place is unknown.
+    problem: str | None = None
 
 
 def encode_position(position: int | None) -> bytes:
@@ -37,9 +43,9 @@ def decode_position(data: bytes) -> int | None:
     """Read a node's value; raise ValueError when it is not one."""
     if not data:
         return None
-    if not data.isdigit():
-        raise ValueError(f"{data[:40]!r} is no position")
-    return int(data)
+    if not data.isdigit() or len(data) > _MOST_DIGITS:
+        raise ValueError(f"{excerpt(data[:40])} is no position")
+    return whole_number(int(data), INT64_MAX)
 
 
 class OffsetRegistry:
@@ -58,15 +64,15 @@ class OffsetRegistry:
         return [paths.group_offsets(self.group, topic) for topic in topics]
 
     async def read(self, where: TopicPartition) -> Offset | None:
-        """The place in a partition; None where there is no node. What is no position counts as not decided."""
+        """The place in a partition; None where there is no node. Where a node has no position, ``problem`` says so."""
         try:
             data, stat = await self._coordination.get(self.path(where))
         except NoNode:
             return None
         try:
             return Offset(decode_position(data), stat.version)
-        except ValueError:
-            return Offset(None, stat.version)
+        except ValueError as error:
+            return Offset(None, stat.version, f"{self.path(where)}: {error}")
 
     async def read_all(self, topic: str) -> dict[int, Offset]:
         """The group's places in a topic."""
@@ -74,7 +80,7 @@ class OffsetRegistry:
             names = await self._coordination.get_children(paths.group_offsets(self.group, topic))
         except NoNode:
             return {}
-        numbers = sorted(int(name) for name in names if name.isdecimal())
+        numbers = decimals(names)
         reading = [Deferred.fromCoroutine(self.read(TopicPartition(topic, number))) for number in numbers]
         found = await gatherResults(reading, consumeErrors=True)
         return {number: offset for number, offset in zip(numbers, found, strict=True) if offset is not None}

@@ -12,6 +12,7 @@ from contextlib import suppress
 from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
 
+from logd.checkedjson import decimals
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
@@ -75,7 +76,7 @@ class OwnerRegistry:
             names = await self._coordination.get_children(paths.group_owners(self.group, topic))
         except NoNode:
             return {}
-        numbers = sorted(int(name) for name in names if name.isdecimal())
+        numbers = decimals(names)
         reading = [self._coroutine(topic, number) for number in numbers]
         found = await gatherResults(reading, consumeErrors=True)
         return {number: owner for number, owner in zip(numbers, found, strict=True) if owner is not None}

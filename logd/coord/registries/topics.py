@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from logd.checkedjson import excerpt, load_json, whole_number
 from logd.coord import paths
-from logd.coord.errors import BadVersion, ConnectionLoss, NodeExists, NoNode, NotEmpty
+from logd.coord.errors import BadVersion, ConnectionLoss, DataInconsistency, NodeExists, NoNode, NotEmpty
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
 from logd.coord.registries.mirror import Mirror
-from logd.errors import TopicExists, UnknownTopic
+from logd.coord.registries.stored import removal_of_ends
+from logd.errors import InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
-from logd.topic import TopicEntry
+from logd.topic import TopicEntry, check_topic_name
 
 #: How often something is tried again that others changed meanwhile, or whose answer was lost.
 ATTEMPTS = 5
@@ -32,8 +34,12 @@ def encode_entry(entry: TopicEntry) -> bytes:
 
 
 def decode_entry(name: str, data: bytes) -> TopicEntry:
-    """Read the value of the node of topic ``name``; raise ValueError for what is none."""
-    return TopicEntry.from_json(json.loads(data))
+    """Read the value of the node of topic ``name``; raise ValueError for what is none, and for no topic's name."""
+    try:
+        check_topic_name(name)
+    except InvalidTopic as error:
+        raise ValueError(str(error)) from None
+    return TopicEntry.from_json(load_json(data))
 
 
 async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry) -> None:
@@ -46,7 +52,12 @@ async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry
         try:
             await coordination.create(path, data, makepath=True)
         except NodeExists:
-            found = await _read_or_none(coordination, name)
+            try:
+                found = await _read_or_none(coordination, name)
+            except ValueError as error:
+                raise TopicExists(
+                    f"topic {name!r} exists already, and cannot be used: {_unreadable(name, error)}"
+                ) from error
             if found is None:
                 continue  # deleted just now
             if found.uuid != entry.uuid:
@@ -71,7 +82,8 @@ async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
 async def delete_topic(coordination: ICoordination, name: str) -> None:
     """Remove the topic's node and every group's positions in it, and leave the note for the brokers that store it.
 
-    Raises UnknownTopic, CoordinationError. After a lost answer the topic may be gone.
+    Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
+    topic may be gone.
     """
     path = paths.topic(name)
     for _ in range(ATTEMPTS):
@@ -79,7 +91,10 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
             data, stat = await coordination.get(path)
         except NoNode:
             raise UnknownTopic(f"there is no topic {name!r}") from None
-        entry = decode_entry(name, data)
+        try:
+            entry = decode_entry(name, data)
+        except ValueError as error:
+            raise DataInconsistency(_unreadable(name, error), path) from error
         brokers = sorted({broker for listed in entry.partitions.values() for broker in listed})
         note = json.dumps({"topic": name, "brokers": brokers}).encode()
         await _make_parent(coordination)
@@ -115,23 +130,26 @@ async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int
 
 
 async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
-    """Note that this broker has removed what it stored of a deleted topic; the last one removes the note.
+    """Note that this broker has removed what it stored of a deleted topic.
 
-    Raises CoordinationError, and ValueError for what is no note.
+    The last one removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
+    what is no note.
     """
     path = paths.deleted_topic(uuid)
     for _ in range(ATTEMPTS):
         try:
             data, stat = await coordination.get(path)
-            value = _read_note(path, data)
-            value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+        except NoNode:
+            return
+        value = _read_note(path, data)
+        value["brokers"] = left = [each for each in value["brokers"] if each != broker]
+        try:
             if left:
                 await coordination.set(path, json.dumps(value).encode(), stat.version)
             else:
-                await coordination.delete(path, stat.version)
-        except NoNode:
-            return
-        except BadVersion:
+                ends = await removal_of_ends(coordination, uuid)
+                await coordination.multi([*ends, Delete(path, stat.version)])
+        except (NoNode, BadVersion, NotEmpty):
             continue
         return
 
@@ -156,14 +174,20 @@ def available_partitions(entry: TopicEntry, live: Iterable[int]) -> dict[int, in
 
 def _read_note(path: str, data: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(data)
-        brokers = value["brokers"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"{path} is no note of a deleted topic: {error!r}") from None
-    if not isinstance(brokers, list) or not all(type(broker) is int for broker in brokers):
-        raise ValueError(f"{path} is no note of a deleted topic: its brokers are {brokers!r}")
-    found: dict[str, Any] = value
-    return found
+        value = load_json(data)
+        if not isinstance(value, dict) or not isinstance(value.get("brokers"), list):
+            raise ValueError(excerpt(value))
+        value["brokers"] = list(map(whole_number, value["brokers"]))
+    except ValueError as error:
+        raise ValueError(f"{path[:300]} is no note of a deleted topic: {error}") from None
+    return value
+
+
+def _unreadable(name: str, error: ValueError) -> str:
+    return (
+        f"its node {paths.topic(name)} is no topic's entry: {error}; remove that node with a client of ZooKeeper, and "
+        "brokers that store the topic write theirs"
+    )
 
 
 async def _read_or_none(coordination: ICoordination, name: str) -> TopicEntry | None:

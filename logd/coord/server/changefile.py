@@ -15,7 +15,7 @@ random numbers, makes that safe: nobody who writes data into a node can make byt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from zlib import crc32
 
@@ -113,6 +113,33 @@ def scan(data: bytes, change: Callable[[int, bytes], None]) -> Scan:
         if record is not None:
             found.flushed = max(found.flushed, record[1])
     return found
+
+
+@frozen
+class Found:
+    """A sound record found anywhere in a file; ``skipped`` bytes before it are none."""
+
+    at: int
+    end: int
+    skipped: int
+    zxid: int
+    flushed: int
+    change: bytes
+
+
+def find_records(data: bytes, head: Head) -> Iterator[Found]:
+    """Yield every sound record of a file whose zxid is above those before, whatever lies between them."""
+    at = behind = HEAD_BYTES
+    last = head.base
+    while at + RECORD_BYTES <= len(data):
+        record = _record(data, at, head.salt, last)
+        if record is None:
+            at += 1
+            continue
+        last, flushed, change = record
+        end = at + RECORD_BYTES + len(change)
+        yield Found(at, end, at - behind, last, flushed, change)
+        at = behind = end
 
 
 def _record(data: bytes, at: int, salt: bytes, after: int) -> tuple[int, int, bytes] | None:

@@ -12,6 +12,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
+from logd.coord.errors import SystemFailure
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.journal import Disk
@@ -20,12 +21,15 @@ from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage import Storage
 from logd.coord.server.words import answer_word
 from logd.coord.tree.host import SessionLimits, TreeHost
+from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 
 #: Seconds that a peer whose connection is closed has for taking its last answers.
 _LINGER_SECONDS = 5.0
+#: Seconds between two lines that say that the tree is full.
+_REFUSED_SECONDS = 60.0
 
 
 class CoordinationServer:
@@ -35,7 +39,7 @@ class CoordinationServer:
 
         threads = DiskThreads(reactor, 2, "coordination")       # two: a snapshot must not hold up a sync
         threads.start()
-        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads)
+        server = CoordinationServer(reactor, "/data/coordination", LocalFiles(), threads, wall=time.time)
         server.start()
         port = await serverFromString(reactor, "tcp:2181:interface=127.0.0.1").listen(server.factory)
         ...
@@ -55,13 +59,17 @@ class CoordinationServer:
         settings: CoordinationServerSettings = CoordinationServerSettings(),
         failed: Callable[[Exception], None] = lambda error: None,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         """``clock`` is the reactor; ``folder`` (absolute) is made if it is not there, its parent must be.
+
+        ``wall()`` is the time of day for the times of nodes, in seconds since the epoch; without, the clock's seconds.
 
         ``threads`` has at least two threads. ``failed(error)`` is called if a sync fails: every connection was closed
         by then, and nothing is served until the folder is recovered, which is tried until it succeeds.
         """
         self.clock = clock
+        self._wall = clock.seconds if wall is None else wall
         self.settings = settings
         self.folder = folder
         self.counters = ServerCounters()
@@ -76,6 +84,7 @@ class CoordinationServer:
         self._failed = failed
         self._host: TreeHost | None = None
         self._patience: Timer | None = None
+        self._refused_at: float | None = None
         self._lingering: dict[ServerConnection, Timer] = {}
         self._stopped: Deferred[None] | None = None
         self._reopening = Reopening(clock, threads, self.storage, self._reopened, self._not_reopened)
@@ -130,11 +139,13 @@ class CoordinationServer:
 
     def _serve(self, tree: Tree) -> None:
         tree.watches.limit_bytes = self.settings.watches_bytes
+        tree.limit(self.settings.nodes, self.settings.nodes_bytes)
         if self._host is not None:
             self._host.resume(tree)
             return
         limits = SessionLimits(self.settings.shortest_session_ms, self.settings.longest_session_ms)
-        self._host = TreeHost(tree, self.storage, self.clock, self._random_bytes, limits, self._journal_failed)
+        random_bytes, failed = self._random_bytes, self._journal_failed
+        self._host = TreeHost(tree, self.storage, self.clock, random_bytes, limits, failed, self._wall)
         self._host.start()
         self.counters.started_at = self.clock.seconds()
 
@@ -208,6 +219,18 @@ class CoordinationServer:
             )
             largest.abort()
             self.closed(largest)
+
+    def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
+        """Count an answer; log that a bound of the tree is reached, once a minute: the answer itself has no text."""
+        self.counters.answered(seconds)
+        answer = outcome.answer
+        error = answer.error if isinstance(answer, MultiFailed) else answer
+        if not isinstance(error, SystemFailure):
+            return
+        now = self.clock.seconds()
+        if self._refused_at is None or now - self._refused_at >= _REFUSED_SECONDS:
+            self._refused_at = now
+            self.log.error("{peer}: refused, {error}", peer=peer, error=str(error))
 
     def _watch_handshakes(self) -> None:
         if self._patience is None:

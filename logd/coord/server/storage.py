@@ -117,14 +117,13 @@ class Storage:
         if error is None:
             self._report("the coordination tree in {folder} keeps its changes again", folder=self._disk.folder)
         else:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             self._report(
                 "the coordination tree in {folder} cannot keep its changes at the moment: {error}; its clients wait, "
-                "and it is tried again every second{remedy}",
+                "and it is tried again every second: {remedy}",
                 folder=self._disk.folder,
                 error=str(error),
-                remedy=": make room on that disk"
-                if error.errno in (errno.ENOSPC, errno.EDQUOT)
-                else ": look at that disk",
+                remedy="make room on that disk" if full else "look at that disk",
             )
 
     def _unlock(self) -> None:

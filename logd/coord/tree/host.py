@@ -62,7 +62,8 @@ class TreeHost:
     """One tree, served. For one thread, the clock's.
 
     ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called if the journal fails: all
-    connections have been cut by then, and nothing is served until ``resume``.
+    connections have been cut by then, and nothing is served until ``resume``. ``wall()`` is the time of day, in seconds
+    since the epoch, for the times of nodes; without, the clock's seconds.
     """
 
     def __init__(
@@ -73,7 +74,9 @@ class TreeHost:
         random_bytes: Callable[[int], bytes],
         limits: SessionLimits = SessionLimits(),
         failed: Callable[[Exception], None] = lambda error: None,
+        wall: Callable[[], float] | None = None,
     ) -> None:
+        self._wall = clock.seconds if wall is None else wall
         self.tree = tree
         self.limits = limits
         #: False before ``start``, after ``stop`` and after the journal failed.
@@ -313,4 +316,4 @@ class TreeHost:
             self._look = self._clock.callLater(self.limits.look, self._look_for_due)
 
     def _now_ms(self) -> int:
-        return int(self._clock.seconds() * 1000)
+        return int(self._wall() * 1000)

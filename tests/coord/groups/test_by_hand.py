@@ -5,7 +5,9 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
+from logd.coord.groups.administration import move_positions
 from logd.coord.groups.holdings import Conflict, Holdings
+from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
 from logd.coord.records import Delete
 from logd.coord.registries.offsets import OffsetRegistry
@@ -75,6 +77,51 @@ class RemovedEntryTests(GroupCase):
         self.settle(6.0)
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
         self.assertIsNone(a.reader.began[tp(0)])
+
+
+class BadOffsetTests(GroupCase):
+    """What is in an offset's node is no position."""
+
+    def alone(self, name: str) -> Member:
+        """A member that has joined a group in which not every partition can have an owner."""
+        member = self.join(name)
+        self.run_for(3.0)
+        return member
+
+    def test_left_alone(self) -> None:
+        """That partition stands still and its node stays as it is; all others are consumed, also after a change."""
+        for number, data in ((0, b"9" * 30), (5, b"somewhere")):
+            self.get(self.eye.create(paths.group_offset("g", "t", number), data, makepath=True))
+        a = self.alone("a")
+        self.assertEqual(a.numbers, [1, 2, 3, 4, 6, 7])
+        notes = list(a.reader.notes)
+        self.topic("u", 1)
+        self.run_for(3.0)
+        self.assertEqual(a.reader.notes, notes)  # a look that gives the same stops nothing
+        b = self.alone("b")
+        self.assertEqual((a.numbers, b.numbers), ([1, 2, 3], [4, 6, 7]))
+        self.assertEqual((self.committed(0), self.committed(5)), (b"9" * 30, b"somewhere"))
+
+    def test_mended(self) -> None:
+        """Once a position was set from outside the partition is consumed from there."""
+        self.get(self.eye.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
+        a = self.alone("a")
+        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
+        moving = move_positions(self.eye, "g", entry.offsets, {tp(0): 40})
+        self.get(Deferred.fromCoroutine(moving))
+        self.run_for(3.0)
+        self.assertEqual((a.numbers, a.reader.began[tp(0)]), (list(range(8)), 40))
+
+    def test_names_that_are_no_partitions(self) -> None:
+        """Whatever is called otherwise than a partition is no part of the group."""
+        for name in ("9" * 5000, "٣", "00", "x"):
+            self.get(self.eye.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.eye.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))
+            self.get(self.eye.create(f"{paths.BROKER_IDS}/{name}", b"1", makepath=True))
+        a = self.alone("a")
+        self.assertEqual(a.numbers, list(range(8)))
+        entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
+        self.assertEqual({where.partition for where in entry.offsets}, set(range(8)))
 
 
 class MadeAgainTests(GroupCase):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred, fail
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from logd.coord.registries.mirror import Mirror
+from logd.coord.errors import OperationTimeout
+from logd.coord.records import Acl, Permission
+from logd.coord.registries.mirror import RETRY_SECONDS, Mirror
 from tests.coord.registries.trees import SESSION, TreeTestCase
 
 
@@ -48,6 +53,46 @@ class MirrorTests(TreeTestCase):
         self.assertEqual((self.mirror.values, self.told[3:]), ({"b": "3"}, ["a"]))
         self.put("a", b"4")
         self.assertEqual((self.mirror.values, self.told[4:]), ({"a": "4", "b": "3"}, ["a"]))
+
+    def test_gone_after_a_failed_read(self) -> None:
+        """A child whose first read fails and that is gone then does not keep the mirror incomplete."""
+        watcher = self.client()
+        self.put("a", b"1")
+        self.put("b", b"2")
+        read = watcher.get_and_watch
+
+        def failing(path: str, timeout: float | None = None) -> tuple[Any, Any]:
+            if path.endswith("/b"):
+                return fail(OperationTimeout(path=path)), Deferred()
+            return read(path, timeout)
+
+        watcher.get_and_watch = failing  # type: ignore[method-assign]  # as when the server does not answer that one
+        mirror = Mirror(watcher, self.clock, "/m", decode)
+        complete = mirror.when_complete()
+        mirror.start()
+        self.settle()
+        self.assertNoResult(complete)
+        self.outcome(self.tree.delete("/m/b"))
+        self.pass_time(RETRY_SECONDS)
+        self.successResultOf(complete)
+        self.assertEqual(mirror.values, {"a": "1"})
+
+    def test_not_allowed(self) -> None:
+        """A child that may not be read is one child that is not there, said once."""
+        events: list[LogEvent] = []
+        observer = cast(ILogObserver, events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        self.put("a", b"1")
+        secret = (Acl(Permission.READ, "digest", "someone:x"),)
+        self.outcome(self.tree.create("/m/b", b"2", acl=secret))
+        mirror = Mirror(self.client(), self.clock, "/m", decode)
+        mirror.start()
+        self.pass_time(5 * RETRY_SECONDS)
+        self.assertTrue(mirror.complete)
+        self.assertEqual(mirror.values, {"a": "1"})
+        said = [event for event in map(formatEvent, events) if "/m/b cannot be read" in event]
+        self.assertEqual(len(said), 2)  # by each of the two mirrors
 
     def test_gone_and_back_at_once(self) -> None:
         """A child that is replaced faster than it is looked at is seen as it is then, and followed on."""

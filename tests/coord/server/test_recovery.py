@@ -138,18 +138,7 @@ class DamageTests(FolderCase):
         first = len(encode_head(Head(0, SALT)))
         for at in range(first, first + len(record(1, 0))):
             self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
-            self.refused(changes_name(0), f"cut that file to {first} bytes", "change 0x0")
-
-    def test_remedy(self) -> None:
-        """Who does what the error says can start again, without what was lost."""
-        whole = self.put_changes(0, 1, 2, 3)
-        write_mark(self.files, FOLDER, 3)
-        end = len(whole) - len(record(3, 2)) - len(record(2, 1))
-        self.put(changes_name(0), whole[:end] + bytes(len(whole) - end))
-        self.refused(f"cut that file to {end} bytes", "mark")
-        self.put(changes_name(0), whole[:end])
-        self.files.remove(f"{FOLDER}/mark")
-        self.assertEqual(self.recover().last, 1)
+            self.refused(changes_name(0), f"damaged at byte {first}", "--salvage")
 
     def test_missing_files(self) -> None:
         """A file that is gone from the start, the middle or the end is noticed."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, ConfigurationError
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, WrapperTooLarge
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
+from logd.spark.importer.sparkloader import remedied
 from logd.spark.reading import DataLost
 
 JAVA = """\
@@ -35,6 +36,13 @@ Caused by: java.io.IOException: No space left on device
 """
 
 
+DENIED = """\
+Caused by: org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.security.AccessControlException): \
+Permission denied: user=ada
+\tat org.apache.hadoop.ipc.Client.call(Client.java:1)
+"""
+
+
 class Gone(Exception):
     """Asks a Java that has ended."""
 
@@ -47,7 +55,11 @@ class ExplainedTests(SynchronousTestCase):
 
     def test_ours(self) -> None:
         """An error of ours keeps its kind, where it has one that a command knows, and its words."""
-        for name, kind in (("errors.BrokerUnavailable", BrokerUnavailable), ("spark.reading.DataLost", DataLost)):
+        for name, kind in (
+            ("errors.BrokerUnavailable", BrokerUnavailable),
+            ("errors.CannotConnect", CannotConnect),
+            ("spark.reading.DataLost", DataLost),
+        ):
             error = explained(Exception(JAVA.format(PYTHON.format(f"logd.{name}: because"))), "loading failed")
             self.assertIs(type(error), kind)
             self.assertEqual(str(error), "loading failed: because")
@@ -55,6 +67,11 @@ class ExplainedTests(SynchronousTestCase):
         self.assertIs(type(error), ConfigurationError)
         error = explained(Exception("logd.errors.CorruptMessage: damaged"), "it failed")
         self.assertEqual((type(error), str(error)), (ImportFailed, "it failed: damaged"))
+
+    def test_permission(self) -> None:
+        """What HDFS refuses while files are written is told as it is before."""
+        said = str(explained(Exception(JAVA.format(DENIED)), "loading failed"))
+        self.assertTrue(said.startswith("loading failed: Permission denied: user=ada: give that user the right"), said)
 
     def test_theirs(self) -> None:
         """Of Python's errors the last line, of Java's the first cause; of a query that is wrong the first line."""
@@ -82,3 +99,28 @@ class ExplainedTests(SynchronousTestCase):
         self.assertEqual(
             str(explained(Gone(), "loading failed")), "loading failed in Spark: its Java has ended (refused)"
         )
+
+
+class RemediedTests(SynchronousTestCase):
+    """An error of a read, in the words of the command."""
+
+    def test_loss(self) -> None:
+        """Of messages that went during a load, the one remedy is the import's."""
+        lost = "loading failed: messages from 5 to 9 are lost; with failOnDataLoss=false they are left out"
+        said = remedied(DataLost(lost))
+        self.assertIsInstance(said, DataLost)
+        self.assertIn("messages from 5 to 9 are lost; run the import again", str(said))
+        self.assertNotIn("failOnDataLoss", str(said))
+
+    def test_wrapper(self) -> None:
+        """A wrapper that is too large names the command's option, and no way that an import does not have."""
+        wrong = WrapperTooLarge("maxDecompressedMessages", 9, 5, 50, "topic 't', partition 0: ")
+        said = str(remedied(ImportFailed(f"loading failed: {wrong}")))
+        self.assertIn("raise --max-decompressed-messages", said)
+        self.assertNotIn("maxDecompressed", said)
+        self.assertNotIn("go on behind", said)
+
+    def test_others(self) -> None:
+        """Others stay as they are."""
+        error = ImportFailed("no")
+        self.assertIs(remedied(error), error)

@@ -1,0 +1,123 @@
+"""Stored ends: how far each broker is known to have stored the partitions of a topic, so that no id is given twice.
+
+/brokers/stored/<topic uuid>/<broker id>    {"instance": "<uuid of the data directory>", "ends": {"0": 4096, ...}}
+
+An end is a position up to which the partition was flushed. A broker names a partition, with end 0, once the log's files
+last and before the log takes messages; so a named partition without a log is a loss, even at end 0. The node is written
+again while logs grow, and no log grows past ``growth_limit`` of its end before that. So all positions that were ever
+given to anybody are below the place, at least ``GROWTH`` above the greatest end known, where a log begins after a loss.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from logd.checkedjson import INT64_MAX, decimal, decimals, excerpt, load_json, whole_number
+from logd.coord import paths
+from logd.coord.errors import NodeExists, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.records import Create, Delete, Operation
+
+#: A log never reaches this far above its stored end.
+GROWTH = 1 << 39
+#: Limits are multiples of this, so that a limit that is derived from the end of a log, by a broker that cannot reach
+#: the tree, is never above the limit that is derived from the stored end.
+_BLOCK = GROWTH // 2
+#: Taken off each limit: what is appended before producers wait, which unflushed.bytes bounds, stays far below this.
+_MARGIN = 1 << 34
+
+
+@frozen
+class StoredEnds:
+    """The value of a node: ``ends`` is a flushed position for each partition named."""
+
+    instance: str
+    ends: Mapping[int, int]
+
+    def encode(self) -> bytes:
+        """Return the node's value."""
+        ends = {str(number): end for number, end in sorted(self.ends.items())}
+        return json.dumps({"instance": self.instance, "ends": ends}).encode()
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> StoredEnds:
+        """Read the value of the node ``path``; raise ValueError for anything that ``encode`` does not make."""
+        try:
+            value = load_json(data)
+            instance, ends = value["instance"], value["ends"].items()
+            if type(instance) is not str:
+                raise ValueError(f"{excerpt(instance)} is no instance")
+            return cls(instance, {decimal(number): whole_number(end, INT64_MAX) for number, end in ends})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path[:300]} does not hold stored ends: {error}") from None
+
+
+def growth_limit(stored: int) -> int:
+    """Return the position above which a log with this stored end takes no messages."""
+    return (stored // _BLOCK + 2) * _BLOCK - _MARGIN
+
+
+def growth_limit_unknown(end: int) -> int:
+    """Return the limit of a log that ended at ``end`` when the broker started and whose stored end is not known.
+
+    It is never above the ``growth_limit`` of any stored end with which the log could have come to ``end``.
+    """
+    return (end // _BLOCK + 1) * _BLOCK - _MARGIN
+
+
+async def read_ends(coordination: ICoordination, uuid: str, broker: int) -> tuple[StoredEnds, int] | None:
+    """Return the stored ends of a topic on one broker with the node's version, None when there is no node.
+
+    Raises CoordinationError, and ValueError for a node that cannot be read.
+    """
+    path = paths.stored_ends(uuid, broker)
+    try:
+        data, stat = await coordination.get(path)
+    except NoNode:
+        return None
+    return StoredEnds.decode(path, data), stat.version
+
+
+async def read_all_ends(coordination: ICoordination, uuid: str) -> dict[int, StoredEnds]:
+    """Return the stored ends of a topic by broker. Raises CoordinationError, and ValueError as ``read_ends``."""
+    try:
+        names = await coordination.get_children(paths.stored_topic(uuid))
+    except NoNode:
+        return {}
+    found = {}
+    for broker in decimals(names):
+        read = await read_ends(coordination, uuid, broker)
+        if read is not None:
+            found[broker] = read[0]
+    return found
+
+
+async def write_ends(
+    coordination: ICoordination, uuid: str, broker: int, value: StoredEnds, version: int | None
+) -> int:
+    """Write a broker's node, which must have ``version`` (None: it is made); return its new version.
+
+    Raises CoordinationError: BadVersion, NodeExists and NoNode when the node was changed meanwhile. After a
+    ConnectionLoss or OperationTimeout it may have been written.
+    """
+    path, data = paths.stored_ends(uuid, broker), value.encode()
+    if version is not None:
+        return (await coordination.set(path, data, version)).version
+    try:
+        await coordination.multi([Create(paths.stored_topic(uuid)), Create(path, data)])
+    except (NoNode, NodeExists):
+        await coordination.create(path, data, makepath=True)
+    return 0
+
+
+async def removal_of_ends(coordination: ICoordination, uuid: str) -> list[Operation]:
+    """Return what removes all stored ends of a topic, for a multi with its deletion. Raises CoordinationError."""
+    parent = paths.stored_topic(uuid)
+    try:
+        names = await coordination.get_children(parent)
+    except NoNode:
+        return []
+    return [*(Delete(f"{parent}/{name}") for name in names), Delete(parent)]

@@ -1,0 +1,23 @@
+"""Packages that few need, imported where they are used: a worker of Spark's may do without them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from logd.errors import MissingPackage
+
+
+@contextmanager
+def needing(package: str, what: str) -> Iterator[None]:
+    """Wrap an import of ``package``, which ``what`` needs. Raises MissingPackage that says which Python lacks it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != package:
+            raise
+        raise MissingPackage(
+            f"{what} needs the package {package}, which is not installed for {sys.executable}: install it there, on "
+            "every machine that runs this"
+        ) from None

@@ -1,0 +1,110 @@
+"""The fenced blocks of a Markdown page, and what tests are told about them.
+
+A comment in the line before a fence is for the test alone and not seen by a reader:
+
+    <!-- not run: REASON -->        the block needs what no test has; the reason is shown
+    <!-- first: COMMANDS -->        a shell prepares what the page takes for granted, such as files to collect
+    <!-- then: COMMANDS -->         a shell checks what the block has brought about; a status other than 0 is a failure
+    <!-- continues -->              the Python goes on with that of the block before: both are one program
+    <!-- stop -->                   what goes on in other terminals is ended by Ctrl-C before the block
+
+A block is what its language says: `console` is a terminal, where a line behind `$ ` is typed, one behind `> ` goes on
+with it, and the others are what is shown; `sh` is a script; a word behind the language is a file's name, under which
+the block is saved for what follows (`python alarms.tac`); `python` without one is a program that is run. `toml` is a
+broker's settings file. Layouts and drawings are `text`, and byte tables `vectors` and `tree`, which have tests of their
+own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import field, frozen
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)$")
+_COMMENT = re.compile(r"^<!-- (?P<word>not run|first|then|continues|stop)(?:: (?P<text>.*))? -->$")
+
+#: Languages whose blocks are not run: drawings, and tables of bytes that other tests read.
+SHOWN = frozenset({"text", "vectors", "tree"})
+#: Languages whose blocks are run, saved or checked.
+RUN = frozenset({"console", "sh", "python", "toml", "ini"})
+
+
+@frozen
+class Block:
+    """One fenced block."""
+
+    line: int
+    language: str
+    #: The file's name that stands behind the language; empty for none.
+    name: str
+    text: str
+    #: The comments above it: the word of each, and its text.
+    comments: tuple[tuple[str, str], ...] = ()
+
+    def comment(self, word: str) -> str | None:
+        """Return the text of a comment of this word; None where there is none."""
+        return next((text for found, text in self.comments if found == word), None)
+
+
+@frozen
+class Typed:
+    """One command of a terminal, and the lines that are shown after it."""
+
+    command: str
+    shown: tuple[str, ...] = field(default=())
+
+
+def pages() -> list[Path]:
+    """Return the README and the pages of docs/, in the order in which they are read."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """Yield the blocks of a page. Raises ValueError for a fence that is not closed, or a language that is not known."""
+    lines = text.split("\n")
+    number, comments = 0, []
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        comment = _COMMENT.match(line)
+        fence = _FENCE.match(line)
+        if comment is not None:
+            comments.append((comment["word"], comment["text"] or ""))
+        elif fence is not None:
+            begin = number
+            while number < len(lines) and lines[number].strip() != "```":
+                number += 1
+            if number == len(lines):
+                raise ValueError(f"line {begin}: the fence is not closed")
+            body = [each.removeprefix(fence["indent"]) for each in lines[begin:number]]
+            number += 1
+            language, _, name = fence["info"].strip().partition(" ")
+            if language not in SHOWN | RUN:
+                raise ValueError(
+                    f"line {begin}: {language!r} is no language of a block; see tests/documentation/pages.py"
+                )
+            yield Block(begin, language, name.strip(), "\n".join(body) + "\n", tuple(comments))
+            comments = []
+        elif comments and line.strip():
+            raise ValueError(f"line {number}: a comment for the test stands above a fence")
+    if comments:
+        raise ValueError("a comment for the test stands at the end of the page")
+
+
+def typed(block: Block) -> list[Typed]:
+    """Return the commands of a terminal. Raises ValueError when it begins with something else."""
+    commands: list[tuple[str, list[str]]] = []
+    for line in block.text.rstrip("\n").split("\n"):
+        if line.startswith("$ "):
+            commands.append((line[2:], []))
+        elif not commands:
+            raise ValueError(f"line {block.line}: a terminal begins with a command behind '$ '")
+        elif line.startswith("> ") and not commands[-1][1]:
+            commands[-1] = (f"{commands[-1][0]}\n{line[2:]}", [])
+        else:
+            commands[-1][1].append(line)
+    return [Typed(command, tuple(shown)) for command, shown in commands]

@@ -1,0 +1,138 @@
+"""The system's clock is set back and forward while a real broker runs: durations go on at the same pace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+from struct import pack, unpack
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.legacy_requests import Fetch
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes import BrokerProcess
+from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
+
+HOUR = 3600.0
+#: In a child process: the time of day is ahead by the seconds in a file.
+SHIFTED = """\
+import os, time
+_time, _path = time.time, os.environ["LOGD_TEST_CLOCK"]
+def shifted():
+    with open(_path) as file:
+        return _time() + float(file.read() or 0)
+time.time = shifted
+"""
+#: Seconds that a busy machine may take longer.
+SLACK = 10.0
+
+
+class ClockSetTests(SynchronousTestCase):
+    """A broker in a process whose time of day the test sets; it keeps a tree of its own."""
+
+    def setUp(self) -> None:
+        """Start it, with a partition of some segments."""
+        folder = Path(os.path.abspath(self.mktemp()))
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(SHIFTED)
+        self.ahead = folder / "ahead"
+        self.set_clock(0.0)
+        self.data = str(folder / "data")
+        options = ("--set", "retention.check.ms=200", "--set", "segment.bytes=1000", "--set", "retention.bytes=3000")
+        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+        wrap = ("env", f"PYTHONPATH={path}", f"LOGD_TEST_CLOCK={self.ahead}")
+        self.broker = BrokerProcess(self.data, (*options, "--set", "frame.ms=2000"), wrap=wrap)
+        self.broker.start()
+        self.addCleanup(self.broker.kill)
+        self.peer = Peer(self.broker.port)
+        self.addCleanup(self.peer.close)
+        self.produce(1)
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the broker's time of day: so many seconds ahead."""
+        new = self.ahead.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.rename(self.ahead)
+
+    def produce(self, count: int) -> None:
+        """Store so many segments, or about."""
+        for _ in range(count):
+            part = ProducePart("t", 0, 0, False, MessageSet([Message(bytes(1100))]).encode())
+            self.assertEqual(self.peer.ask(ProduceAck(-1, 30_000, (part,))).parts[0].error, 0)
+
+    def until(self, true: object, what: str) -> None:
+        """Look again and again until ``true()``."""
+        deadline = time.monotonic() + PATIENCE
+        while not true():  # type: ignore[operator]
+            self.assertLess(time.monotonic(), deadline, f"never happened: {what}")
+            time.sleep(POLL_SECONDS)
+
+    def segments(self) -> int:
+        """Segments of the partition."""
+        return len(list(Path(self.data, "t-0").glob("*.log")))
+
+    def end(self) -> int:
+        """The visible end of the partition."""
+        answer = self.peer.ask(FetchWait(0, 0, 1, (FetchPart("t", 0, 0, 0, 1),)))
+        end: int = answer.parts[0].visible_end
+        return end
+
+    def silent_session(self) -> socket.socket:
+        """A session of the tree, for 4 s, whose client never says anything more."""
+        client = socket.create_connection(("127.0.0.1", self.broker.coordination_port), timeout=PATIENCE)
+        self.addCleanup(client.close)
+        body = pack(">iqiqi", 0, 0, 4000, 0, 16) + bytes(16) + b"\0"
+        client.sendall(pack(">i", len(body)) + body)
+        (size,) = unpack(">i", client.recv(4, socket.MSG_WAITALL))
+        client.recv(size, socket.MSG_WAITALL)
+        return client
+
+    def check_closed_after(self, client: socket.socket, seconds: float, began: float) -> None:
+        """The broker closes a connection so many seconds after ``began``, or a little later."""
+        with contextlib.suppress(ConnectionResetError):
+            self.assertEqual(client.recv(1), b"")
+        self.check_took(seconds, began)
+
+    def check_took(self, seconds: float, began: float) -> None:
+        """So many seconds have passed, or a few more."""
+        took = time.monotonic() - began
+        self.assertGreater(took, seconds - 0.1)
+        self.assertLess(took, seconds + SLACK)
+
+    def check_durations(self, ahead: float) -> None:
+        """What began before the clock is set ends when it would have, and so does what begins then."""
+        idle = Peer(self.broker.port)
+        self.addCleanup(idle.close)
+        fetch = FetchWait(1500, 1 << 20, 1000, (FetchPart("t", 0, 0, self.end(), 1000),))
+        for clock in (None, ahead):
+            with socket.create_connection(("127.0.0.1", self.broker.port), timeout=PATIENCE) as stuck:
+                began = time.monotonic()
+                session = self.silent_session()
+                stuck.sendall(b"\0\0")
+                self.peer.begin(fetch)
+                self.end()  # the broker has taken what was sent before
+                if clock is not None:
+                    self.set_clock(clock)
+                self.peer.answer(fetch)
+                self.check_took(1.5, began)
+                self.check_closed_after(stuck, 2.0, began)
+                self.check_closed_after(session, 4.0, began)
+        self.produce(8)
+        self.until(lambda: self.segments() <= 5, "retention has removed segments")
+        self.assertEqual(idle.ask(Fetch("t", 0, self.end(), 1)).error, 0)
+        log = Path(self.broker.log).read_text(encoding="utf-8")
+        self.assertNotIn("its ephemeral nodes are gone", log)
+
+    def test_set_back(self) -> None:
+        """By an hour: nothing waits for that hour."""
+        self.check_durations(-HOUR)
+
+    def test_set_forward(self) -> None:
+        """By an hour: nothing ends at once."""
+        self.check_durations(HOUR)

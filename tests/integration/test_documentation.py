@@ -1,0 +1,82 @@
+"""README and docs, followed literally: every fenced block runs, in order, as it stands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
+
+from tests.documentation.pages import ROOT, Block, Typed, blocks_of, pages, typed
+
+#: Seconds for one page.
+PATIENCE = 420.0
+#: A network, mounts and processes of their own, which all end with the first of them.
+_ISOLATED = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+class BlocksTests(SynchronousTestCase):
+    """How a page is read."""
+
+    def test_blocks(self) -> None:
+        """A block has its line, its language, a file's name, and the comments for the test above it."""
+        page = "text\n<!-- stop -->\n<!-- then: logd topics list -->\n```python a.tac\nx = 1\n```\n"
+        (block,) = blocks_of(page)
+        self.assertEqual(block, Block(4, "python", "a.tac", "x = 1\n", (("stop", ""), ("then", "logd topics list"))))
+
+    def test_mistakes(self) -> None:
+        """A fence that is not closed, an unknown language, and a comment without a block are errors."""
+        for page, words in (
+            ("```sh\nx\n", "not closed"),
+            ("```\nx\n```\n", "no language"),
+            ("<!-- stop -->\ntext\n", "above a fence"),
+        ):
+            error = self.assertRaises(ValueError, list, blocks_of(page))
+            self.assertIn(words, str(error))
+
+    def test_terminal(self) -> None:
+        """A command may go on in the next line; other lines are what is shown."""
+        block = Block(1, "console", "", "$ a \\\n> b\n$ c\none\ntwo\n")
+        self.assertEqual(typed(block), [Typed("a \\\nb"), Typed("c", ("one", "two"))])
+
+    def test_every_page_can_be_read(self) -> None:
+        """No page has a block that the test does not understand, and few need what no test has."""
+        found = [block for page in pages() for block in blocks_of(page.read_text(encoding="utf-8"))]
+        self.assertGreater(len(found), 30)
+        left_out = [block for block in found if block.comment("not run") is not None]
+        self.assertLess(len(left_out), 5)
+
+
+class PageTests(SynchronousTestCase):
+    """Each page, with real servers at the ports that it names."""
+
+    def follow(self, name: str) -> None:
+        """Do what a page says."""
+        if os.geteuid() != 0 or shutil.which("unshare") is None:
+            raise SkipTest("a network and mounts of its own need root and unshare")
+        folder = Path(os.path.abspath(self.mktemp()))
+        done = subprocess.run(
+            [*_ISOLATED, sys.executable, "-m", "tests.documentation.reader", str(ROOT / name), str(folder)],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+def _test_of(name: str) -> None:
+    def test(self: PageTests) -> None:
+        self.follow(name)
+
+    test.__doc__ = f"{name} can be followed from its first block to its last."
+    setattr(PageTests, f"test_{Path(name).stem.lower()}", test)
+
+
+for _page in pages():
+    if any(block.language not in ("text", "vectors", "tree") for block in blocks_of(_page.read_text(encoding="utf-8"))):
+        _test_of(str(_page.relative_to(ROOT)))

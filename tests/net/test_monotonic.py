@@ -1,0 +1,66 @@
+"""Tests of a reactor whose time is not the system's time of day."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from twisted.internet.selectreactor import SelectReactor
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.net.monotonic import use_monotonic_time
+
+
+class MonotonicTimeTests(SynchronousTestCase):
+    """A reactor, a time of day that is set, and a monotonic clock that is not."""
+
+    def setUp(self) -> None:
+        """Make them; the reactor does not run, a test calls what is due."""
+        self.wall, self.monotonic = 1_600_000_000.0, 50.0
+        self.reactor = SelectReactor()
+        self.addCleanup(self.close)
+        self.reactor.seconds = lambda: self.wall  # as a reactor does: time.time
+        self.called: list[str] = []
+        self.reactor.callLater(10.0, self.called.append, "before")
+        use_monotonic_time(self.reactor, lambda: self.monotonic)
+        self.reactor.callLater(20.0, self.called.append, "after")
+
+    def close(self) -> None:
+        """Close the reactor's own descriptors."""
+        for reader in self.reactor.removeAll():
+            reader.connectionLost(None)
+
+    def pass_time(self, seconds: float) -> list[str]:
+        """Let real time pass; return what was called."""
+        self.wall += seconds
+        self.monotonic += seconds
+        with mock.patch("time.time", lambda: self.wall):
+            self.reactor.timeout()  # takes what is new, as each turn does
+            self.reactor.runUntilCurrent()
+        called = self.called[:]
+        self.called.clear()
+        return called
+
+    def test_goes_on(self) -> None:
+        """Its time goes on where it was, at the same pace."""
+        self.assertEqual(self.reactor.seconds(), 1_600_000_000.0)
+        self.pass_time(3.0)
+        self.assertEqual(self.reactor.seconds(), 1_600_000_003.0)
+
+    def test_set_back(self) -> None:
+        """A clock that is set back delays nothing, neither what was scheduled before the change nor after it."""
+        self.wall -= 3600.0
+        self.assertEqual(self.pass_time(9.9), [])
+        self.assertEqual(self.pass_time(0.2), ["before"])
+        self.assertEqual(self.pass_time(10.0), ["after"])
+
+    def test_set_forward(self) -> None:
+        """A clock that is set forward hurries nothing."""
+        self.wall += 3600.0
+        self.assertEqual(self.pass_time(9.9), [])
+        self.assertEqual(self.pass_time(10.2), ["before", "after"])
+
+    def test_twice(self) -> None:
+        """A second call changes nothing."""
+        seconds = self.reactor.seconds
+        use_monotonic_time(self.reactor, lambda: 0.0)
+        self.assertIs(self.reactor.seconds, seconds)
