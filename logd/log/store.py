@@ -15,6 +15,7 @@ from logd.log.beginning import JUMP, begin_folder_again
 from logd.log.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.flusher import Flusher
 from logd.log.folders import make_folder, may_be_directory, may_hold_log, remove_leftovers, remove_partitions
+from logd.log.lasting import FolderSyncs
 from logd.log.losses import highest_end
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
@@ -320,13 +321,7 @@ class LogStore:
 
         A log lasts by itself once something in it is visible; this is for logs that others are told of before that.
         """
-        folders = [log.folder for log in logs]
-
-        def work() -> None:
-            for folder in [*folders, self.path]:
-                self._files.sync_directory(folder)
-
-        self._threads.run(work, lambda _, error: done(error))
+        FolderSyncs(self._files, self._threads, [self.path, *(log.folder for log in logs)], done).start()
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
