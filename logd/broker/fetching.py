@@ -68,7 +68,7 @@ class Fetching:
                 if isinstance(start, UnknownError):
                     part = request.parts[index]
                     _log.warn(
-                        "topic {topic!r}, partition {partition}: {error}",
+                        "{topic}-{partition}: {error}",
                         topic=part.topic,
                         partition=part.partition,
                         error=start,
