@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 
 from logd.client.addresses import Address, discovered, parse_brokers
 from logd.client.link import Connect, Connection, Link
+from logd.client.numbers import in_words, is_among
 from logd.client.settings import LinkSettings
 from logd.deferreds import WaitingDeferreds
 from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
@@ -116,8 +117,8 @@ class Cluster:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
         address = self._addresses.get(view.leaders.get(partition, view.offline.get(partition, -1)))
         if address is None:
-            why = f"the topic has partitions {list(view.partitions)}"
-            if partition in view.partitions:
+            why = f"the topic has partitions {in_words(view.partitions)}"
+            if is_among(partition, view.partitions):
                 why = "it has no leader now, since no broker that stores it is live"
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
         return self.link(address)

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.client.absence import Absence
 from logd.client.addresses import Address, name_of
 from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
@@ -69,6 +70,7 @@ class Link:
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
         self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
+        self._absence = Absence(clock, name_of(address))
         #: When the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
         self._attempt: Deferred[Connection] | None = None
@@ -113,6 +115,7 @@ class Link:
     def close(self) -> Deferred[None]:
         """Let go of the connection, once what was written has left. Fires when it is gone."""
         self._closed = True
+        self._absence.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -162,6 +165,7 @@ class Link:
             return
         born = self._clock.seconds()
         self.current = connection
+        self._absence.over()
         connection.when_lost().addCallback(self._lost, connection, born)
         self._waiters.fire(connection)
 
@@ -176,6 +180,7 @@ class Link:
             reason = failure.getErrorMessage()
             error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
         self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
+        self._absence.noticed(failure.getErrorMessage())
         self._fail(error)
 
     def _lost(self, reason: BaseException, connection: Connection, born: float) -> None:
@@ -191,6 +196,7 @@ class Link:
         if not self._closed:
             address = name_of(self.address)
             self._log.info("lost the connection to the broker at {address}: {reason}", address=address, reason=reason)
+            self._absence.noticed(reason)
 
     def _fail(self, error: Exception) -> None:
         self._waiters.fail(error)

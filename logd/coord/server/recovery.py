@@ -121,9 +121,15 @@ def _read_changes(
             found.last = zxid
 
     try:
-        result = scan(data, keep)
+        result = scan(data, keep, found.snapshot_zxid)
     except ValueError as error:
         raise DataDirectoryError(f"{path}: {error}") from error
+    if result.passed_over:
+        report(
+            "{path}: {count} damaged bytes are passed over; the snapshot has what was in them",
+            path=path,
+            count=result.passed_over,
+        )
     if result.head is not None and result.head.base != base:
         raise _damage(folder, f"the head of {name} says {result.head.base:#x}")
     if result.end < len(data) and (not is_last or max(flushed, result.flushed) > max(found.last, result.last)):

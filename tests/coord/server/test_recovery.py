@@ -193,6 +193,25 @@ class SnapshotTests(FolderCase):
         self.assertIn(snapshot_name(4), self.reports[0])
         self.assertIn(snapshot_name(4) + ".damaged", self.files.list(FOLDER))
 
+    def test_snapshot_stands_in(self) -> None:
+        """Damaged records whose changes the snapshot has are passed over and reported, those behind it never."""
+        write_snapshot(self.files, FOLDER, 2, [b"two"])
+        self.files.remove(f"{FOLDER}/{changes_name(2)}")
+        self.files.remove(f"{FOLDER}/{changes_name(4)}")
+        whole = self.put_changes(0, 1, 2, 3, 4)
+        head = len(encode_head(Head(0, SALT)))
+        first, second = len(record(1, 0)), len(record(2, 1))
+        for at in (*range(head, head + first + second), *range(head + first + second, len(whole))):
+            self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+            write_mark(self.files, FOLDER, 4)
+            self.reports.clear()
+            if at < head + first + second:
+                found = self.recover()
+                self.assertEqual((found.last, [zxid for zxid, _ in found.changes]), (4, [3, 4]), at)
+                self.assertIn("the snapshot has", self.reports[0])
+            else:
+                self.refused(changes_name(0))
+
     def test_none_stands_in(self) -> None:
         """When both are damaged, that is an error which names the newest."""
         write_snapshot(self.files, FOLDER, 2, [b"two"])
