@@ -335,13 +335,13 @@ class LogStore:
         self.upkeep.look_after_changed()
 
     def flush_all(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once all is flushed and all checkpoints are written; for a clean stop ``close`` comes next."""
+        """Call ``done`` once when nothing waits for the disk any more; ``finish_upkeep`` and ``close`` come next."""
+        self.flusher.when_idle(done)
 
-        def flushed() -> None:
-            self.upkeep.look_after_changed()
-            self.upkeep.when_idle(done)
-
-        self.flusher.when_idle(flushed)
+    def finish_upkeep(self, done: Callable[[], None]) -> None:
+        """Write all checkpoints that have changed, on all threads, and call ``done`` once nothing is left to do."""
+        self.upkeep.look_after_changed()
+        self.upkeep.when_idle(done)
 
     def close(self) -> None:
         """Write all checkpoints, close all files and unlock the directory. Blocks.
