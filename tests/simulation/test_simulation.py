@@ -26,6 +26,10 @@ BEGINNINGS = {
     "skip_what_is_left": 10,
     "skip_silently": 10,
     "no_own_timer": 35,
+    "begin_a_lost_log_again": 25,
+    "commit_without_version": 10,
+    "tree_answers_before_the_flush": 15,
+    "claim_without_fence": 38,
 }
 
 ROOT = Path(__file__).resolve().parents[2]
