@@ -89,8 +89,8 @@ class BatchMaker:
         return pa.array(times, pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
 
     def _timestamptype(self, rows: Rows) -> pa.Array:
-        if not rows.times:
-            return pa.repeat(pa.scalar(NO_TIME, pa.int32()), len(rows))
+        if not rows.times or None not in rows.times:  # all alike, as they mostly are
+            return pa.repeat(pa.scalar(CREATED if rows.times else NO_TIME, pa.int32()), len(rows))
         return pa.array([NO_TIME if time is None else CREATED for time in rows.times], pa.int32())
 
     def _headers(self, rows: Rows) -> pa.Array:

@@ -15,6 +15,7 @@ from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
 from logd.coord.server.server import CoordinationServer
+from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.words import metrics
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
@@ -69,9 +70,11 @@ class BrokerCoordination:
             return
         self._threads = DiskThreads(self._reactor, TREE_THREADS, "logd-coordination")
         self._threads.start()
-        self._server = CoordinationServer(
-            self._reactor, join(data, COORDINATION), self._files, self._threads, wall=time.time
+        bounds = CoordinationServerSettings(
+            nodes=settings.zookeeper_nodes_max, nodes_bytes=settings.zookeeper_nodes_bytes
         )
+        folder = join(data, COORDINATION)
+        self._server = CoordinationServer(self._reactor, folder, self._files, self._threads, bounds, wall=time.time)
         self._server.start_when_sound()
         outcome: list[Any] = []
         serverFromString(self._reactor, settings.zookeeper_listen).listen(self._server.factory).addBoth(outcome.append)

@@ -27,7 +27,7 @@ from logd.log.folderrepair import FolderRepair, repair_folder
 from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
-from logd.log.repair import make_gap_segment, mend, remove_index
+from logd.log.repair import hides_boundaries, make_gap_segment, mend, remove_index
 from logd.net.server import Connection
 from logd.protocol.checksums import crc32
 from logd.protocol.repair import (
@@ -162,8 +162,18 @@ class Repairing:
             _log.warn(
                 "{path}: made {gaps} gaps, {count} bytes", path=place.path, gaps=mended.gaps, count=mended.gap_bytes
             )
-        # Of the last segment the index is in memory, and was not looked at.
-        if place.closed and any(remark.wrong for remark in inspection.index_remarks()):
+        if mended.kept:
+            _log.warn(
+                "{folder}: kept {count} entries whose checksum holds, and that cannot be read, as *.entry.dropped",
+                folder=log.folder,
+                count=mended.kept,
+            )
+        hidden = hides_boundaries(damages)
+        if not place.closed:
+            # The index is in memory, and was not looked at.
+            if hidden:
+                log.forget_boundaries(place.start)
+        elif hidden or any(remark.wrong for remark in inspection.index_remarks()):
             await self._run(lambda: remove_index(files, place.index_path))
 
     # A partition that is offline

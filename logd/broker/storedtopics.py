@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.conflicts import several_brokers
+from logd.broker.slicing import run_in_slices
 from logd.checkedjson import excerpt
 from logd.config import BrokerSettings, LogSettings
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
@@ -20,7 +21,13 @@ from logd.log.partition import PartitionLog
 from logd.log.room import NO_ROOM
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
+from logd.log.writer import SegmentWriter
 from logd.topic import TopicEntry
+
+T = TypeVar("T")
+
+#: Logs that are made in one turn of the reactor once their folders are there: some milliseconds.
+LOGS_AT_ONCE = 200
 
 
 @define(eq=False)
@@ -125,8 +132,7 @@ class StoredTopics:
                 await self._write(topic, entry)
                 self.orphans.discard(topic)
                 self._store.configure(topic, self._log_settings(topic, entry))
-            for log in self._make_logs(topic, entry):
-                self.made(log)
+            await self._make_logs(topic, entry)
         except (LogdError, OSError) as error:
             raise _answerable(f"topic {topic!r} cannot be made", error) from error
 
@@ -137,9 +143,8 @@ class StoredTopics:
         """
         entry = self.entries.get(topic)
         try:
-            if entry is not None:
-                self._make_logs(topic, entry)  # of an attempt that failed the folders are left, and perhaps full
-            await self._remove_logs(topic)
+            # Of an attempt that failed some folders are left, of which there are no logs.
+            await self._remove_logs(topic, [] if entry is None else self.mine(entry))
             if entry is not None:
                 await self._write(topic, None)
                 self.orphans.discard(topic)
@@ -176,10 +181,24 @@ class StoredTopics:
         """The partitions of which a log is here."""
         return sorted(log.partition for log in self._store.logs_of(topic))
 
-    def _make_logs(self, topic: str, entry: TopicEntry) -> list[PartitionLog]:
-        """Have a log for each partition here; return those that are new."""
+    async def _make_logs(self, topic: str, entry: TopicEntry) -> None:
+        """Have a log for each partition here: first all folders, on threads, then the logs, which cannot fail any more.
+
+        Others have their turns in between, however many partitions there are.
+        """
         missing = [number for number in self.mine(entry) if self._store.log(topic, number) is None]
-        return [self._store.create(topic, number, self._log_settings(topic, entry)) for number in missing]
+        if not missing:
+            return
+        settings = self._log_settings(topic, entry)
+        made: Deferred[list[tuple[int, SegmentWriter | None]]] = Deferred()
+        folders = self._store.make_folders(topic, missing)
+        run_in_slices(self._threads, folders, lambda: None, partial(_fire, made))
+        for count, (number, writer) in enumerate(await made, 1):
+            self.made(self._store.create(topic, number, settings, writer))
+            if count % LOGS_AT_ONCE == 0:
+                turn: Deferred[None] = Deferred()
+                self._threads.run(lambda: None, partial(_fire, turn))
+                await turn
 
     def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
         """A topic's settings; the broker's own for a topic whose settings another broker allows and this one does not.
@@ -196,9 +215,9 @@ class StoredTopics:
             )
             return self._settings.log
 
-    async def _remove_logs(self, topic: str) -> None:
+    async def _remove_logs(self, topic: str, partitions: list[int]) -> None:
         removed: Deferred[None] = Deferred()
-        self._store.delete(topic, partial(_settle, removed))
+        self._store.delete(topic, partial(_settle, removed), partitions)
         await removed
         self._refused = {(name, number) for name, number in self._refused if name != topic}
 
@@ -237,6 +256,13 @@ def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
         waiter.errback(error)
     else:
         waiter.callback(None)
+
+
+def _fire(waiter: Deferred[T], result: T | None, error: BaseException | None) -> None:
+    if error is not None:
+        waiter.errback(error)
+    else:
+        waiter.callback(result)  # type: ignore[arg-type]  # None only where T is
 
 
 def _answerable(what: str, error: LogdError | OSError) -> WireError:

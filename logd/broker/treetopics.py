@@ -76,6 +76,8 @@ class TreeTopics:
     _comparison: TopicComparison = field(init=False)
     #: Topics that are to be compared.
     _dirty: set[str] = field(factory=set, init=False)
+    #: Why topics could not be settled, as it was said.
+    _troubles: dict[str, str] = field(factory=dict, init=False)
     #: uuids of topics that were deleted here and that the mirror may still show.
     _deleted: dict[str, str] = field(factory=dict, init=False)
     #: What is done to a topic is done one after the other; different topics do not wait for one another.
@@ -343,17 +345,21 @@ class TreeTopics:
 
     async def _settle(self, topic: str, entry: TopicEntry | None) -> None:
         entry = await self._comparison.settle(topic, entry)
+        self._troubles.pop(topic, None)
         if entry is None:
             self._entries.pop(topic, None)
         else:
             self._entries[topic] = entry
 
     def _try_again(self, topic: str, error: Exception) -> None:
-        self._log.warn(
-            "topic {topic} is not as the coordination tree has it yet; trying again soon: {error}",
-            topic=topic,
-            error=str(error),
-        )
+        text = str(error)
+        if self._troubles.get(topic) != text:  # once, not every few seconds until a person has mended it
+            self._troubles[topic] = text
+            self._log.warn(
+                "topic {topic} is not as the coordination tree has it yet; trying again until it is: {error}",
+                topic=topic,
+                error=text,
+            )
         self._dirty.add(topic)
         if self._retry is None and not self._stopping:
             self._retry = self._clock.callLater(RETRY_SECONDS, self._retry_now)

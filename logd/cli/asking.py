@@ -8,6 +8,7 @@ import sys
 import click
 
 from logd.cli.running import complain
+from logd.errors import LogdError
 
 
 def is_person_there() -> bool:
@@ -37,3 +38,14 @@ def ask(question: str, option: str) -> bool:
         return confirm(question)
     complain(f"{question} Nobody to ask, so nothing is done: say {option}")
     return False
+
+
+def agree(question: str) -> None:
+    """Ask before something that cannot be undone.
+
+    Raises LogdError on a no, and where standard input is no terminal: a script says --yes.
+    """
+    if not is_person_there():
+        raise LogdError(f"{question} Nobody to ask, so nothing is done: say --yes")
+    if not confirm(question):
+        raise LogdError("nothing was done")

@@ -19,6 +19,7 @@ from logd.cli.background import BackgroundThread
 from logd.cli.options import TopicParameter, broker_option, json_option
 from logd.cli.progress import ProgressLine
 from logd.cli.running import FAILED, OK, SIGNALLED, complain, run
+from logd.cli.stamping import may_stamp, timestamps_option
 from logd.cli.unmatched import Unmatched
 from logd.client.producer import Producer
 from logd.collect.collector import Collector, Shape
@@ -128,6 +129,7 @@ class KeyParameter(click.ParamType[str]):
     metavar="SECONDS",
     help="Seconds to wait for a broker that is away before ending with status 3; by default a week.",
 )
+@timestamps_option
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary; notices are shown.")
 @click.pass_context
@@ -249,6 +251,8 @@ def _shape(options: dict[str, Any]) -> Shape:
     elif key != "none":
         text = key[1:].encode(errors="surrogateescape")
         more["key"] = lambda _: text
+    if options["timestamps"] and may_stamp(None):
+        more["clock"] = lambda: time.time_ns() // 1_000_000
     if options["with_source"]:
         more["headers"] = lambda name: (("host", host), ("file", os.fsencode(name)))
     return Shape(topic=options["topic"], partition=options["partition"], spread=options["spread"], **more)

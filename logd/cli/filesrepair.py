@@ -21,7 +21,7 @@ from logd.log.datadirectory import read_contents
 from logd.log.files import LocalFiles
 from logd.log.inspection import Remark, SegmentInspection
 from logd.log.meta import lock_directory
-from logd.log.repair import make_gap_segment, may_cut, mend, remove_index
+from logd.log.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
 from logd.protocol.checksums import crc32
 
 
@@ -150,12 +150,15 @@ def _mend(files: IFileOperations, plan: _Plan) -> None:
         if finding.damage.kind is DamageKind.MISSING:
             make_gap_segment(files, finding.place.folder, finding.place.start, finding.damage.size)
     chosen = [finding for finding in chosen if finding.damage.kind is not DamageKind.MISSING]
-    for path, findings in groupby(sorted(chosen, key=_where), key=lambda finding: finding.place.path):
-        file = files.open(path)
+    for place, findings in groupby(sorted(chosen, key=_where), key=lambda finding: finding.place):
+        damages = [finding.damage for finding in findings]
+        file = files.open(place.path)
         try:
-            mend(files, file, [finding.damage for finding in findings], plan.cut)
+            mend(files, file, damages, plan.cut)
         finally:
             file.close()
+        if hides_boundaries(damages):
+            remove_index(files, place.index_path)
     for remark in plan.indexes * plan.mend:
         remove_index(files, remark.path)
 

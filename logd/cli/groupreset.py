@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logd.cli.asking import confirm, is_person_there
+from logd.cli.asking import agree, is_person_there
 from logd.cli.coordination import tree_at
 from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
 from logd.cli.running import run
@@ -24,7 +24,7 @@ from logd.coord.groups.gathering import gather_some
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
-from logd.errors import LogdError, WrongPartition
+from logd.errors import WrongPartition
 from logd.topic import TopicPartition
 
 _EPILOG = """\b
@@ -48,7 +48,7 @@ Examples:
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--force", is_flag=True, help="Also while consumers are live: they go on at the new positions.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, not even a person at a terminal.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
 @json_option
 @click.pass_context
 def reset(ctx: click.Context, /, **options: Any) -> None:
@@ -92,12 +92,12 @@ async def _reset(
         finally:
             await admin.close()
         positions = dict(zip(places, found, strict=True))
-        asks = not (yes or dry_run) and is_person_there()
+        asks = not (yes or dry_run)
         if asks:
-            _show(entry, positions)
+            if is_person_there():
+                _show(entry, positions)
             live = ", although it is live" if entry.live else ""
-            if not confirm(f"Move group {group} to these positions{live}?"):
-                raise LogdError("nothing was done")
+            agree(f"Move group {group} to these positions{live}?")
         if not dry_run:
             await move_positions(tree, group, entry.offsets, positions)
         if as_json:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from logd.cli.asking import confirm, is_person_there
+from logd.cli.asking import agree
 from logd.cli.coordination import tree_at, with_tree
 from logd.cli.groupreset import reset
 from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
@@ -177,19 +177,19 @@ def _show_consumers(entry: GroupEntry) -> None:
 @groups.command(short_help="Delete a group and its positions.")
 @group_argument
 @zookeeper_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, not even a person at a terminal.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
 @json_option
 @click.pass_context
 def delete(ctx: click.Context, /, group: str, zookeeper: str, yes: bool, as_json: bool) -> None:
-    """Delete GROUP and its positions. Asks first when standard input is a terminal.
+    """Delete GROUP and its positions. Asks first; where standard input is no terminal, it wants --yes.
 
     A group that is live is left as it is, with status 1: its consumers would begin anew.
     """
 
     async def work(tree: ICoordination) -> None:
         check_at_rest(await read_group(tree, group))  # before anybody is asked
-        if not yes and is_person_there() and not confirm(f"Delete group {group} and how far it is?"):
-            raise LogdError("nothing was done")
+        if not yes:
+            agree(f"Delete group {group} and how far it is?")
         positions = await delete_group(tree, group)
         if as_json:
             click.echo(json.dumps({"group": group, "deleted": True, "positions": positions}))

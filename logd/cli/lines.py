@@ -22,10 +22,16 @@ class LineTooLong(LogdError):
 class LineSplitter:
     """Divides bytes into lines at ``\\n`` and nowhere else; everything but that byte is kept, ``\\r`` too.
 
-    Holds at most one unfinished line, of at most ``limit`` bytes. ``name`` is what errors call the source.
+    Holds at most one unfinished line, of at most ``limit`` bytes. ``name`` is what errors call the source. Longer lines
+    raise LineTooLong, or, with ``skip``, are left out and counted.
     """
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(self, name: str, limit: int, skip: bool = False) -> None:
+        self._skip = skip
+        #: Whether the rest of a line that is left out is still to come.
+        self._skipping = False
+        #: Lines that were left out.
+        self.skipped = 0
         self._name = name
         self._limit = limit
         self._pieces: list[bytes] = []
@@ -35,6 +41,11 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that this chunk completes. Raises LineTooLong."""
+        if self._skipping:
+            _, newline, chunk = chunk.partition(b"\n")
+            if not newline:
+                return []
+            self._skipping = False
         lines = chunk.split(b"\n")
         rest = lines.pop()
         if lines:
@@ -43,14 +54,33 @@ class LineSplitter:
                 self._pieces.clear()
                 self._held = 0
             if len(max(lines, key=len)) > self._limit:
+                if self._skip:
+                    return self._leave_out(lines, rest)
                 raise self._too_long(next(index for index, line in enumerate(lines) if len(line) > self._limit))
         if rest:
-            self._pieces.append(rest)
-            self._held += len(rest)
-            if self._held > self._limit:
-                raise self._too_long(len(lines))
+            self._hold(rest, len(lines))
         self.count += len(lines)
         return lines
+
+    def _leave_out(self, lines: list[bytes], rest: bytes) -> list[bytes]:
+        kept = [line for line in lines if len(line) <= self._limit]
+        self.skipped += len(lines) - len(kept)
+        self.count += len(lines)
+        if rest:
+            self._hold(rest, 0)
+        return kept
+
+    def _hold(self, rest: bytes, lines: int) -> None:
+        self._pieces.append(rest)
+        self._held += len(rest)
+        if self._held > self._limit:
+            if not self._skip:
+                raise self._too_long(lines)
+            self._pieces.clear()
+            self._held = 0
+            self._skipping = True
+            self.skipped += 1
+            self.count += 1
 
     def finish(self) -> list[bytes]:
         """Return the last line, if the source does not end with a newline."""
@@ -64,7 +94,8 @@ class LineSplitter:
     def _too_long(self, index: int) -> LineTooLong:
         return LineTooLong(
             f"line {self.count + index + 1} of {self._name} is longer than {self._limit} bytes; "
-            "allow more with --message-bytes if the broker's message.bytes does"
+            "allow more with --message-bytes if the broker's message.bytes does, or leave such lines out with "
+            "--skip-too-long"
         )
 
 
@@ -76,23 +107,29 @@ class Batch:
     first_line: int
     lines: list[bytes]
     bytes_read: int
+    #: Lines that were left out since the batch before, as they are too long.
+    skipped: int = 0
 
 
-async def read_lines(thread: BackgroundThread, paths: Sequence[str], limit: int) -> AsyncGenerator[Batch, None]:
+async def read_lines(
+    thread: BackgroundThread, paths: Sequence[str], limit: int, skip: bool = False
+) -> AsyncGenerator[Batch, None]:
     """Yield the lines of each path in turn ("-" is standard input), as many at a time as one read brings.
 
+    With ``skip`` lines of more than ``limit`` bytes are left out.
     Raises LineTooLong, or LogdError that names a file which cannot be read.
     """
     for path in paths:
         name = "standard input" if path == STANDARD_INPUT else path
-        splitter = LineSplitter(name, limit)
+        splitter = LineSplitter(name, limit, skip)
         try:
             # Opening a named pipe waits for its writer.
             descriptor = 0 if path == STANDARD_INPUT else await thread.run(os.open, path, os.O_RDONLY)
             try:
                 while chunk := await thread.run(os.read, descriptor, CHUNK_BYTES):
-                    first = splitter.count + 1
-                    yield Batch(name, first, splitter.feed(chunk), len(chunk))
+                    first, skipped = splitter.count + 1, splitter.skipped
+                    lines = splitter.feed(chunk)
+                    yield Batch(name, first, lines, len(chunk), splitter.skipped - skipped)
             finally:
                 if path != STANDARD_INPUT:
                     os.close(descriptor)

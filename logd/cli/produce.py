@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -16,11 +17,13 @@ from logd.cli.background import BackgroundThread
 from logd.cli.lines import Batch, read_lines, total_bytes
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.progress import ProgressLine
-from logd.cli.running import run
+from logd.cli.running import complain, run
+from logd.cli.stamping import Stamp, may_stamp, timestamps_option
 from logd.client.admin import Admin
 from logd.client.producer import Producer
 from logd.errors import LogdError
 from logd.protocol.message import Message
+from logd.protocol.metadata import MetadataResponse
 
 #: Seconds that an interrupted command still gives the broker to acknowledge what it has.
 INTERRUPTED_SECONDS = 5.0
@@ -33,6 +36,10 @@ Examples:
 """
 
 
+def _nothing() -> None:
+    """Nobody reads at the moment."""
+
+
 @define
 class Tally:
     """What became of the lines."""
@@ -40,7 +47,13 @@ class Tally:
     sent: int = 0
     bytes: int = 0
     acknowledged: int = 0
+    #: Lines that were left out.
+    skipped: int = 0
     failure: Exception | None = None
+    #: Called at the first failure.
+    on_failure: Callable[[], None] = _nothing
+    #: Told how many more were acknowledged.
+    progress: Callable[[int], None] = lambda _: None
     _open: int = 0
     _settled: Deferred[None] | None = None
 
@@ -50,8 +63,10 @@ class Tally:
         def ended(result: object) -> None:
             if not isinstance(result, Failure):
                 self.acknowledged += count
-            elif self.failure is None:
-                self.failure = result.value if isinstance(result.value, Exception) else None
+                self.progress(count)
+            elif self.failure is None and isinstance(result.value, Exception):
+                self.failure = result.value
+                self.on_failure()
             self._open -= 1
             if not self._open and self._settled is not None:
                 settled, self._settled = self._settled, None
@@ -79,10 +94,10 @@ class NoKey(LogdError):
     """A line does not contain the separator behind its key."""
 
 
-def messages_of(batch: Batch, separator: bytes | None) -> list[Message]:
+def messages_of(batch: Batch, separator: bytes | None, stamp: Stamp) -> list[Message]:
     """Make messages of lines; with a separator, what stands before its first occurrence is the key. Raises NoKey."""
     if separator is None:
-        return [Message(line) for line in batch.lines]
+        return stamp.messages(batch.lines)
     messages = []
     for index, line in enumerate(batch.lines):
         key, found, payload = line.partition(separator)
@@ -90,7 +105,7 @@ def messages_of(batch: Batch, separator: bytes | None) -> list[Message]:
             raise NoKey(
                 f"line {batch.first_line + index} of {batch.source} does not contain the separator {separator!r}"
             )
-        messages.append(Message(payload, key=key))
+        messages.append(stamp.message(payload, key))
     return messages
 
 
@@ -129,6 +144,10 @@ def messages_of(batch: Batch, separator: bytes | None) -> list[Message]:
     metavar="SECONDS",
     help="Seconds after which a message that cannot be delivered has failed.",
 )
+@click.option(
+    "--skip-too-long", is_flag=True, help="Leave out lines that are longer than --message-bytes, and say how many."
+)
+@timestamps_option
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary.")
 @click.pass_context
@@ -153,12 +172,15 @@ async def _produce(
     compression: str,
     message_bytes: int,
     timeout: float,
+    skip_too_long: bool,
+    timestamps: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     paths = files or ("-",)
     separator = key_separator.replace("\\t", "\t").encode() if key_separator else None
-    await _reach(reactor, broker, topic)
+    described = await _reach(reactor, broker, topic)
+    stamp = Stamp(time.time if timestamps and may_stamp(described) else None, message_bytes)
     producer = Producer(
         broker,
         reactor=reactor,
@@ -172,17 +194,23 @@ async def _produce(
     error: BaseException | None = None
     try:
         with ProgressLine(f"to {topic}", total_bytes(paths), quiet or as_json) as progress:
-            async with aclosing(read_lines(BackgroundThread(reactor), paths, message_bytes)) as batches:
-                async for batch in batches:
+
+            def acknowledged(count: int) -> None:
+                progress.advance(count)
+                if tally.acknowledged < tally.sent:
+                    progress.describe(f"to {topic}, {tally.sent:,} read")
+
+            tally.progress = acknowledged
+            lines = read_lines(BackgroundThread(reactor), paths, message_bytes, skip_too_long)
+            async with aclosing(lines) as batches:
+                while (batch := await _next(batches, tally)) is not None:
+                    tally.skipped += batch.skipped
                     if batch.lines:
                         await producer.ready()
-                        tally.watch(
-                            producer.send(topic, messages_of(batch, separator), partition=partition), len(batch.lines)
-                        )
+                        messages = messages_of(batch, separator, stamp)
+                        tally.watch(producer.send(topic, messages, partition=partition), len(messages))
                         tally.bytes += sum(map(len, batch.lines))
-                    progress.advance(len(batch.lines), batch.bytes_read)
-                    if tally.failure is not None:
-                        break
+                    progress.advance(0, batch.bytes_read)
             await tally.settled()
     except (LogdError, CancelledError) as problem:
         error = problem
@@ -190,11 +218,31 @@ async def _produce(
     _end(topic, tally, time.monotonic() - began, error, as_json, quiet, acks)
 
 
-async def _reach(reactor: Any, broker: str, topic: str) -> None:
+async def _next(batches: AsyncGenerator[Batch, None], tally: Tally) -> Batch | None:
+    """Return the next batch; None at the end, or at once when a delivery has failed: input may be silent for hours."""
+    if tally.failure is not None:
+        return None
+    reading = Deferred.fromCoroutine(_read(batches))
+    tally.on_failure = reading.cancel
+    try:
+        return await reading
+    except CancelledError:
+        if tally.failure is None:
+            raise
+        return None
+    finally:
+        tally.on_failure = _nothing
+
+
+async def _read(batches: AsyncGenerator[Batch, None]) -> Batch | None:
+    return await anext(batches, None)
+
+
+async def _reach(reactor: Any, broker: str, topic: str) -> MetadataResponse:
     """Ask for the topic: that no broker answers is known at once, and not after the first line's timeout."""
     admin = Admin(broker, reactor=reactor)
     try:
-        await admin.metadata((topic,))
+        return await admin.metadata((topic,))
     finally:
         await admin.close()
 
@@ -209,11 +257,14 @@ def _end(
             "messages": tally.sent,
             "bytes": tally.bytes,
             "acknowledged": tally.acknowledged if acks else None,
+            "skipped": tally.skipped,
             "seconds": round(seconds, 3),
             "error": str(error or tally.failure or "") or None,
         }
         click.echo(json.dumps(summary))
-    problem = tally.failure or error
+    problem = error if isinstance(error, CancelledError) else tally.failure or error
+    if tally.skipped:
+        complain(f"{tally.skipped} lines were left out, as they are longer than --message-bytes allows")
     counted = f"{tally.acknowledged} of {tally.sent} messages were {'acknowledged' if acks else 'sent'}"
     if isinstance(problem, CancelledError):
         click.echo(f"logd: interrupted; {counted}", err=True)

@@ -24,6 +24,7 @@ import click
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.client.warnings import tell_connections
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic
 from logd.net.monotonic import use_monotonic_time
 
@@ -91,6 +92,7 @@ def run(work: Work) -> int:
     running: Deferred[None] = Deferred()
 
     def start() -> None:
+        tell_connections(complain)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, interrupt)
         nonlocal running

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from logd.cli.asking import confirm, is_person_there
+from logd.cli.asking import agree
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.running import run
 from logd.cli.tables import show
@@ -206,15 +206,15 @@ def _print_segments(described: list[dict[str, Any]]) -> None:
 @topics.command(short_help="Delete a topic and every message in it.")
 @topic_argument
 @broker_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, not even a person at a terminal.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
 @json_option
 @click.pass_context
 def delete(ctx: click.Context, /, topic: str, broker: str, yes: bool, as_json: bool) -> None:
-    """Delete TOPIC and every message in it. Asks first when standard input is a terminal."""
+    """Delete TOPIC and every message in it. Asks first; where standard input is no terminal, it wants --yes."""
 
     async def work(admin: Admin) -> None:
-        if not yes and is_person_there() and not confirm(f"Delete topic {topic} and every message in it?"):
-            raise LogdError("nothing was done")
+        if not yes:
+            agree(f"Delete topic {topic} and every message in it?")
         await admin.delete(topic)
         click.echo(json.dumps({"topic": topic, "deleted": True}) if as_json else f"deleted {topic}")
 

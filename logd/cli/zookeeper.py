@@ -17,8 +17,10 @@ from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from logd.broker.descriptors import raise_limit
 from logd.cli.running import SIGNALLED, run
+from logd.cli.salvage import salvage_tree
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
+from logd.coord.tree.store import NODES, NODES_BYTES
 from logd.errors import ConfigurationError, DataDirectoryError
 from logd.log.files import LocalFiles
 from logd.log.names import META, TOPICS
@@ -38,6 +40,7 @@ Examples:
   logd zookeeper --data zk --listen tcp:2181 &
   twistd -n logd --data a --listen tcp:9092 --zookeeper 127.0.0.1:2181
   logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
+  logd zookeeper --data zk --salvage
 \b
 Is it well?
   echo ruok | nc 127.0.0.1 2181       imok
@@ -85,14 +88,39 @@ Is it well?
     metavar="BYTES",
     help="A snapshot of the whole tree is written after this many bytes of changes.",
 )
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=NODES,
+    show_default=True,
+    metavar="N",
+    help="Nodes that the tree may have; then none can be made until some are removed.",
+)
+@click.option(
+    "--nodes-bytes",
+    type=click.IntRange(1),
+    default=NODES_BYTES,
+    show_default=True,
+    metavar="BYTES",
+    help="About the memory that the nodes may take: for each 600 bytes, its path, data and access list.",
+)
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Serve nothing: show what of a damaged tree is lost, and go on without that if you say so. A broker whose "
+    "tree this is may run, and serves the tree again by itself.",
+)
+@click.option("--yes", "-y", is_flag=True, help="With --salvage: go on without asking.")
 @click.pass_context
-def zookeeper(ctx: click.Context, /, data: str, listen: str, **options: int) -> None:
+def zookeeper(ctx: click.Context, /, data: str, listen: str, salvage: bool, yes: bool, **options: int) -> None:
     """Serve a coordination tree to brokers, consumers and any client of ZooKeeper, until SIGTERM or SIGINT.
 
     One broker alone needs none: it has a tree of its own. Several brokers share one: this command, or a real
     ZooKeeper ensemble where the tree has to survive the loss of a machine. What a client was told is kept is on the
     disk, sessions and ephemeral nodes too: after a restart, clients come back to their sessions.
     """
+    if salvage:
+        ctx.exit(salvage_tree(os.path.abspath(data), yes))
     status = run(lambda reactor: _serve(reactor, os.path.abspath(data), listen, options))
     ctx.exit(0 if status in (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGINT) else status)
 
@@ -102,6 +130,8 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
         shortest_session_ms=options["session_min"],
         longest_session_ms=options["session_max"],
         snapshot_bytes=options["snapshot_bytes"],
+        nodes=options["nodes"],
+        nodes_bytes=options["nodes_bytes"],
     )
     _check_directory(data)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)

@@ -103,12 +103,13 @@ class Batch:
 
 
 def encode_pieces(
-    messages: Sequence[Message], codec: str, batch_bytes: int, message_bytes: int
+    messages: Sequence[Message], codec: str, batch_bytes: int, message_bytes: int, first: int = 1
 ) -> list[tuple[bytes, int]]:
     """Encode messages as sets of at most ``batch_bytes`` bytes: (set, messages) each, in order; one if they fit.
 
     A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when what follows its checksum is
-    larger than ``message_bytes``. A compressed set is one entry and is split by that bound too.
+    larger than ``message_bytes``. A compressed set is one entry and is split by that bound too. ``first``: the
+    number of the first message in its set, for the error.
     """
     encode: Callable[[Sequence[Message]], bytes] = encode_set if codec == "none" else lambda part: wrap(part, codec)
     data = encode(messages)
@@ -118,11 +119,14 @@ def encode_pieces(
     if len(messages) == 1:
         if len(data) - ENTRY_HEAD_BYTES > message_bytes:
             size = len(data) - ENTRY_HEAD_BYTES
-            raise MessageTooLarge(f"a message of {size} bytes is larger than message_bytes = {message_bytes}")
+            raise MessageTooLarge(
+                f"message {first} of the set has {size} bytes with key and headers, more than message_bytes = "
+                f"{message_bytes}: allow more there, and in the broker's setting message.bytes"
+            )
         return [(data, 1)]
     # Plain sets have about the same bytes in each half; wrapping twice costs no more than twice the time.
     middle = len(messages) // 2
     return [
-        *encode_pieces(messages[:middle], codec, batch_bytes, message_bytes),
-        *encode_pieces(messages[middle:], codec, batch_bytes, message_bytes),
+        *encode_pieces(messages[:middle], codec, batch_bytes, message_bytes, first),
+        *encode_pieces(messages[middle:], codec, batch_bytes, message_bytes, first + middle),
     ]

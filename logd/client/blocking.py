@@ -29,6 +29,8 @@ from logd.client.reactorthread import call_there, running_reactor, wait_there
 from logd.client.starts import Starts
 from logd.errors import ClientClosed
 
+#: Seconds that leaving a producer by KeyboardInterrupt gives to what is on its way.
+INTERRUPTED_SECONDS = 0.5
 #: Sends that may lie between the threads before ``send`` blocks.
 SENDS_BETWEEN = 1000
 
@@ -76,7 +78,11 @@ _Item = tuple[str | None, Messages, int | None, bytes | None, SendResult]
 
 
 class BlockingProducer:
-    """``logd.client.producer.Producer`` for threads. A context manager: leaving it closes it."""
+    """``logd.client.producer.Producer`` for threads. A context manager: leaving it closes it.
+
+    Leaving it by KeyboardInterrupt gives up after half a second what is not delivered; otherwise closing waits for up
+    to ``delivery_timeout``.
+    """
 
     def __init__(self, brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667", **settings: Any) -> None:
         """As Producer; raises ConfigurationError, and RuntimeError on the reactor's thread."""
@@ -111,8 +117,12 @@ class BlockingProducer:
         """Flush for at most ``timeout`` seconds and disconnect. What was not delivered by then fails."""
         if not self._closed:
             self._closed = True
-            with suppress(TimeoutError):
-                self.flush(timeout)
+            try:
+                with suppress(TimeoutError):
+                    self.flush(timeout)
+            except KeyboardInterrupt:
+                call_there(self._reactor, lambda: self._producer.close(0.0))
+                raise
             wait_there(self._reactor, lambda: self._producer.close(0.0))
 
     def __enter__(self) -> Self:
@@ -121,7 +131,8 @@ class BlockingProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # Who presses Ctrl-C does not want to wait for a broker that is away.
+        self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
     def _put(self, item: _Item) -> None:
         self._outbox.put(item)

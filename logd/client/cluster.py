@@ -11,7 +11,9 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 
 from logd.client.addresses import Address, discovered, parse_brokers
 from logd.client.link import Connect, Connection, Link
+from logd.client.numbers import in_words, is_among
 from logd.client.settings import LinkSettings
+from logd.deferreds import WaitingDeferreds
 from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
 from logd.net.connection import BrokerConnection
 from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata
@@ -73,7 +75,7 @@ class Cluster:
         self._links: dict[Address, Link] = {}
         self._addresses: dict[int, Address] = {}
         self._topics: dict[str, TopicView] = {}
-        self._asking: dict[tuple[str, bool], list[Deferred[TopicView]]] = {}
+        self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
         """Ask these brokers first from now on, when no connection is there."""
@@ -115,8 +117,8 @@ class Cluster:
             raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
         address = self._addresses.get(view.leaders.get(partition, view.offline.get(partition, -1)))
         if address is None:
-            why = f"the topic has partitions {list(view.partitions)}"
-            if partition in view.partitions:
+            why = f"the topic has partitions {in_words(view.partitions)}"
+            if is_among(partition, view.partitions):
                 why = "it has no leader now, since no broker that stores it is live"
             raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
         return self.link(address)
@@ -164,13 +166,13 @@ class Cluster:
         Fails with BrokerUnavailable, UnknownTopic, or what else the broker answers (TopicCreationDisabled,
         InvalidTopic ...).
         """
-        waiter: Deferred[TopicView] = Deferred(lambda d: self._asking.get((topic, create), []).remove(d))
-        waiters = self._asking.get((topic, create))
-        if waiters is not None:
-            waiters.append(waiter)
-        else:
-            self._asking[topic, create] = [waiter]
-            Deferred.fromCoroutine(self._read(topic, create))
+        key = topic, create
+        asking = self._asking.get(key)
+        if asking is not None:
+            return asking.new()
+        asking = self._asking[key] = WaitingDeferreds()
+        waiter = asking.new()
+        Deferred.fromCoroutine(self._read(topic, create))
         return waiter
 
     def refresh(self, topic: str) -> None:
@@ -194,12 +196,9 @@ class Cluster:
             if described.error != 0:
                 raise error_for_code(described.error, f"topic {topic!r}: {error_for_code(described.error)}")
         except Exception as error:
-            for waiter in self._asking.pop(key):
-                waiter.errback(error)
+            self._asking.pop(key).fail(error)
         else:
-            view = self._topics[topic]
-            for waiter in self._asking.pop(key):
-                waiter.callback(view)
+            self._asking.pop(key).fire(self._topics[topic])
 
     def _view(self, topic: TopicMetadata) -> TopicView:
         return TopicView(

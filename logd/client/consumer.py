@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -181,6 +182,15 @@ class Consumer:
         for stream in self._streams:
             stream.close()
         return self._disconnect()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close, however the block ends: a group's partitions go to others at once when an application fails."""
+        await self.close()
 
     def _disconnect(self) -> Deferred[None]:
         self._fetcher.close()

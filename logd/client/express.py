@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from logd.client.addresses import name_of
 from logd.client.cluster import Cluster
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
@@ -17,7 +20,7 @@ from logd.client.link import Link
 from logd.client.pending import Sent
 from logd.client.router import BROKER_CHOOSES
 from logd.client.settings import ProducerSettings
-from logd.errors import WireError
+from logd.errors import ClientClosed, WireError
 from logd.interfaces import Clock
 from logd.protocol.legacy_requests import Produce
 from logd.protocol.loops import encode_set
@@ -31,31 +34,58 @@ WRITE_BYTES = 64 << 10
 class _Outbox:
     """Frames for one broker that are not written yet."""
 
+    _log = Logger()
+
     def __init__(self, clock: Clock, link: Link) -> None:
         self.link = link
         self._clock = clock
         self._frames: list[bytes] = []
+        self._count = 0
         self._bytes = 0
+        #: Whether a connection is waited for.
+        self._waiting = False
 
     def add(self, pieces: list[bytes], size: int) -> None:
         """Take one frame."""
         if not self._frames:
             self._clock.callLater(0, self.write)
         self._frames += pieces
+        self._count += 1
         self._bytes += size
         if self._bytes >= WRITE_BYTES:
             self.write()
 
     def write(self) -> None:
         """Write all frames; if the connection is gone, on the next one."""
-        if not self._frames:
+        if not self._frames or self._waiting:
             return
         connection = self.link.current
         if connection is None:
-            self.link.get().addCallbacks(lambda _: self.write(), lambda _: self._clock.callLater(0, self.write))
+            self._waiting = True
+            self.link.get().addCallbacks(self._connected, self._unreachable)
             return
-        frames, self._frames, self._bytes = self._frames, [], 0
+        frames, self._frames = self._frames, []
+        self._count = self._bytes = 0
         connection.send_frames(frames)
+
+    def _connected(self, _: object) -> None:
+        self._waiting = False
+        self.write()
+
+    def _unreachable(self, failure: Failure) -> None:
+        """Try again, when the link makes its next attempt; or give up, once the producer is closed."""
+        self._waiting = False
+        if failure.check(ClientClosed):
+            plural = "s" if self._count > 1 else ""
+            self._log.warn(
+                "{count} message{plural} with acks=0 for the broker at {address} are not sent: the producer was closed "
+                "while there was no connection",
+                count=self._count, plural=plural, address=name_of(self.link.address),
+            )  # fmt: skip
+            self._frames = []
+            self._count = self._bytes = 0
+        else:
+            self._clock.callLater(0, self.write)
 
 
 class _Way:

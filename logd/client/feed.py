@@ -78,6 +78,8 @@ class Feed:
         self._damage = ""
         #: Where a batch of no messages is to begin that tells of damage skipped or of a jump.
         self._passed_from: int | None = None
+        #: Why the position to fetch next is not in the log, and the log's ends, until what is held is used up.
+        self._gone: tuple[str, int, int] | None = None
         #: Losses that no batch has told of yet.
         self._losses: list[Loss] = []
         self._telling = LossTelling()
@@ -116,7 +118,7 @@ class Feed:
         read: the first will be full, unless a segment ends in it. Then the second is asked for again from where it
         begins.
         """
-        if self.start is not None or self.error is not None or self.lost_at is not None:
+        if self.start is not None or self.error is not None or self.lost_at is not None or self._gone is not None:
             return None
         most = min(self._settings.fetch_bytes, share)
         return self._window.next(most, self.buffered, share, self._needed - self.buffered, self.visible_end)
@@ -145,10 +147,12 @@ class Feed:
         return True
 
     def out_of_range(self, wanted: Wanted, log_start: int, visible_end: int) -> None:
-        """The position asked for is not in the log (any more): go on where the settings say."""
+        """The position asked for is not in the log (any more): go on where the settings say, behind what is held."""
         if not self.answered(wanted) or wanted.offset != self._window.at:
             return
-        self._jump(f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}", log_start, visible_end)
+        self._gone = f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}", log_start, visible_end
+        if not self.buffered:  # else what was fetched of it comes first
+            self._jump(*self._gone)
 
     def made_again(self, uuid: str, log_start: int, visible_end: int) -> None:
         """The topic was deleted and made again: its position was in another log. Go on where the settings say."""
@@ -185,7 +189,7 @@ class Feed:
         while self.error is None and self.lost_at is None:
             data, at, position = self._data, self._at, self._position
             if at >= len(data) and not self._more():
-                return None
+                return self._held_used_up()
             data, at = self._data, self._at
             decoded = decode_set(
                 data,
@@ -236,7 +240,7 @@ class Feed:
             elif decoded.needed > self._settings.message_bytes:
                 self._damaged(CorruptMessage(f"a length of {decoded.needed} bytes", position), -1)
             elif not self._more(decoded.needed):
-                return None
+                return self._held_used_up()
         return None
 
     def next_raw(self) -> RawChunk | None:
@@ -248,6 +252,7 @@ class Feed:
             data = self._chunks.popleft()
             self.buffered -= len(data)
         else:
+            self._held_used_up()
             return None
         chunk = RawChunk(self.topic, self.partition, self._position, data, self.visible_end, self._told())
         self._position += len(data)
@@ -291,6 +296,14 @@ class Feed:
         self._at = 0
         return True
 
+    def _held_used_up(self) -> MessageBatch | None:
+        """Go on elsewhere if the log has no more of what was being read; return a batch that tells of it."""
+        if self._gone is None:
+            return None
+        self._jump(*self._gone)
+        start, self._passed_from = self._passed_from, None
+        return None if start is None else self._passed(start)
+
     def _passed(self, start: int) -> MessageBatch:
         """A batch of no messages, for damage that was skipped or a jump."""
         return MessageBatch(self.topic, self.partition, [], start, self.position, self.visible_end, self._told())
@@ -303,7 +316,7 @@ class Feed:
     def _restart(self, position: int, *, exact: bool) -> None:
         """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
         self._window.restart(position, exact=exact)
-        self.lost_at = self._passed_from = None
+        self.lost_at = self._passed_from = self._gone = None
         self._chunks.clear()
         self._data, self._at, self.buffered, self._needed = b"", 0, 0, 0
         self._wrapper = None

@@ -94,7 +94,7 @@ async def _subscribed(coordination: ICoordination, entry: GroupEntry) -> list[st
 
 @frozen
 class LagReader:
-    """Asks the leaders. ``consumer()`` makes a Consumer of no group, to count with; it is closed behind that.
+    """Asks the leaders. ``consumer()`` makes a Consumer of no group to count with; each ``read`` makes and closes one.
 
     ``now()`` is in seconds since the epoch and should be near the brokers' clocks: lag in seconds is by both.
     """
@@ -110,16 +110,21 @@ class LagReader:
 
     async def read(self, entry: GroupEntry, places: list[TopicPartition]) -> list[PartitionLag]:
         """Describe these partitions, some at a time; what fails has its error in its place."""
-        return await gather_some((self._one(entry, where) for where in places), AT_ONCE)
+        consumer = self.consumer()
+        try:
+            return await gather_some((self._one(entry, where, consumer) for where in places), AT_ONCE)
+        finally:
+            await consumer.close()
 
-    async def _one(self, entry: GroupEntry, where: TopicPartition) -> PartitionLag:
+    async def _one(self, entry: GroupEntry, where: TopicPartition, consumer: Consumer) -> PartitionLag:
         owner, offset = entry.owners.get(where), entry.offsets.get(where)
         position = None if offset is None else offset.position
         stream = None if owner is None else owner.stream
         try:
             log = await self.admin.describe_log(*where)
             if position is None:
-                return PartitionLag(*where, stream, position, log.log_start, log.visible_end)
+                unreadable = None if offset is None else offset.problem
+                return PartitionLag(*where, stream, position, log.log_start, log.visible_end, error=unreadable)
             begin = min(max(position, log.log_start), log.visible_end)
             lag = log.visible_end - begin
             messages = seconds = problem = None
@@ -127,7 +132,7 @@ class LagReader:
                 seconds = await age_at(self.admin, *where, begin, round(self.now() * 1000)) if lag else 0.0
             if lag <= self.count_bytes:
                 try:
-                    messages = await self._count(where, begin, log.visible_end) if lag else 0
+                    messages = await self._count(consumer, where, begin, log.visible_end) if lag else 0
                 except BrokerUnavailable as error:
                     problem = str(error)
         except LogdError as error:
@@ -139,11 +144,10 @@ class LagReader:
             *where, stream, position, log.log_start, log.visible_end, lag, messages, seconds, lost, problem
         )
 
-    async def _count(self, where: TopicPartition, begin: int, end: int) -> int | None:
+    async def _count(self, consumer: Consumer, where: TopicPartition, begin: int, end: int) -> int | None:
         """How many messages lie in between; None where they cannot be read. Raises BrokerUnavailable."""
-        consumer = self.consumer()
+        (stream,) = consumer.create_message_streams(where.topic, 1, [where.partition], {where.partition: begin})
         try:
-            (stream,) = consumer.create_message_streams(where.topic, 1, [where.partition], {where.partition: begin})
             batches = stream.batches({where.partition: end})
             complaint = f"{where}: its leader sent nothing of the {end - begin} bytes that were to be counted"
             count = 0
@@ -156,7 +160,7 @@ class LagReader:
         except LogdError:
             return None
         finally:
-            await consumer.close()
+            stream.close()
 
 
 async def _next(batches: AsyncIterator[MessageBatch]) -> MessageBatch | None:

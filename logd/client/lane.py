@@ -138,7 +138,9 @@ class Lane:
             self._pause = self._clock.callLater(self._backoff.next(), self._search, error)
 
     def found(self, wake: Callable[[Lane], None]) -> None:
-        """Here is the way to the broker."""
+        """Here is the way to the broker. Of no effect once the lane is closed."""
+        if self._closed:
+            return
         self.held_up = False
         self.wake = wake
         wake(self)

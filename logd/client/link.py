@@ -9,10 +9,12 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.client.absence import Absence
 from logd.client.addresses import Address, name_of
 from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
+from logd.deferreds import WaitingDeferreds
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.responses import ErrorResponse
@@ -68,11 +70,12 @@ class Link:
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
         self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
+        self._absence = Absence(clock, name_of(address))
         #: When the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
         self._attempt: Deferred[Connection] | None = None
         self._timer: Timer | None = None
-        self._waiters: list[Deferred[Connection]] = []
+        self._waiters: WaitingDeferreds[Connection] = WaitingDeferreds()
         self._closed = False
 
     def get(self) -> Deferred[Connection]:
@@ -85,8 +88,7 @@ class Link:
             return succeed(self.current)
         if self._closed:
             return fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
-        waiter: Deferred[Connection] = Deferred(self._stop_waiting)
-        self._waiters.append(waiter)
+        waiter = self._waiters.new()
         if self._attempt is None and self._timer is None:
             delay = self.next_attempt - self._clock.seconds()
             if delay > 0:
@@ -113,6 +115,7 @@ class Link:
     def close(self) -> Deferred[None]:
         """Let go of the connection, once what was written has left. Fires when it is gone."""
         self._closed = True
+        self._absence.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -150,10 +153,6 @@ class Link:
             self._forget("no answer in time")
         asked.answer.cancel()
 
-    def _stop_waiting(self, waiter: Deferred[Connection]) -> None:
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
-
     def _begin(self) -> None:
         self._timer = None
         self._attempt = self._connect(self.address)
@@ -166,10 +165,9 @@ class Link:
             return
         born = self._clock.seconds()
         self.current = connection
+        self._absence.over()
         connection.when_lost().addCallback(self._lost, connection, born)
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.callback(connection)
+        self._waiters.fire(connection)
 
     def _failed(self, failure: Failure) -> None:
         self._attempt = None
@@ -182,6 +180,7 @@ class Link:
             reason = failure.getErrorMessage()
             error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
         self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
+        self._absence.noticed(failure.getErrorMessage())
         self._fail(error)
 
     def _lost(self, reason: BaseException, connection: Connection, born: float) -> None:
@@ -197,8 +196,7 @@ class Link:
         if not self._closed:
             address = name_of(self.address)
             self._log.info("lost the connection to the broker at {address}: {reason}", address=address, reason=reason)
+            self._absence.noticed(reason)
 
     def _fail(self, error: Exception) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.errback(error)
+        self._waiters.fail(error)

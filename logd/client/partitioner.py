@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from random import Random
+from typing import SupportsIndex
 
 from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.client.interfaces import IPartitioner
+from logd.client.numbers import in_words, is_among
 from logd.protocol.placement import partition_of_key
 
 #: ``(topic, key, partitions) -> partition``: what an application may pass in place of an IPartitioner.
@@ -26,7 +29,7 @@ class RandomPartitioner:
     def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
         """Return the topic's present partition, or a new one."""
         chosen = self._current.get(topic)
-        if chosen is None or chosen not in partitions:
+        if chosen is None or not is_among(chosen, partitions):
             chosen = self._current[topic] = self.random.choice(partitions)
         return chosen
 
@@ -68,8 +71,8 @@ class FunctionPartitioner:
     def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
         """Return what the function returns, if it is one of the partitions."""
         chosen = self.function(topic, key, partitions)
-        if chosen not in partitions:
-            has = list(partitions)
+        if not (isinstance(chosen, SupportsIndex) and is_among(index(chosen), partitions)):
+            has = in_words(partitions)
             raise ValueError(f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions {has}")
         return chosen
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from attrs import define
 from twisted.internet import defer
@@ -197,6 +198,15 @@ class Producer:
         What was not delivered by then fails with ClientClosed. Never fails. Later sends fail with ClientClosed.
         """
         return Deferred.fromCoroutine(self._close(self.settings.delivery_timeout if timeout is None else timeout))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Flush and disconnect, as ``close`` does; a block that was cancelled waits for nothing."""
+        await self.close(0.0 if isinstance(error, CancelledError) else None)
 
     async def _close(self, timeout: float) -> None:
         self._closed = True

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread
 from twisted.python.threadable import isInIOThread
 
+from logd.client.warnings import warn_by_logging
 from logd.net.monotonic import use_monotonic_time
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ def running_reactor() -> Any:
     with _lock:
         if not running.running and not _started:
             _started = True
+            warn_by_logging()
             use_monotonic_time(running)
             up = threading.Event()
             running.callWhenRunning(up.set)

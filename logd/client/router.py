@@ -13,6 +13,7 @@ from logd.client.cluster import Cluster, TopicView
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
 from logd.client.link import Link
+from logd.client.numbers import in_words, is_among
 from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.sender import BrokerSender
@@ -133,8 +134,10 @@ class Router:
             return BROKER_CHOOSES
         if not 0 <= partition < 1 << 31:
             raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
-        if view is not None and partition not in view.partitions:
-            raise WrongPartition(f"topic {view.name!r} has no partition {partition}; it has {list(view.partitions)}")
+        if view is not None and not is_among(partition, view.partitions):
+            raise WrongPartition(
+                f"topic {view.name!r} has no partition {partition}; it has {in_words(view.partitions)}"
+            )
         return partition
 
     def _dispatch_by_key(

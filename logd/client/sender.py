@@ -10,8 +10,9 @@ from twisted.python.failure import Failure
 from logd.client.batch import Batch
 from logd.client.lane import Lane
 from logd.client.link import Connection, Link
+from logd.client.refusal import refusal
 from logd.client.settings import LARGEST_REQUEST
-from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation, error_for_code
+from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation
 from logd.interfaces import Clock
 from logd.protocol.legacy_requests import Produce
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
@@ -93,7 +94,7 @@ class BrokerSender:
             if part.error == 0:
                 lane.acknowledged(batch, part.stored_partition, part.first_id, part.next_id)
             else:
-                lane.refused(batch, error_for_code(part.error))
+                lane.refused(batch, refusal(batch, part.error))
         self._scheduled = already
         if self._awake and not already and not self._waiting:
             self._drain()

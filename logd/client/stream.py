@@ -270,7 +270,7 @@ class MessageStream:
             feed = next(iter(ready))
             held = feed.buffered
             batch = feed.next_batch(self._settings.decode_messages)
-            if feed.buffered != held or batch is None:
+            if feed.buffered != held or batch is None or not batch.messages:
                 self._fetcher.wake(feed)
             if batch is not None:
                 size = batch.next_position - batch.position
@@ -299,6 +299,9 @@ class MessageStream:
                 self._fetcher.wake(feed)
                 return chunk
             del ready[feed]
+            self._fetcher.wake(feed)
+            if feed.error is not None:
+                self._failure = feed.error
         return None
 
     def _take_messages(self) -> Iterator[Message] | None:

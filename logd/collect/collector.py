@@ -55,6 +55,8 @@ class Shape:
     spread: bool = False
     #: The key of a file's messages, by its name.
     key: Callable[[str], bytes | None] = field(default=lambda _: None)
+    #: The time of messages, in ms since the epoch, when their lines are read; None: they have no time.
+    clock: Callable[[], int] | None = None
     #: Headers of a file's messages, by its name.
     headers: Callable[[str], tuple[tuple[str, bytes | None], ...]] = field(default=lambda _: ())
 
@@ -155,10 +157,8 @@ class Collector:
         name = piece.source.name
         key = shape.key(name)
         headers = shape.headers(name)
-        if key is None and not headers:
-            messages = [Message(line) for line in piece.lines]
-        else:
-            messages = [Message(line, key=key, headers=headers) for line in piece.lines]
+        now = None if shape.clock is None else shape.clock()
+        messages = [Message(line, key=key, timestamp=now, headers=headers) for line in piece.lines]
         route = None if shape.spread or shape.partition is not None else key or _route(name)
         sending = self._sender.send(shape.topic, messages, partition=shape.partition, key=route)
         sending.addCallbacks(self._acknowledged, self._failed, callbackArgs=(piece,))

@@ -69,6 +69,19 @@ class BrokerSettings:
         "Where the broker's own coordination tree is served, when `zookeeper.hosts` is not given.",
         option="zookeeper-listen",
     )
+    zookeeper_nodes_max: int = setting(
+        "zookeeper.nodes.max",
+        Whole(1, 1 << 31, "nodes"),
+        1_000_000,
+        "Nodes that the broker's own coordination tree may have; then none can be made until some are removed.",
+    )
+    zookeeper_nodes_bytes: int = setting(
+        "zookeeper.nodes.bytes",
+        Whole(1, 1 << 50, "bytes"),
+        1024 * _MEBIBYTE,
+        "About the memory that the nodes of the broker's own coordination tree may take: for each 600 bytes, its path, "
+        "data and access list.",
+    )
     zookeeper_session_ms: int = setting(
         "zookeeper.session.ms",
         Whole(100, DAY_MS, "milliseconds"),

@@ -92,6 +92,14 @@ class Entries:
 
     def problem(self, position: int) -> str:
         """Return why the entry at ``position`` is not sound, empty when it is."""
+        problem = self.checksum_problem(position)
+        if problem or self.read(position + 4, 1)[0] in (0, GAP):
+            return problem
+        entry = self.read(position, self.claimed_end(position) - position)
+        return contents_problem(entry, 0, len(entry))
+
+    def checksum_problem(self, position: int) -> str:
+        """Return why the entry at ``position`` is not all there or its checksum does not hold, empty when it does."""
         head = self.read(position, LEAST)
         if len(head) < LEAST:
             return f"the last entry is cut off after {len(head)} bytes"
@@ -114,12 +122,7 @@ class Entries:
                 return "the file became shorter"
             found = self.checksum(piece, found)
             at += len(piece)
-        if found != crc:
-            return "the checksum does not hold"
-        if magic == 0:
-            return ""
-        entry = self.read(position, stop - position)
-        return contents_problem(entry, 0, len(entry))
+        return "" if found == crc else "the checksum does not hold"
 
     def is_sound(self, position: int) -> bool:
         """Whether the entry at ``position`` is all there and its checksum holds."""

@@ -120,6 +120,8 @@ class Flusher:
     #: Above this many unflushed bytes in all ``_on_pressure(True)`` is called; below half of it, ``(False)``.
     _limit: int = 256 << 20
     _on_pressure: Callable[[bool], None] = lambda on: None
+    #: Called with each partition of which more was synced.
+    _on_synced: Callable[[Flushable], None] = lambda log: None
     unflushed_bytes: int = 0
     pressed: bool = False
     _running: int = 0
@@ -276,6 +278,7 @@ class Flusher:
         state.syncing_bytes = 0
         state.place = Place.CLEAN
         log.end_sync(sync, error)
+        self._on_synced(log)
         if state.unflushed_bytes:
             self._place(log, state)
         else:

@@ -7,7 +7,7 @@ from attrs import define, field
 from logd.interfaces import IFileOperations
 from logd.log.damage import Damage, DamageKind
 from logd.log.inspection import SegmentInspection, read_places
-from logd.log.repair import make_gap_segment, may_cut, mend, remove_index
+from logd.log.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
 from logd.protocol.checksums import crc32
 
 
@@ -46,7 +46,8 @@ def repair_folder(files: IFileOperations, folder: str, dry_run: bool, cut: bool)
             cuts = cut and not place.closed
             if not dry_run:
                 mend(files, inspection.file, inspection.damages, cuts)
-                if any(remark.wrong for remark in inspection.index_remarks()):
+                wrong = any(remark.wrong for remark in inspection.index_remarks())
+                if wrong or hides_boundaries(inspection.damages):
                     remove_index(files, place.index_path)
             for damage in inspection.damages:
                 mended = not dry_run and (damage.kind.mendable or (cuts and may_cut(damage, size)))

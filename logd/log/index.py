@@ -59,6 +59,11 @@ class ActiveIndex:
         self.note(end, append_ms, highest_ms)
         self._write(self.tail)
 
+    def clear(self) -> None:
+        """Forget all boundaries: some are in the middle of a gap. The file is made anew with what comes."""
+        self.tail = []
+        self.chunks = -1
+
     def knows(self, position: int) -> bool:
         """Whether ``position`` is a boundary in memory."""
         tail = self.tail

@@ -24,6 +24,7 @@ from logd.log.names import (
     TEMPORARY_SUFFIX,
     index_name,
     index_start,
+    is_kept_entry,
     join,
     segment_name,
     segment_start,
@@ -175,6 +176,8 @@ def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
     if name.endswith(TEMPORARY_SUFFIX):
         return [Remark(path, "is left of a write that was not finished, or of one under way", False)]
     if name.endswith(DROPPED_SUFFIX):
+        if is_kept_entry(name):
+            return [Remark(path, "is an entry that a repair could not read, kept for a person to look at", False)]
         return [Remark(path, "is a segment that a start had to give up, kept for a person to look at", True)]
     return [Remark(path, "is not a file of logd", False)]
 

@@ -41,8 +41,10 @@ class Loss:
         try:
             whole = last_boundary(files, join(folder, index_name(self.before)), self.before).position
         except (OSError, WrongIndex):
+            whole = -1
+        if whole < self.start:  # it is not that of a whole segment
             return f"{missing} is missing, or {short} has lost its end: {lost}"
-        if whole <= self.start:
+        if whole == self.start:
             return f"{missing} is missing: {lost}"
         also = "" if whole >= self.end else f", and {join(folder, segment_name(whole))} is missing"
         return f"{short} has lost its end{also}: {lost}"

@@ -10,8 +10,10 @@ from logd.topic import check_topic_name
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TEMPORARY_SUFFIX = ".tmp"
-#: A segment that recovery had to give up although a checkpoint vouched for it: kept aside for a person to look at.
+#: A segment that recovery had to give up although a checkpoint vouched for it, or an entry whose checksum holds and in
+#: whose place repair made a gap: kept aside for a person to look at.
 DROPPED_SUFFIX = ".dropped"
+_KEPT_ENTRY_SUFFIX = f".entry{DROPPED_SUFFIX}"
 #: A partition's folder on its way out; what is left of one after a crash is removed at the next start.
 DELETED_SUFFIX = ".deleted"
 #: A partition's folder as it was before its log began again: for a person to look at.
@@ -40,6 +42,16 @@ def join(folder: str, name: str) -> str:
 def segment_name(start: int) -> str:
     """Return the file name of the segment whose first byte has offset ``start``."""
     return f"{start:020d}{SEGMENT_SUFFIX}"
+
+
+def kept_entry_name(offset: int) -> str:
+    """Return the name under which repair keeps the entry that was at ``offset``."""
+    return f"{offset:020d}{_KEPT_ENTRY_SUFFIX}"
+
+
+def is_kept_entry(name: str) -> bool:
+    """Whether a file in a partition's folder is an entry that repair has kept."""
+    return name.endswith(_KEPT_ENTRY_SUFFIX)
 
 
 def index_name(start: int) -> str:

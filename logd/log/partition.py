@@ -38,7 +38,7 @@ class PartitionLog:
     folder: str
     settings: LogSettings
     _around: Surroundings
-    _segments: SegmentList
+    segment_list: SegmentList
     _writer: SegmentWriter
     #: Offsets: where the log begins, where the next append goes, and up to where consumers may read.
     start: int
@@ -143,9 +143,9 @@ class PartitionLog:
                 shared.hold()
                 limit = visible_end
             else:
-                number = self._segments.find(offset)
-                base = self._segments.starts[number]
-                limit = min(self._segments.starts[number + 1], visible_end)
+                number = self.segment_list.find(offset)
+                base = self.segment_list.starts[number]
+                limit = min(self.segment_list.starts[number + 1], visible_end)
                 path = join(self.folder, segment_name(base))
                 shared = self._around.open_files.acquire(path, limit - base)
         except OSError as error:
@@ -167,8 +167,13 @@ class PartitionLog:
         self._unreadable.clear()
         self.loss = ""
 
+    def forget_boundaries(self, start: int) -> None:
+        """Believe the last segment's index no more, if that still begins at ``start``: gaps lie over boundaries."""
+        if self._writer.segment.start == start:
+            self._writer.index.clear()
+
     def note_loss(self, text: str) -> None:
-        """Take note of which files were found to be missing or short; empty when none is."""
+        """Take note of files that were found to be missing or short; empty when none is."""
         if text and text != self.loss:
             self._around.report("{folder} has lost what was flushed: {text}", folder=self.folder, text=text)
         self.loss = text
@@ -177,14 +182,14 @@ class PartitionLog:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
         if offset >= self._writer.segment.start:
             return math.inf
-        return self._segments.starts[self._segments.find(offset) + 1]
+        return self.segment_list.starts[self.segment_list.find(offset) + 1]
 
     def is_boundary_known(self, offset: int) -> bool:
         """Whether ``offset`` is known, without looking at the disk, to be where an entry begins (or the log ends)."""
         if offset in (self.visible_end, self.start, self.end) or self._writer.index.knows(offset):
             return True
-        number = self._segments.find(offset)
-        return number >= 0 and self._segments.starts[number] == offset
+        number = self.segment_list.find(offset)
+        return number >= 0 and self.segment_list.starts[number] == offset
 
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
@@ -202,20 +207,15 @@ class PartitionLog:
         """Answer the Offsets request of 0.7; see offsets.offsets_before."""
         if self.offline is not None:
             raise self._offline_error()
-        segments = [(segment.start, segment.modified * 1000) for segment in self._segments.segments]
+        segments = [(segment.start, segment.modified * 1000) for segment in self.segment_list.segments]
         return offsets_before(segments, self.visible_end, self._wall() * 1000, time_ms, max_count)
-
-    @property
-    def segment_list(self) -> SegmentList:
-        """The segments as they are now."""
-        return self._segments
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""
-        ends = (*self._segments.starts[1:], self.end)
+        ends = (*self.segment_list.starts[1:], self.end)
         return [
             (segment.start, end - segment.start, int(segment.modified * 1000))
-            for segment, end in zip(self._segments.segments, ends, strict=True)
+            for segment, end in zip(self.segment_list.segments, ends, strict=True)
         ]
 
     def wait_visible(self, position: int, listener: IFlushListener) -> Wait | None:
@@ -231,15 +231,16 @@ class PartitionLog:
             return self._waiters.add(position, listener)
         return None
 
-    def go_offline(self, error: BaseException) -> None:
-        """Serve no more, and tell those who wait why. The first reason stays."""
+    def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
+        """Serve no more, and tell those who wait why. The first reason stays; an operator is told if ``reported``."""
         if self.offline is None:
             self.offline = error
-            self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
+            if reported:
+                self._around.report("{folder} goes offline: {error}", folder=self.folder, error=error)
             self._around.flusher.forget(self)
             self._waiters.fail(self._offline_error())
 
-    # What follows is for the flusher, the upkeep and the store.
+    # For the flusher, the upkeep and the store.
 
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Sync these folders, too, before anything more becomes visible."""
@@ -294,16 +295,16 @@ class PartitionLog:
         if self.offline is not None:
             return 0
         now = self._wall()
-        if last_is_expired(self._segments, self.end, self.visible_end, now, self.settings):
+        if last_is_expired(self.segment_list, self.end, self.visible_end, now, self.settings):
             try:
                 self._roll(now)
             except LogdError as error:  # a full disk: all the more reason to remove what can be
                 self._around.report("cannot begin a new segment: {error}", error=error)
-        count = count_expired(self._segments, self.visible_end, now, self.settings)
+        count = count_expired(self.segment_list, self.visible_end, now, self.settings)
         if count:
-            expired = self._segments.starts[:count]
-            self._segments = self._segments.without_first(count)
-            self.start = self._segments.starts[0]
+            expired = self.segment_list.starts[:count]
+            self.segment_list = self.segment_list.without_first(count)
+            self.start = self.segment_list.starts[0]
             self._expired.extend(expired)
             for start in expired:
                 self._around.open_files.forget(join(self.folder, segment_name(start)))
@@ -359,7 +360,7 @@ class PartitionLog:
             self._unsynced.append(old.shared)
         old.close()
         self.names_are_new([self.folder])
-        self._segments = self._segments.with_last(new.segment)
+        self.segment_list = self.segment_list.with_last(new.segment)
         self._writer = new
         self._around.flusher.gather_no_more(self)  # a closed segment stays open until it is synced
         return new
@@ -383,8 +384,7 @@ class PartitionLog:
             writer.opened()
 
     def _listener_raised(self, text: str) -> None:
-        report = self._around.report
-        report("a listener for the visible end of {folder} failed: {traceback}", folder=self.folder, traceback=text)
+        self._around.report("a listener of {folder} failed: {traceback}", folder=self.folder, traceback=text)
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")
@@ -396,4 +396,4 @@ class PartitionLog:
         visible_end = self.visible_end
         index, index_bytes = self._writer.index, self.settings.index_bytes
         files = self._around.files
-        return lookup.Snapshot(files, self.folder, self.start, visible_end, self._segments, index, index_bytes)
+        return lookup.Snapshot(files, self.folder, self.start, visible_end, self.segment_list, index, index_bytes)

@@ -82,6 +82,8 @@ class _Recovery:
     known_end: int | None = None
     names: list[str] = field(factory=list)
     starts: list[int] = field(factory=list)
+    #: Sizes of the segments as they were found.
+    sizes: dict[int, int] = field(factory=dict)
     checkpoint: Checkpoint | None = None
     mark: int = 0
     #: Where the log begins, and up to where the checkpoint or the mark vouches for it.
@@ -123,6 +125,14 @@ class _Recovery:
             self.starts = [self.sound]
             self.start = self.sound
             self.unclean = True
+        try:
+            return self._recovered(writer)
+        except OSError:
+            writer.close()
+            raise
+
+    def _recovered(self, writer: SegmentWriter) -> Recovered:
+        """Make what was found lasting."""
         checkpoint = Checkpoint(self.start, writer.end)
         if self.unclean:
             # A broker that was killed may have left names that it had not synced.
@@ -153,8 +163,8 @@ class _Recovery:
         self.starts = sorted(start for start in map(segment_start, self.names) if start is not None)
 
     def _check_losses(self) -> None:
-        sizes = [(start, self.files.size(self._path(start))) for start in self.starts]
-        losses = find_losses(sizes, self.start, self.sound)
+        self.sizes = {start: self.files.size(self._path(start)) for start in self.starts}
+        losses = find_losses([*self.sizes.items()], self.start, self.sound)
         if not losses and not self.starts and self.known_end is not None:
             losses = [Loss(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
         if losses:
@@ -199,7 +209,7 @@ class _Recovery:
         """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
         while self.starts and self.starts[0] < self.start:
             start = self.starts[0]
-            end = start + self.files.size(self._path(start))
+            end = start + self.sizes[start]
             if len(self.starts) > 1:
                 end = min(end, self.starts[1])
             if end > self.start:
@@ -216,7 +226,7 @@ class _Recovery:
         """Whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""
         if following > self.sound:
             return False
-        size = self.files.size(self._path(start))
+        size = self.sizes[start]
         if size > following - start:
             self.report("{path} is longer than it should be; the rest is cut", path=self._path(start))
             self._cut(start, following)

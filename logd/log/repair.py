@@ -2,6 +2,8 @@
 
 The order is what makes that so:
 
+0. an entry whose checksum holds, and which no codec here can open, is kept in a file of its own: another reader, or a
+   person, may make something of its bytes;
 1. a file that is too short is lengthened: the zeros that it then has are no entry, and the same gap is made of them;
 2. the heads of the gaps are written, nine bytes each, and nothing behind them. What tells where a damaged entry ends,
    its own checksum, its length, or entries that chain up to a vouched place, is in the bytes behind the head; so they
@@ -20,8 +22,10 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from logd.interfaces import IFile, IFileOperations
+from logd.log.atomic import replace_file
 from logd.log.damage import Damage, DamageKind
-from logd.log.names import TEMPORARY_SUFFIX, join, segment_name, segment_start
+from logd.log.entries import Entries
+from logd.log.names import TEMPORARY_SUFFIX, index_name, join, kept_entry_name, segment_name, segment_start
 from logd.protocol.gap import GAP_HEAD_BYTES, encode_gap
 
 #: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
@@ -38,6 +42,8 @@ class Mended:
     gaps: int = 0
     gap_bytes: int = 0
     cut_bytes: int = 0
+    #: Entries that were kept in files of their own.
+    kept: int = 0
 
 
 def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bool = False) -> Mended:
@@ -49,6 +55,7 @@ def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bo
     cuts = [each for each in damages if each.kind is DamageKind.EXCESS or (cut and may_cut(each, file.size()))]
     if not gaps and not cuts:
         return Mended()
+    kept = _keep_entries(files, file, damages)
     modified = files.modified(file.path)
     end = max((position + size for position, size in gaps), default=0)
     if end > file.size():
@@ -63,7 +70,21 @@ def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bo
             first = -(-(position + GAP_HEAD_BYTES) // _PAGE) * _PAGE
             file.punch_hole(first, (position + size) // _PAGE * _PAGE - first)
     files.set_modified(file.path, modified)
-    return Mended(len(gaps), sum(size for _, size in gaps), sum(damage.size for damage in cuts))
+    return Mended(len(gaps), sum(size for _, size in gaps), sum(damage.size for damage in cuts), kept)
+
+
+def _keep_entries(files: IFileOperations, file: IFile, damages: Sequence[Damage]) -> int:
+    """Write each entry whose checksum holds to a file beside the segment, lastingly; return how many there were."""
+    folder, _, name = file.path.rpartition("/")
+    start = segment_start(name)
+    entries = Entries(file, file.size())
+    kept = 0
+    for damage in damages:
+        if damage.kind is DamageKind.PAYLOAD and start is not None and not entries.checksum_problem(damage.position):
+            content = file.read_at(damage.position, damage.size)
+            replace_file(files, folder, kept_entry_name(start + damage.position), content)
+            kept += 1
+    return kept
 
 
 def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int) -> None:
@@ -75,8 +96,9 @@ def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int)
     path = join(folder, segment_name(start))
     temporary = path + TEMPORARY_SUFFIX
     others = [join(folder, name) for name in files.list(folder) if segment_start(name) is not None]
-    if files.exists(temporary):
-        files.remove(temporary)
+    for stale in (temporary, join(folder, index_name(start))):  # the index is that of the lost segment
+        if files.exists(stale):
+            files.remove(stale)
     file = files.open(temporary, create=True)
     try:
         file.truncate(size)
@@ -94,6 +116,14 @@ def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int)
 def may_cut(damage: Damage, size: int) -> bool:
     """Whether a damage can be cut away: nothing vouches for what follows, up to the file's end at ``size``."""
     return damage.kind is DamageKind.UNVOUCHED and damage.end == size
+
+
+def hides_boundaries(damages: Sequence[Damage]) -> bool:
+    """Whether entries begin no more where they began, so that the segment's index is of no use once these are mended.
+
+    A boundary in the middle of a gap would lead readers to what was removed.
+    """
+    return any(damage.kind in (DamageKind.LENGTH, DamageKind.SHORT) for damage in damages)
 
 
 def remove_index(files: IFileOperations, path: str) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from attrs import Factory, define, field
 
 from logd.config import LogSettings
-from logd.errors import DataDirectoryError, LogdError, StorageFull, UnknownError, UnknownTopic
+from logd.errors import DataDirectoryError, LogdError, UnknownError, UnknownTopic
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
 from logd.log.beginning import JUMP, begin_folder_again
+from logd.log.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.flusher import Flusher
-from logd.log.folders import (
-    make_folder,
-    may_be_directory,
-    may_hold_log,
-    remove_folder,
-    remove_leftovers,
-    remove_partitions,
-)
+from logd.log.folders import make_folder, may_be_directory, may_hold_log, remove_leftovers, remove_partitions
+from logd.log.lasting import FolderSyncs
 from logd.log.losses import highest_end
 from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
@@ -38,11 +34,10 @@ from logd.log.opening import FolderOpener
 from logd.log.openwriters import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.reopening import Reopener
-from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
-from logd.log.upkeep import Upkeep, do_upkeep
-from logd.log.writer import create_segment
+from logd.log.upkeep import Upkeep
+from logd.log.writer import SegmentWriter
 
 
 def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the name that twisted.logger uses)
@@ -93,14 +88,15 @@ class LogStore:
     _leaving: set[tuple[str, int]] = field(init=False, factory=set)
 
     def __attrs_post_init__(self) -> None:
+        self.upkeep = upkeep = Upkeep(self._files, self._threads, self._clock, self._report, self._flush_workers + 1)
         self.flusher = Flusher(
             self._threads,
             self._clock,
             self._flush_workers,
             self._unflushed_limit,
             self._on_pressure,
+            lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        self.upkeep = Upkeep(self._files, self._threads, self._report)
         files, writers = OpenFiles(self._files, self._open_files_limit), OpenWriters(self._open_writers_limit)
         times, flushed = (self._clock, self._wall), lambda log: self.on_flushed(log)
         self._around = Surroundings(self._files, files, writers, *times, self.flusher, self._report, flushed)
@@ -168,63 +164,71 @@ class LogStore:
         """Return the logs of one topic."""
         return list(self._logs.get(topic, {}).values())
 
-    def create(self, topic: str, partition: int, settings: LogSettings | None = None) -> PartitionLog:
+    def create(
+        self, topic: str, partition: int, settings: LogSettings | None = None, writer: SegmentWriter | None = None
+    ) -> PartitionLog:
         """Make an empty log, or return the one that is there. It lasts once something in it is visible.
 
-        Raises StorageFull, UnknownError (it may pass).
+        With ``writer``, which ``make_folders`` has made for it, nothing waits for the disk. Raises StorageFull,
+        UnknownError (it may pass).
         """
         log = self.log(topic, partition)
         if log is not None:
             return log
-        if (topic, partition) in self._leaving:
-            raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
+        self._refuse_leaving(topic, partition)
         settings = settings or self._settings
         folder = self._folder(topic, partition)
-        try:
-            if self._files.exists(folder):  # an attempt that failed half-way, or somebody's own
-                log = self._open_folder(topic, partition, folder, settings)
-                log.names_are_new([self.path])
-                return log
-            self._files.make_directory(folder)
+        writer = writer or make_log_folder(self._files, folder, self._wall())
+        if writer is None:  # an attempt that failed half-way, or somebody's own
             try:
-                writer = create_segment(self._files, folder, 0, self._wall())
-            except OSError:
-                remove_folder(self._files, folder)  # the next start would take it for a topic
-                raise
-        except OSError as error:
-            failure = StorageFull if error.errno in NO_ROOM else UnknownError
-            raise failure(f"cannot make {folder}: {error}") from error
+                log = self._open_folder(topic, partition, folder, settings)
+            except OSError as error:
+                raise not_made(folder, error) from error
+            log.names_are_new([self.path])
+            return log
         log = PartitionLog(
             topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
         )
         log.names_are_new([folder, self.path])
         return self._store(log)
 
+    def make_folders(self, topic: str, partitions: Sequence[int]) -> LogFolders:
+        """Make folders of logs, on any thread; each step blocks, yields what ``create`` takes, and raises as it."""
+        for partition in partitions:
+            self._refuse_leaving(topic, partition)
+        return make_log_folders(self._files, self.path, topic, partitions, self._wall())
+
+    def _refuse_leaving(self, topic: str, partition: int) -> None:
+        if (topic, partition) in self._leaving:
+            raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
+
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Use other settings for a topic's partitions from now on."""
         for log in self.logs_of(topic):
             log.configure(settings)
 
-    def delete(self, topic: str, done: Callable[[BaseException | None], None]) -> None:
+    def delete(self, topic: str, done: Callable[[BaseException | None], None], partitions: Iterable[int] = ()) -> None:
         """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
 
         They are gone at once for everybody who asks; those who wait on them fail. ``create`` refuses until ``done``.
+        Folders of ``partitions`` go too, whether there are logs of them or not.
         """
         logs = self.logs_of(topic)
         self._logs.pop(topic, None)
+        leaving = {(topic, number) for number in (*partitions, *[log.partition for log in logs])}
+        self._leaving |= leaving
+        self._known_ends = {key: end for key, end in self._known_ends.items() if key not in leaving}
+        deleted = UnknownTopic(f"topic {topic} was deleted")
         for log in logs:
-            self._known_ends.pop((log.topic, log.partition), None)
-            self._leaving.add((log.topic, log.partition))
-        for log in logs:
-            log.go_offline(UnknownTopic(f"topic {topic} was deleted"))
+            log.go_offline(deleted, reported=False)
             log.close()
 
         def removed(_: None, error: BaseException | None) -> None:
-            self._leaving.difference_update((log.topic, log.partition) for log in logs)
+            self._leaving -= leaving
             done(error)
 
         # Not before upkeep and syncs have let go of them: they work by path, and would find the folder made anew.
-        folders = [log.folder for log in logs]
+        folders = [self._folder(*key) for key in sorted(leaving)]
 
         def work() -> None:
             remove_partitions(
@@ -317,26 +321,24 @@ class LogStore:
 
         A log lasts by itself once something in it is visible; this is for logs that others are told of before that.
         """
-        folders = [log.folder for log in logs]
-
-        def work() -> None:
-            for folder in [*folders, self.path]:
-                self._files.sync_directory(folder)
-
-        self._threads.run(work, lambda _, error: done(error))
+        FolderSyncs(self._files, self._threads, [self.path, *(log.folder for log in logs)], done).start()
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
-        expired = [log for log in self.logs() if log.expire()]
-        self.upkeep.look_after(expired)
+        self.upkeep.expire(self.logs())
 
     def write_checkpoints(self) -> None:
-        """Write the checkpoints that have changed, on a thread, one by one."""
-        self.upkeep.look_after(self.logs())
+        """Write the checkpoints that have changed, on a thread."""
+        self.upkeep.look_after_changed()
 
     def flush_all(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when nothing waits for the disk any more; for a clean stop ``close`` comes next."""
-        self.upkeep.when_idle(lambda: self.flusher.when_idle(done))
+        """Call ``done`` once all is flushed and all checkpoints are written; for a clean stop ``close`` comes next."""
+
+        def flushed() -> None:
+            self.upkeep.look_after_changed()
+            self.upkeep.when_idle(done)
+
+        self.flusher.when_idle(flushed)
 
     def close(self) -> None:
         """Write all checkpoints, close all files and unlock the directory. Blocks.
@@ -344,15 +346,7 @@ class LogStore:
         After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
         """
         self.flusher.close()
-        for log in self.logs():
-            log.finish()
-            work = log.begin_upkeep()
-            if work is not None:
-                try:
-                    do_upkeep(self._files, log.folder, *work)
-                except OSError as error:
-                    self._report("no checkpoint for {folder}: {error}", folder=log.folder, error=error)
-            log.close()
+        self.upkeep.close(self.logs())
         self._logs.clear()
         self._around.open_files.close()
         lock, self._lock = self._lock, None
@@ -393,6 +387,7 @@ class LogStore:
 
     def _store(self, log: PartitionLog) -> PartitionLog:
         self._logs.setdefault(log.topic, {})[log.partition] = log
+        self.upkeep.changed(log)
         return log
 
     def _is_stored(self, log: PartitionLog) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.endpoints import HostnameEndpoint, clientFromString
 from twisted.internet.interfaces import IPushProducer, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from logd.deferreds import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
 from logd.protocol.client_conversation import ClientConversation
 
@@ -47,7 +48,7 @@ class BrokerConnection(Protocol):
         self._conversation = ClientConversation(max_frame_bytes)
         self._waiting: dict[Any, Deferred[Any]] = {}
         self._watchers: list[Deferred[BaseException]] = []
-        self._writable_waiters: list[Deferred[None]] = []
+        self._writable_waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._lost: Failure | None = None
         self.writable = True
         self.address = "?"
@@ -129,14 +130,9 @@ class BrokerConnection(Protocol):
 
     def when_writable(self) -> Deferred[None]:
         """A Deferred that fires when the transport takes more bytes without queueing them up."""
-        waiter: Deferred[None] = Deferred(lambda d: self._writable_waiters.remove(d))
         if self._lost is not None:
-            waiter.errback(self._unavailable())
-        elif self.writable:
-            waiter.callback(None)
-        else:
-            self._writable_waiters.append(waiter)
-        return waiter
+            return fail(self._unavailable())
+        return succeed(None) if self.writable else self._writable_waiters.new()
 
     @property
     def connected_now(self) -> bool:
@@ -186,9 +182,7 @@ class BrokerConnection(Protocol):
 
     def resumeProducing(self) -> None:  # noqa: N802
         self.writable = True
-        waiters, self._writable_waiters = self._writable_waiters, []
-        for waiter in waiters:
-            waiter.callback(None)
+        self._writable_waiters.fire(None)
 
     def stopProducing(self) -> None:  # noqa: N802
         self.writable = False
@@ -212,9 +206,7 @@ class BrokerConnection(Protocol):
         waiting, self._waiting = self._waiting, {}
         for deferred in waiting.values():
             deferred.errback(self._unavailable())
-        waiters, self._writable_waiters = self._writable_waiters, []
-        for waiter in waiters:
-            waiter.errback(self._unavailable())
+        self._writable_waiters.fail(self._unavailable())
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.callback(_reason(reason))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import define, field, frozen
 
 from logd.interfaces import Clock
+from logd.net.callers import ForeignCallers
 from logd.net.slowness import IdleConnections, StuckReceivers
 from logd.net.untaken import UntakenRequests
 
@@ -32,12 +33,14 @@ class Watch:
 
     _clock: Clock
     limits: ConnectionLimits
+    callers: ForeignCallers = field(init=False)
     untaken: UntakenRequests = field(init=False)
     stuck: StuckReceivers | None = field(init=False)
     idle: IdleConnections | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         limits, clock = self.limits, self._clock
+        self.callers = ForeignCallers(clock)
         self.untaken = UntakenRequests(clock, limits.frames_bytes, _seconds(limits.frame_ms))
         self.stuck = None if limits.send_ms is None else StuckReceivers(clock, limits.send_ms / 1000)
         self.idle = None if limits.idle_ms is None else IdleConnections(clock, limits.idle_ms / 1000)

@@ -12,11 +12,13 @@ from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, IFileRange, Timer
 from logd.net.limits import ConnectionLimits, Watch
 from logd.net.output import OutputQueue
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.net.uptake import uptake
+from logd.protocol.foreign import ForeignClient
 from logd.protocol.requests import expects_response
 from logd.protocol.server_conversation import ServerConversation
 
@@ -181,6 +183,17 @@ class Connection(TwistedProtocol):
             self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
             self.close()
 
+    def _end_conversation(self, violation: ProtocolViolation) -> None:
+        if not isinstance(violation, ForeignClient):
+            self.give_up(str(violation))
+            return
+        host = self.peer.rpartition(":")[0] or self.peer
+        unsaid = self._watch.callers.called(violation.kind, host)
+        if unsaid is None:
+            self.close()
+        else:
+            self.give_up(f"{violation}" + f" ({unsaid} more such calls from {host} since the last line)" * bool(unsaid))
+
     @property
     def idle(self) -> bool:
         """Whether nothing is owed to the peer."""
@@ -260,7 +273,7 @@ class Connection(TwistedProtocol):
             self._taking = False
         violation = self._conversation.violation
         if violation is not None and not self._backlog and not self._closing:
-            self.give_up(str(violation))
+            self._end_conversation(violation)
         elif self._closing:
             self._close_when_empty()
         self._set_reading()

@@ -27,10 +27,12 @@ class FrameBuffer:
     received of one frame: a size that lies allocates nothing.
     """
 
-    __slots__ = ("_kept", "_kept_bytes", "_missing", "max_frame_bytes")
+    __slots__ = ("_kept", "_kept_bytes", "_missing", "max_frame_bytes", "refused_size")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self.max_frame_bytes = max_frame_bytes
+        #: The size that was refused, 0 while none was.
+        self.refused_size = 0
         #: The beginning of a frame, its size included. Large pieces stay as they came and are joined once; small ones
         #: are gathered in a bytearray, or a peer that sends byte by byte would make us keep an object for each.
         self._kept: list[bytes | bytearray] = []
@@ -94,4 +96,5 @@ class FrameBuffer:
             kept.append(bytearray(piece))
 
     def _violation(self, size: int) -> ProtocolViolation:
+        self.refused_size = size
         return ProtocolViolation(f"a frame of {size} bytes, 1 to {self.max_frame_bytes} are allowed")

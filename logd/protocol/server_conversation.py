@@ -8,9 +8,10 @@ from struct import Struct, error
 from typing import Generic, TypeVar
 
 from logd.errors import ProtocolViolation
+from logd.protocol.foreign import foreign_opening, foreign_request, is_api_versions
 from logd.protocol.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
 from logd.protocol.legacy_requests import PRODUCE, Produce
-from logd.protocol.requests import Request, decode_request, expects_response, is_legacy
+from logd.protocol.requests import Request, Unsupported, decode_request, expects_response, is_legacy
 
 Piece = TypeVar("Piece")
 
@@ -42,6 +43,8 @@ class ServerConversation(Generic[Piece]):
         self._ours: dict[int, Request] = {}
         #: Why the connection has to be closed: what arrived is not this protocol. None while all is well.
         self.violation: ProtocolViolation | None = None
+        #: Whether a request has come: a peer that speaks another protocol shows it at once.
+        self._spoke = False
 
     @property
     def unanswered(self) -> int:
@@ -69,9 +72,13 @@ class ServerConversation(Generic[Piece]):
                 if request is not None:
                     append(request)
                 else:
-                    append(self._expect(decode_request(frame, start, stop)))
+                    decode = decode_request if self._spoke or requests else _decode_first
+                    append(self._expect(decode(frame, start, stop)))
         except ProtocolViolation as violation:
-            self.violation = violation
+            foreign = None if self._spoke or requests else foreign_opening(self._frames.refused_size)
+            self.violation = foreign or violation
+        if requests:
+            self._spoke = True
         return requests
 
     def _expect(self, request: Request) -> Request:
@@ -115,6 +122,21 @@ class ServerConversation(Generic[Piece]):
         self._turn_of.clear()
         self._ours.clear()
         return held
+
+
+def _decode_first(frame: bytes | memoryview, start: int, stop: int) -> Request:
+    """Read the first request of a connection; where it is none of ours, look whether a client of today's Kafka sent it.
+
+    Kafka's ApiVersions has the type of our FetchWait, and in its later versions looks like one of a later release.
+    """
+    try:
+        request = decode_request(frame, start, stop)
+    except ProtocolViolation as violation:
+        raise foreign_request(frame, start, stop) or violation from None
+    foreign = is_api_versions(frame, start, stop) if isinstance(request, Unsupported) else None
+    if foreign is not None:
+        raise foreign
+    return request
 
 
 def _read_produce(frame: bytes | memoryview, start: int, stop: int) -> Produce | None:

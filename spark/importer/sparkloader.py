@@ -63,7 +63,7 @@ class SparkLoader:
                 self.progress(total, total)
                 loaded = count(session, self.settings.format, folder, ranges)
         except (PySparkException, Py4JError, ConnectionError) as error:
-            raise _remedied(explained(error, "loading failed")) from error
+            raise remedied(explained(error, "loading failed")) from error
         except BaseException as error:
             if not isinstance(error, Exception):
                 self._ours = None  # it ends with the process
@@ -104,7 +104,7 @@ class SparkLoader:
 _OPTIONS = {"maxDecompressedBytes": "--max-decompressed", "maxDecompressedMessages": "--max-decompressed-messages"}
 
 
-def _remedied(error: LogdError) -> LogdError:
+def remedied(error: LogdError) -> LogdError:
     """The error with what an import can do about it, where a read would have another remedy."""
     said = str(error)
     if isinstance(error, DataLost):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
+from logd.broker.treetopics import RETRY_SECONDS
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
 from logd.topic import TopicEntry
@@ -33,6 +35,28 @@ class BadNodesTests(MembersTestCase):
         self.assertTrue(member.broker.ready)
         self.outcome(member.broker.topics.delete("t"))
         self.assertEqual(member.broker.topics.names(), [])
+
+    def test_node_spoilt(self) -> None:
+        """A stored topic whose node is spoilt is served as before, which is said once, until the node is mended."""
+        events: list[LogEvent] = []
+        observer = cast(ILogObserver, events.append)
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        member = self.member(1)
+        entry = self.create(member, "t", 1)
+        self.outcome(self.reader.set(paths.topic("t"), b'{"uuid": "u", "partitions": {"0": [1e999]}}'))
+        self.pass_time(4 * RETRY_SECONDS)
+        self.assertEqual((member.broker.topics.get("t"), member.partitions("t")), (entry, [0]))
+        said = [
+            text for text in map(formatEvent, events) if "topics/t cannot be read" in text or "topic t is not" in text
+        ]
+        self.assertEqual(len(said), 2, said)
+        self.create(member, "u", 1)
+        self.outcome(self.reader.set(paths.topic("t"), encode_entry(entry)))
+        self.pass_time(RETRY_SECONDS)
+        self.assertEqual(member.broker.topics.get("t"), entry)
+        self.outcome(member.broker.topics.delete("t"))
+        self.assertEqual(member.broker.topics.names(), ["u"])
 
     def made(self, member: Member, topic: str) -> Deferred[Any]:
         """A creation, once everything has happened."""

@@ -212,6 +212,24 @@ class ServedTests(RepairTestCase):
             self.assertEqual(self.ask(self.peer, request).error, error)
 
 
+class BoundaryTests(RepairTestCase):
+    """Gaps that lie over places where the index has entries begin."""
+
+    log_options: dict[str, Any] = {"segment_bytes": 90, "index_bytes": 1}  # noqa: RUF012
+
+    def test_gaps(self) -> None:
+        """Nobody is led into the middle of a gap any more: in a closed segment, and in the last one."""
+        log = self.log_of("t")
+        self.assertEqual([start for start, _, _ in log.segments()], [0, 100])
+        for start in (0, 100):
+            self.data(start)[20:60] = b"\0" * 40
+        for answer in self.repair():
+            self.assertEqual([each[1:4] for each in answer.described], [(40, DamageKind.LENGTH, True)])
+        self.assertEqual([log.find_boundary(at) for at in (45, 60, 145, 160)], [20, 60, 120, 160])
+        self.produce(self.connect(), "t", ENTRY)
+        self.assertEqual([log.find_boundary(at) for at in (145, 200)], [120, 200])
+
+
 class OfflineTests(RepairTestCase):
     """A partition that is offline."""
 

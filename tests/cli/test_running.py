@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from functools import partial
+from io import StringIO
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.running import FAILED, UNREACHABLE, USAGE, status_of
-from logd.errors import BrokerUnavailable, ConfigurationError, DeliveryFailed, InvalidMessage, LogdError
+from logd.cli.running import FAILED, UNREACHABLE, USAGE, report, status_of
+from logd.errors import BrokerUnavailable, ConfigurationError, DeliveryFailed, InvalidMessage, LogdError, UnknownTopic
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -53,6 +55,18 @@ class StatusTests(SynchronousTestCase):
             (caused(LogdError("x"), OSError()), FAILED),
         ):
             self.assertEqual(status_of(error), status, error)
+
+
+class ReportTests(SynchronousTestCase):
+    """report."""
+
+    def test_topic(self) -> None:
+        """Where a topic that is not there is looked for is said once, whoever said it."""
+        for text in ("no topic 'x'", "no topic 'x' at y; 'logd topics list' names those that there are"):
+            with redirect_stderr(StringIO()) as written:
+                report(UnknownTopic(text))
+            self.assertEqual(written.getvalue().count("logd topics list"), 1)
+            self.assertEqual(written.getvalue().count("\n"), 1)
 
 
 class RunTests(SynchronousTestCase):

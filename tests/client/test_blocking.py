@@ -159,6 +159,21 @@ class BlockingConsumerTests(BlockingCase):
 
         self.assertEqual(await self.on_thread(work), 10_000)
 
+    async def test_losses(self) -> None:
+        """What a stream passes without delivering it is counted, and a batch tells of it."""
+        for log in self.logs.values():
+            log.start = 1 << 40
+
+        def work() -> tuple[int, list[str]]:
+            with self.consumer() as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1, [0], start=5)
+                batch = next(stream.batches(timeout=20))
+                counted = stream.gaps, stream.gap_bytes, stream.skipped, stream.skipped_bytes
+                self.assertEqual(counted, (0, 0, 0, 0))
+                return stream.jumps, [loss.kind for loss in batch.losses]
+
+        self.assertEqual(await self.on_thread(work), (1, ["jump"]))
+
     async def test_seek(self) -> None:
         """After a seek nothing that was on its way from before comes."""
 

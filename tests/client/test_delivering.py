@@ -19,7 +19,6 @@ from logd.errors import (
     TopicCreationDisabled,
     WireError,
 )
-from logd.protocol.legacy_requests import Produce
 from logd.protocol.produce_ack import ProduceAck
 from tests.client.model import ModelBroker, run
 from tests.client.producers import ProducerCase
@@ -293,65 +292,3 @@ class CloseTests(ProducerCase):
         self.successResultOf(producer.close())
         self.failureResultOf(producer.send("t", b""), ClientClosed)
         self.failureResultOf(producer.ready(), ClientClosed)
-
-
-class UnansweredTests(ProducerCase):
-    """acks=0."""
-
-    def test_fires_when_written(self) -> None:
-        """The request of 0.7 is used, and nothing is known of ids."""
-        sent = self.result(self.producer(acks=0).send("t", [b"1", b"2"]))
-        self.assertEqual(sent, Sent("t", 0, -1, -1))
-        self.assertIsInstance(self.broker.requests[-1], Produce)
-
-    def test_one_message_a_request(self) -> None:
-        """With batch_messages=1 each message travels in a request of its own, in order, by either way."""
-        producer = self.producer(acks=0, batch_messages=1)
-        for number in range(10):
-            producer.send("t", b"%d" % number)
-        self.run_for()
-        for number in range(10, 20):
-            self.successResultOf(producer.send("t", b"%d" % number))
-        self.run_for()
-        self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
-        self.assertEqual(len([each for each in self.broker.requests if isinstance(each, Produce)]), 20)
-
-    def test_back_pressure(self) -> None:
-        """While the connection takes no more bytes sends wait; the order holds when it does again."""
-        for batch in (1, 100):
-            with self.subTest(batch=batch):
-                self.log.data.clear()
-                producer = self.producer(acks=0, batch_messages=batch)
-                self.result(producer.send("t", b"a"))
-                producer.send("t", b"b")
-                (connection,) = self.broker.connections[-1:]
-                connection.writable = False
-                waiting = producer.send("t", b"c")
-                self.run_for()
-                if batch == 1:
-                    self.assertFalse(producer.has_room)
-                    self.assertNoResult(producer.ready())
-                self.assertNoResult(waiting)
-                connection.drained()
-                self.result(waiting)
-                self.result(producer.send("t", b"d"))
-                self.assertEqual(self.log.payloads(), [b"a", b"b", b"c", b"d"])
-
-    def test_not_connected(self) -> None:
-        """What was not written when the connection was lost is written on the next one."""
-        producer = self.producer(acks=0, batch_messages=1)
-        self.result(producer.send("t", b"a"))
-        producer.send("t", b"b")
-        self.broker.lose_all()
-        self.result(producer.send("t", b"c"), 1.0)
-        self.assertEqual(self.log.payloads(), [b"a", b"b", b"c"])
-
-    def test_close_writes_first(self) -> None:
-        """close does not forget frames that wait for the end of the reactor's turn."""
-        producer = self.producer(acks=0, batch_messages=1)
-        self.result(producer.send("t", b"a"))
-        producer.send("t", b"b")
-        closing = producer.close()
-        self.run_for()
-        self.successResultOf(closing)
-        self.assertEqual(self.log.payloads(), [b"a", b"b"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import CancelledError, Deferred
+
+from logd.errors import ClientClosed
 from tests.client.groups import Application, ClientGroupCase
 
 
@@ -21,3 +24,37 @@ class ClosingTests(ClientGroupCase):
         self.successResultOf(first)
         self.successResultOf(second)
         self.successResultOf(app.consumer.close())
+
+    def test_block(self) -> None:
+        """An application that fails inside ``async with`` leaves the group at once; others take over what it had."""
+        first, second = Application(self), Application(self)
+
+        async def fails() -> None:
+            async with first.consumer as consumer:
+                self.assertIs(consumer, first.consumer)
+                async for _ in first.streams[0]:
+                    raise KeyError("the application's own fault")
+
+        failing = Deferred.fromCoroutine(fails())
+        self.run_for(3.0)
+        self.failureResultOf(failing, KeyError)
+        assert second.consumer.group is not None
+        self.assertEqual([where.partition for where in second.consumer.group.partitions], [0, 1, 2, 3])
+        with self.assertRaises(ClientClosed):
+            first.consumer.create_message_streams("other", 1)
+
+    def test_cancelled_block(self) -> None:
+        """So does one that is cancelled."""
+        app = Application(self)
+
+        async def waits() -> None:
+            async with app.consumer:
+                await Deferred()
+
+        waiting = Deferred.fromCoroutine(waits())
+        self.run_for(1.0)
+        waiting.cancel()
+        self.run_for(1.0)
+        self.failureResultOf(waiting, CancelledError)
+        assert app.consumer.group is not None
+        self.assertEqual(app.consumer.group.phase.name, "LEFT")

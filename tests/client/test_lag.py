@@ -24,6 +24,7 @@ from logd.protocol.describe_log import DescribeLogResponse
 from logd.protocol.fetch_wait import FetchWait
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap
+from logd.protocol.metadata import Metadata
 from logd.topic import TopicPartition
 from tests.client.groups import ClientGroupCase
 from tests.client.model import run
@@ -78,6 +79,19 @@ class LagTests(LagCase):
         self.assertEqual(other.log_end, self.broker.logs["t"][1].end)
         self.assertIsNone(together([one, other], "lag_bytes"))
         self.assertEqual(together([one], "lag_messages"), 3)
+
+    def test_one_consumer_counts(self) -> None:
+        """All partitions are counted by one consumer: a topic's metadata is not read once for each of them."""
+        entry = GroupEntry("g", offsets={tp(0): Offset(0, 1), tp(1): Offset(0, 1)})
+        lags = self.lags(entry)
+        self.assertEqual([each.lag_messages for each in lags], [50, 50])
+        self.assertEqual(len(self.broker.connections), 2)
+        self.assertEqual(sum(isinstance(each, Metadata) for each in self.broker.requests), 2)
+
+    def test_unreadable_position(self) -> None:
+        """A position that cannot be read is the partition's error."""
+        (one, other) = self.lags(GroupEntry("g", offsets={tp(0): Offset(None, 1, "its node has no position")}))
+        self.assertEqual((one.error, one.lag_bytes, other.error), ("its node has no position", None, None))
 
     def test_large_lags_are_not_counted(self) -> None:
         """Beyond the bound it is not known how many messages there are."""

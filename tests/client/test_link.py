@@ -10,6 +10,7 @@ from logd.client.addresses import Address
 from logd.client.cluster import Cluster
 from logd.client.link import Connection, Link
 from logd.client.settings import LinkSettings
+from logd.client.warnings import tell_connections
 from logd.errors import (
     BrokerUnavailable,
     ClientClosed,
@@ -34,6 +35,44 @@ class LinkTests(SynchronousTestCase):
         self.broker = ModelBroker(self.clock)
         self.attempts: list[float] = []
         self.link = Link(self.clock, ("model", 6667), self.connect, LinkSettings(), lambda: 1.0)
+
+    def told(self) -> list[str]:
+        """Collect what is told of connections from now on."""
+        lines: list[str] = []
+        self.addCleanup(tell_connections(lines.append))
+        return lines
+
+    def test_absence(self) -> None:
+        """A broker that is away for three seconds is told of once, with the reason, and so is its return."""
+        lines = self.told()
+        self.broker.up = False
+        for _ in range(100):
+            self.link.get().addErrback(lambda _: None)
+            self.clock.advance(0.1)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("no connection to the broker at model:6667 for 3 seconds (", lines[0])
+        self.broker.up = True
+        while self.link.current is None:
+            self.link.get().addErrback(lambda _: None)
+            self.clock.advance(0.1)
+        self.assertEqual(
+            lines[1:], [f"the broker at model:6667 is connected again, after {self.clock.seconds():.0f} seconds"]
+        )
+
+    def test_short_absence(self) -> None:
+        """One that is back sooner is not told of, nor one that the client does not want any more."""
+        lines = self.told()
+        self.broker.up = False
+        self.link.get().addErrback(lambda _: None)
+        self.clock.advance(1.0)
+        self.broker.up = True
+        self.link.get()
+        self.clock.advance(10.0)
+        self.broker.up = False
+        self.broker.lose_all()
+        self.link.close()
+        self.clock.advance(10.0)
+        self.assertEqual(lines, [])
 
     def connect(self, address: Address) -> Deferred[Connection]:
         """Connect to the model."""

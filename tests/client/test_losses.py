@@ -14,6 +14,7 @@ from logd.client.feed import Feed
 from logd.client.losses import Loss, LossTelling
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position
+from logd.errors import OffsetOutOfRange
 from logd.protocol.gap import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
@@ -113,6 +114,65 @@ class StreamTests(ConsumerCase):
         (loss,) = self.losses(self.batches(start=10**6))
         self.assertEqual((loss.kind, loss.start, loss.end, loss.bytes), ("jump", 10**6, 0, None))
 
+    def begin_anew(self, size: int = 0, **settings: str) -> None:
+        """The log is lost while a stream holds what it fetched, of the last entry the first ``size`` bytes alone."""
+        log = self.logs[0]
+        if size:
+            del log.data[99 * ENTRY + size :]
+        self.the_stream = self.stream([0], **settings)
+        self.run_for(1.0)
+        log.start, log.data = ANEW, bytearray(encode_set([Message(b"new")]))
+        self.run_for(1.0)
+
+    def test_what_is_held_comes_first(self) -> None:
+        """Messages that were fetched before the log was lost are delivered, and then the loss is told."""
+        for size, count in ((0, 100), (7, 99)):
+            self.begin_anew(size)
+            batches = self.rest()
+            ids = [message.id for batch in batches for message in batch.messages]
+            self.assertEqual(ids, [*range(0, count * ENTRY, ENTRY), ANEW])
+            (loss,) = self.losses(batches)
+            self.assertEqual((loss.start, loss.end), (count * ENTRY, ANEW))
+            self.setUp()
+
+    def test_what_is_held_comes_before_the_error(self) -> None:
+        """So it is where the stream is to fail."""
+        self.begin_anew(on_out_of_range="fail")
+        messages, reading = self.read(self.the_stream)
+        self.run_for(1.0)
+        self.assertEqual(len(messages), 100)
+        self.assertIn("an unknown number of messages", str(self.failureResultOf(reading, OffsetOutOfRange).value))
+        self.the_stream.seek(0, ANEW)
+        messages, _ = self.read(self.the_stream)
+        self.run_for(1.0)
+        self.assertEqual([message.id for message in messages], [ANEW])
+
+    def rest(self) -> list[MessageBatch]:
+        """What the stream hands over now."""
+        batches: list[MessageBatch] = []
+
+        async def loop() -> None:
+            async for batch in self.the_stream.batches():
+                batches.append(batch)
+
+        Deferred.fromCoroutine(loop())
+        self.run_for(1.0)
+        return batches
+
+    def test_what_is_held_comes_first_raw(self) -> None:
+        """So are raw bytes."""
+        self.begin_anew()
+        chunks: list[tuple[int, int]] = []
+
+        async def loop() -> None:
+            async for chunk in self.the_stream.raw():
+                chunks.append((chunk.position, chunk.next_position))
+
+        Deferred.fromCoroutine(loop())
+        self.run_for(1.0)
+        self.assertEqual((chunks[0][0], chunks[-2][1]), (0, 100 * ENTRY))
+        self.assertEqual(chunks[-1], (ANEW, self.logs[0].end))
+
     def test_raw(self) -> None:
         """Raw bytes carry the jumps before them; gaps are in the bytes."""
         self.logs[0].start = ANEW
@@ -156,6 +216,28 @@ class HugeGapTests(SynchronousTestCase):
         self.assertLessEqual(fetched, 2 * settings.fetch_bytes)
         self.assertEqual([message.id for message in messages], [size])
         self.assertEqual([(loss.kind, loss.bytes) for loss in losses], [("gap", size)])
+
+
+class JumpTests(SynchronousTestCase):
+    """A feed whose position is not in the log."""
+
+    def test_seek(self) -> None:
+        """Where the application seeks before it was told of a jump, the next batch from there tells of it."""
+        feed = Feed("t", 0, Position(700), ConsumerSettings())
+        wanted = feed.wanted(1 << 20)
+        assert wanted is not None
+        feed.asked(wanted)
+        feed.out_of_range(wanted, ANEW, ANEW + ENTRY)
+        feed.seek(ANEW + ENTRY)
+        self.assertIsNone(feed.next_batch(10))
+        wanted = feed.wanted(1 << 20)
+        assert wanted is not None
+        feed.asked(wanted)
+        data = encode_set([Message(b"new")])
+        feed.received(wanted, ANEW + ENTRY, data, ANEW + ENTRY + len(data))
+        batch = feed.next_batch(10)
+        assert batch is not None
+        self.assertEqual((batch.position, [loss.end for loss in batch.losses]), (ANEW + ENTRY, [ANEW]))
 
 
 class TellingTests(SynchronousTestCase):

@@ -5,6 +5,7 @@ A comment in the line before a fence is for the test alone and not seen by a rea
     <!-- not run: REASON -->        the block needs what no test has; the reason is shown
     <!-- first: COMMANDS -->        a shell prepares what the page takes for granted, such as files to collect
     <!-- then: COMMANDS -->         a shell checks what the block has brought about; a status other than 0 is a failure
+    <!-- continues -->              the Python goes on with that of the block before: both are one program
     <!-- stop -->                   what goes on in other terminals is ended by Ctrl-C before the block
 
 A block is what its language says: `console` is a terminal, where a line behind `$ ` is typed, one behind `> ` goes on
@@ -24,7 +25,7 @@ from attrs import field, frozen
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)$")
-_COMMENT = re.compile(r"^<!-- (?P<word>not run|first|then|stop)(?:: (?P<text>.*))? -->$")
+_COMMENT = re.compile(r"^<!-- (?P<word>not run|first|then|continues|stop)(?:: (?P<text>.*))? -->$")
 
 #: Languages whose blocks are not run: drawings, and tables of bytes that other tests read.
 SHOWN = frozenset({"text", "vectors", "tree"})

@@ -80,7 +80,9 @@ def _do(block: Block, terminals: Terminals, folder: Path) -> None:
     elif block.language == "sh":
         terminals.type(block.text)
     elif block.language == "python" and not block.name:
-        (folder / "program.py").write_text(block.text, encoding="utf-8")
+        program = folder / "program.py"
+        before = program.read_text(encoding="utf-8") if block.comment("continues") is not None else ""
+        program.write_text(before + block.text, encoding="utf-8")
         terminals.type("python program.py")
     elif block.language == "toml":
         _check_settings(folder, block.text)

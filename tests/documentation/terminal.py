@@ -18,12 +18,15 @@ _ENDLESS = re.compile(
     r"|logd collect (?!.*--once)|logd consume (?!.*--(?:exit-at-end|max))|python \S*forever)"
 )
 #: Of these, the ones that listen once they have started.
-_SERVERS = re.compile(r"twistd |logd broker |logd zookeeper ")
+_SERVERS = re.compile(r"twistd .* logd |logd broker |logd zookeeper ")
+#: These run a reactor, which catches SIGTERM once the services have been started.
+_APPLICATIONS = re.compile(r"twistd .*-y ")
 #: And these show what is there already.
 _READERS = re.compile(r"logd consume ")
 #: Seconds for a command, or for a server to listen or to stop.
 PATIENCE = 180.0
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.05
+_SIGTERM = 1 << (signal.SIGTERM - 1)
 
 
 class Unlike(Exception):
@@ -75,7 +78,7 @@ class Terminals:
                 wrong.append(f"had ended by itself: {each.command}\n{each.output.read_text(errors='replace')}")
                 continue
             deadline = time.monotonic() + PATIENCE
-            while _is_running(each.process):
+            while _processes(each.process):
                 if time.monotonic() > deadline:
                     wrong.append(f"did not end on Ctrl-C: {each.command}")
                     os.killpg(each.process, signal.SIGKILL)
@@ -124,24 +127,28 @@ class Terminals:
         def has_begun() -> bool:
             if _SERVERS.search(command):
                 return bool(_listening() - listening)
+            if _APPLICATIONS.search(command):
+                return any(int(each["SigCgt"], 16) & _SIGTERM for each in _processes(opened.process))
             return not _READERS.search(command) or output.stat().st_size > 0
 
         while not has_begun():
-            if time.monotonic() > deadline or not _is_running(opened.process):
+            if time.monotonic() > deadline or not _processes(opened.process):
                 raise Unlike(f"$ {command}\ndoes not begin:\n{output.read_text(errors='replace')}\n{self.elsewhere()}")
             time.sleep(_POLL_SECONDS)
 
 
-def _is_running(group: int) -> bool:
-    """Whether a process of the group runs still, and is not only waited for."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+def _processes(group: int) -> list[dict[str, str]]:
+    """Return the fields of /proc/PID/status of the processes of a group that run, and are not only waited for."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            words = stat.read_text().rpartition(")")[2].split()
-        except OSError:
+            words = (process / "stat").read_text().rpartition(")")[2].split()
+            if int(words[2]) == group and words[0] != "Z":
+                lines = (process / "status").read_text().splitlines()
+                found.append({name: text.strip() for name, _, text in (line.partition(":") for line in lines)})
+        except OSError:  # it has just ended
             continue
-        if int(words[2]) == group and words[0] != "Z":
-            return True
-    return False
+    return found
 
 
 def _listening() -> set[int]:

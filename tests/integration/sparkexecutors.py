@@ -34,7 +34,6 @@ def main() -> None:
         .config("spark.log.level", "OFF")
         .getOrCreate()
     )
-    spark.sparkContext.addPyFile(shipped)
     register(spark)
 
     def read(topic: str, **options: str) -> Any:

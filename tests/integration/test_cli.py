@@ -148,7 +148,7 @@ class StartTests(CliTestCase):
     def test_not_there(self) -> None:
         """A position, a partition or a topic that is not there is status 1, and says what there is."""
         self.logd("produce", "t", given=b"one\n")
-        there = "999 is not in the log, which is 0 to 12"
+        there = "999 is not in the log, which is 0 to 26"
         self.refused(
             1,
             (["consume", "t", "--partition", "0", "--from", "999", "--exit-at-end"], there),
@@ -156,7 +156,7 @@ class StartTests(CliTestCase):
             (["consume", "t", "--partition", "5"], "no partition 5: it has 1, numbered from 0"),
             (["consume", "nope", "--exit-at-end"], "no topic 'nope'"),
             (["topics", "describe", "nope"], "no topic 'nope'"),
-            (["topics", "delete", "nope"], "no topic 'nope'"),
+            (["topics", "delete", "nope", "--yes"], "no topic 'nope'"),
         )
 
 
@@ -223,7 +223,7 @@ class EndTests(CliTestCase):
             (["produce", "t"], address),
             (["consume", "t"], address),
             (["topics", "list"], address),
-            (["topics", "delete", "t"], address),
+            (["topics", "delete", "t", "--yes"], address),
         )
 
 
@@ -247,17 +247,20 @@ class TopicsTests(CliTestCase):
             self.logd("produce", "b", "--partition", "1", given=b"x" * 200)
         empty, full = json.loads(self.logd("topics", "describe", "b", "--json"))["partitions"]
         self.assertEqual((empty["end"], empty["bytes"]), (0, 0))
-        self.assertEqual((full["start"], full["end"], full["visible_end"], full["bytes"]), (0, 627, 627, 627))
-        self.assertEqual([segment["start"] for segment in full["segments"]], [0, 209, 418])
+        self.assertEqual((full["start"], full["end"], full["visible_end"], full["bytes"]), (0, 669, 669, 669))
+        self.assertEqual([segment["start"] for segment in full["segments"]], [0, 223, 446])
         lines = self.logd("topics", "describe", "b", "--segments").splitlines()
-        self.assertEqual(lines[1].split(b"\t")[5:7], [b"627", b"3"])
+        self.assertEqual(lines[1].split(b"\t")[5:7], [b"669", b"3"])
         self.assertEqual(len(lines), 2 + 4)
-        self.assertEqual(self.logd("topics", "delete", "b"), b"deleted b\n")
+        self.assertEqual(self.logd("topics", "delete", "b", "--yes"), b"deleted b\n")
         self.assertEqual(self.logd("topics", "list"), b"a\t1\n")
 
     def test_delete_asks(self) -> None:
-        """A person at a terminal is asked before a topic is deleted; a no leaves it, --yes asks nothing."""
+        """A person at a terminal is asked before a topic is deleted; a no leaves it, --yes asks nothing. A script that
+        does not say --yes is refused."""
         self.logd("topics", "create", "t")
+        self.refused(1, (["topics", "delete", "t"], "Nobody to ask, so nothing is done: say --yes"))
+        self.assertEqual(self.logd("topics", "list"), b"t\t1\n")
         for arguments, answer, status in ((["t"], b"n\n", 1), (["t"], b"y\n", 0), (["t", "--yes"], b"", 1)):
             person, terminal = os.openpty()
             self.addCleanup(os.close, person)

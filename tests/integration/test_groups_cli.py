@@ -130,9 +130,12 @@ class LookingTests(GroupsCliTestCase):
         self.assertEqual((first[:2], first[4:]), ([b"t", b"0"], [b"0", b"0", b"0.0", b"", b""]))
 
     def test_no_tree(self) -> None:
-        """Where no tree answers the status is 3, and it is said how to name another one."""
+        """A tree that does not answer is told of after a few seconds; the status is 3, and another can be named."""
         self.env["LOGD_ZOOKEEPER"] = "127.0.0.1:1"
-        self.refused(3, (["groups", "list"], "say --zookeeper"))
+        self.logd("groups", "list", status=3)
+        first, second = self.errors.splitlines()
+        self.assertIn("no server of 127.0.0.1:1 has answered for 3 s", first)
+        self.assertIn("--zookeeper or LOGD_ZOOKEEPER names another one", second)
 
     def test_no_broker(self) -> None:
         """Without brokers the positions are there, and each log has an error."""
@@ -151,7 +154,7 @@ class ChangingTests(GroupsCliTestCase):
 
     def reset(self, *more: str, status: int = 0) -> list[tuple[int | None, int]]:
         """Reset group g; what it says of old and new."""
-        found = json.loads(self.logd("groups", "reset", "g", "--topic", "t", "--json", *more, status=status))
+        found = json.loads(self.logd("groups", "reset", "g", "--topic", "t", "--yes", "--json", *more, status=status))
         return [(each["old"], each["new"]) for each in found["partitions"]]
 
     def test_at_rest(self) -> None:
@@ -243,7 +246,11 @@ class ChangingTests(GroupsCliTestCase):
     def test_delete(self) -> None:
         """A group at rest is deleted with all it had; another of its name is new."""
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
-        self.assertEqual(self.logd("groups", "delete", "g"), b"deleted g with 4 positions\n")
+        nobody = "Nobody to ask, so nothing is done: say --yes"
+        reset = ["groups", "reset", "g", "--topic", "t", "--to", "latest"]
+        self.refused(1, (["groups", "delete", "g"], nobody), (reset, nobody))
+        self.assertEqual(self.described()["lag_bytes"], 0)
+        self.assertEqual(self.logd("groups", "delete", "g", "--yes"), b"deleted g with 4 positions\n")
         self.assertEqual(self.logd("groups", "list"), b"")
         self.refused(1, (["groups", "delete", "g"], "there is no group 'g'"))
         self.assertEqual(len(self.logd("consume", "t", "--group", "g", "--exit-at-end").splitlines()), 1000)

@@ -19,7 +19,7 @@ from logd.protocol.message import Message
 from logd.spark.cluster import Cluster, ClusterSettings
 from logd.spark.importer.layout import OFFSETS
 from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import Lineage
+from logd.spark.importer.offsets import Lineage, Lost
 from logd.spark.producing import BlockingProducer
 from tests.integration.importing import kill_group, tasks_under_way, wait_until
 from tests.integration.sparking import shared_broker, why_not
@@ -191,7 +191,15 @@ class StatusTests(CliTestCase):
         """A target is checked without Spark and without a broker."""
         self.publish(Lineage("t", "u", 0))
         found = json.loads(self.logd("import", "--to", self.to, "--verify", "--json"))
-        self.assertEqual((found["runs"], found["messages"]), (1, 2))
+        self.assertEqual((found["runs"], found["messages"], found["lost"], self.errors), (1, 2, [], ""))
+        lineage = Lineage("t", "u", 0)
+        lost = Lost(lineage, 24, 1 << 40, "an unknown number of messages is lost")
+        Path(self.to, "run=2").mkdir()
+        second = run_of(2, {}, run_of(1, {lineage: (0, 24)}), lost=[lost])
+        Path(self.to, "run=2", OFFSETS).write_bytes(evolve(second, data={"format": "json"}).to_bytes())
+        found = json.loads(self.logd("import", "--to", self.to, "--verify", "--json"))
+        self.assertEqual([(each["run"], each["start"], each["end"]) for each in found["lost"]], [(2, 24, 1 << 40)])
+        self.assertIn("run=2: topic 't' (u), partition 0: an unknown number of messages is lost", self.errors)
         Path(self.to, "run=1", OFFSETS).write_bytes(b"{}")
         self.refused(1, (["import", "--to", self.to, "--verify"], "is damaged"))
 

@@ -16,7 +16,7 @@ from tests.integration.test_cli import PATIENCE, CliTestCase
 #: Where a log begins anew that was lost and whose loss was accepted.
 ANEW = 1 << 40
 LINES = b"".join(b"%03d\n" % number for number in range(100))
-ENTRY = 4 + 1 + 4 + 3
+ENTRY = 4 + 19 + 3
 
 
 class LostLogTests(CliTestCase):

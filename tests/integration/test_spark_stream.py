@@ -111,6 +111,14 @@ class StreamTests(StreamTestCase):
         self.assertEqual(self.found(), list(range(6)))
         self.assertEqual(self.batch_sizes(), [109] * 6)
 
+    def test_messages(self) -> None:
+        """maxOffsetsPerTrigger bounds a batch by messages, here all of one size."""
+        topic = self.create()
+        self.fill(topic, numbered(range(60)), 0)
+        self.run_now(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="25")
+        self.assertEqual(self.found(), list(range(60)))
+        self.assertEqual(self.batch_sizes(), [25 * 109, 25 * 109, 10 * 109])
+
     def test_new_topic(self) -> None:
         """A topic that appears later and matches the pattern is read from its beginning."""
         first = self.create(1, self.name(".1"))

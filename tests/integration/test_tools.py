@@ -28,7 +28,7 @@ class ToolsTests(CliTestCase):
 
     def test_while_serving(self) -> None:
         """A broker that serves mends its log: consumers stumble before, and get all the rest afterwards."""
-        self.logd("produce", "t", given=b"".join(b"line %d\n" % number for number in range(100)))
+        self.logd("produce", "t", "--no-timestamps", given=b"".join(b"line %d\n" % number for number in range(100)))
         self.assertIn(b"100 entries", self.logd("verify", self.broker.data))
         self.damage(15 * 10 + 10)  # the lines 0 to 9 take 15 bytes each
         self.logd("consume", "t", "--exit-at-end", status=1)

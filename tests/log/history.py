@@ -11,48 +11,18 @@ from twisted.internet.task import Clock
 
 from logd.config import LogSettings
 from logd.errors import PartitionOffline, StorageFull, UnknownError
-from logd.log.names import join, segment_name
+from logd.log.names import folder_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.testing.memoryfiles import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.log.entries import plain, timed, wrapped
+from tests.log.losing import Loss, adopt_gaps, everything, lose, repair
+from tests.log.shadow import Broken, Shadow, check
 from tests.log.threads import Threads
 
 ROOT = "/data"
-
-
-class Broken(AssertionError):
-    """An invariant does not hold."""
-
-
-@define(eq=False)
-class Shadow:
-    """What a partition has to hold: every byte ever appended at its offset, cut where a crash cut the log."""
-
-    content: bytearray = field(factory=bytearray)
-    entries: list[int] = field(factory=list)
-    start: int = 0
-    visible: int = 0
-    #: Up to where it was looked up that the disk has it.
-    durable: int = 0
-    #: An append failed: a part of it may come back behind the visible end when its removal was not synced.
-    may_differ: bool = False
-    #: Like it, but past the next start: where an append was refused. What was written of it may come back until a
-    #: later append there is flushed.
-    refused_at: int = -1
-
-    def cut(self, end: int) -> None:
-        """Forget what is at and behind ``end``."""
-        del self.content[end:]
-        self.entries = [at for at in self.entries if at < end]
-
-
-def check(holds: bool, text: str, *values: object) -> None:
-    """Raise Broken unless it holds."""
-    if not holds:
-        raise Broken(text + " " + " ".join(map(repr, values)))
 
 
 @define(eq=False)
@@ -76,6 +46,9 @@ class History:
     #: Partitions that are being deleted.
     leaving: set[tuple[str, int]] = field(factory=set)
     crashes: int = 0
+    #: The segment that is lost between two lives, and how many were.
+    loss: Loss | None = None
+    losses: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -240,6 +213,7 @@ class History:
         ends = {(log.topic, log.partition): (log.start, log.end) for log in clean}
         self.store.close()
         check(self.files.open_handles == 0, "files are left open", self.files.open_handles)
+        self._lose(0.2)
         self._reopen()
         for key, (start, end) in ends.items():
             log = self.store.log(*key)
@@ -253,6 +227,7 @@ class History:
         self.files.errors.clear()
         while True:
             self.files.restart(power_lost=self.random.random() < 0.7)
+            self._lose(0.1)
             if self.random.random() < 0.2:
                 self.files.power = self.random.randint(1, 20)
             try:
@@ -263,13 +238,48 @@ class History:
             self.files.power = None
             return
 
+    # Lost segments
+
+    def _lose(self, chance: float) -> None:
+        if self.random.random() < chance and self.shadows:
+            key = self.random.choice(sorted(self.shadows))
+            shadow = self.shadows[key]
+            if not shadow.may_differ and shadow.refused_at < 0:
+                self.loss = lose(self.files, self.random, join(ROOT, folder_name(*key)), shadow.visible)
+
+    def _open(self) -> None:
+        """Open the store, and live through what is lost."""
+        loss, self.loss = self.loss, None
+        if loss is None:
+            self.store.open()
+            return
+        self.losses += 1
+        self.files.power = None  # a repair that a crash ends has tests of its own
+        before = everything(self.files, loss.folder)
+        self.store.open()
+        check(everything(self.files, loss.folder) == before, "a folder was changed", loss)
+        (log,) = [log for log in self.store.logs() if log.folder == loss.folder]
+        check(log.offline is not None, "a partition is served though bytes are lost", loss)
+        text = str(log.offline)
+        # An index that ends just where the file does now speaks for the next file.
+        check(loss.name in text or segment_name(loss.lost_from) in text, "the file is not named", loss, text)
+        if loss.unreadable or self.random.random() < 0.3:
+            loss.put_back(self.files)
+        error = repair(self.store, self.threads, log)
+        check(error is None, "a partition cannot be served again", loss, error)
+        again = self.store.log(log.topic, log.partition)
+        check(again is not None and again.offline is None, "a partition is still offline", loss)
+        assert again is not None
+        adopt_gaps(self.shadows[log.topic, log.partition], again.start, self._read(again), loss)
+        self.reports.clear()
+
     # What has to hold
 
     def _reopen(self) -> None:
         self.store = LogStore(
             ROOT, self.files, self.clock, self.threads, self.settings, report=self._report, open_files_limit=2
         )
-        self.store.open()
+        self._open()
         self._check_identity()
         self._check_topics()
         found = {(log.topic, log.partition): log for log in self.store.logs()}

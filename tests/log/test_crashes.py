@@ -7,19 +7,22 @@ import os
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import LogdError
-from tests.log.history import Broken, History
+from tests.log.history import History
+from tests.log.shadow import Broken
 
 #: More of them: LOGD_HISTORIES=10000 python -m twisted.trial tests.log.test_crashes
 HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
 #: The seed of the first one.
 FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
-#: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store).
+#: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store,
+#: test_lost_segments).
 RARE = {
     "data in index.cut",
     "directory in recovery._drop_expired",
     "data in upkeep._leave_to_mark",
     "directory in folders.remove_leftovers",
+    "directory in repair.remove_index",
     "directory in upkeep.do_upkeep",
 }
 
@@ -29,12 +32,14 @@ class HistoryTests(SynchronousTestCase):
 
     def test_histories(self) -> None:
         """Whatever happens: what was visible is there and unchanged, ids never move, no unsynced byte was visible."""
-        crashes = 0
+        crashes = losses = 0
         for seed in range(FIRST, FIRST + HISTORIES):
             history = History(seed)
             history.run(STEPS)
             crashes += history.crashes
+            losses += history.losses
         self.assertGreater(crashes, 3 * HISTORIES)
+        self.assertGreater(losses, HISTORIES // 10)
 
     def test_every_sync_is_needed(self) -> None:
         """With any one kind of sync taken out of the code some history goes wrong."""

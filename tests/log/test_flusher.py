@@ -71,11 +71,11 @@ class OrderTests(SynchronousTestCase):
         """The end of all work is told once, after the last flush."""
         told: list[int] = []
         self.append(1)
-        self.rig.store.flush_all(lambda: told.append(self.logs[1].visible_end))
+        self.rig.store.flusher.when_idle(lambda: told.append(self.logs[1].visible_end))
         self.next()
         self.assertEqual(told, [])
         self.next()
-        self.rig.store.flush_all(lambda: told.append(-1))
+        self.rig.store.flusher.when_idle(lambda: told.append(-1))
         self.assertEqual(told, [20, -1])
 
 
@@ -112,7 +112,7 @@ class WorkersTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertEqual((listeners[1].calls, done), ([20], [True]))
         self.assertEqual(len(rig.reports), 1)
-        self.assertIn("a listener for the visible end of /data/t-0 failed", rig.reports[0])
+        self.assertIn("a listener of /data/t-0 failed", rig.reports[0])
         self.assertIn("ValueError: a bug", rig.reports[0])
 
 

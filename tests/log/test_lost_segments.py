@@ -52,6 +52,7 @@ class LostSegmentTests(SynchronousTestCase):
         expected = [at for at in range(0, 160, 20) if not any(start <= at < start + size for start, size, _ in lost)]
         self.assertEqual([message.id for message in decoded.messages], expected)
         self.assertEqual([log.find_boundary(at) for at in expected], expected)
+        self.assertEqual([log.find_boundary(start + size - 1) for start, size, _ in lost], [each[0] for each in lost])
         self.assertEqual(log.append([ENTRY], 1, -1), 160)
 
     def test_in_the_middle(self) -> None:
@@ -102,6 +103,18 @@ class LostSegmentTests(SynchronousTestCase):
         file.close()
         rig.open()
         self.assertEqual(rig.content(rig.log()), ENTRY * 9)
+
+    def test_the_index_does_not_come_back(self) -> None:
+        """An index whose entries lie in a gap stays away when the power goes behind the repair."""
+        for seed in range(8):
+            rig = self.killed()
+            del rig.data(60)[20:]
+            rig.files._inode(rig.path(60)).sync()
+            rig.files.sync_directory(FOLDER)
+            rig.files.random.seed(seed)
+            repair_folder(rig.files, FOLDER, dry_run=False, cut=False)
+            rig.kill(power_lost=True)
+            self.assertFalse(rig.files.exists(rig.path(60).replace(".log", ".index")))
 
     def test_power(self) -> None:
         """Whenever the power goes during a repair, another one finishes it."""

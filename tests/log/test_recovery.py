@@ -296,3 +296,16 @@ class IndexTests(SynchronousTestCase):
         rig.threads.settle()
         self.assertFalse(rig.files.exists(f"{ROOT}/t-0/00000000000000000000.index"))
         self.assertEqual([log.find_boundary(offset) for offset in (0, 25, 59, 61)], [0, 20, 40, 60])
+
+
+class FailingTests(SynchronousTestCase):
+    """A disk that fails during a recovery."""
+
+    def test_nothing_is_left_open(self) -> None:
+        """Where a new segment was made, and its checkpoint cannot be written, the segment's file is closed."""
+        rig = Rig()
+        rig.files.make_directory(f"{ROOT}/t-0")
+        before = rig.files.open_handles
+        rig.files.errors["rename"] = [OSError(errno.EIO, "bad sector")]
+        self.assertIsNotNone(rig.log().offline)
+        self.assertEqual(rig.files.open_handles, before)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.damage import Damage, DamageKind
-from logd.log.inspection import SegmentPlace
+from logd.log.inspection import SegmentPlace, read_places
 from logd.log.repair import HOLE_BYTES
 from logd.protocol.loops import decode_set
 from logd.testing.memoryfiles import PowerLoss
@@ -238,6 +238,25 @@ class KnownDamageTests(SynchronousTestCase):
         self.assertFalse(damage.kind.is_wrong)
         segment.repair(cut=True)
         self.assertEqual(segment.data, before)
+
+    def test_a_sound_wrapper_that_cannot_be_opened(self) -> None:
+        """An entry whose checksum holds is kept in a file of its own before a gap takes its place; others are not."""
+        sealed = wrapped(b"no codec of ours can open this", 1)
+        segment = DamagedSegment([plain(b"one"), sealed, plain(b"two"), plain(b"three"), plain(b"four")])
+        three = 12 + len(sealed) + 12
+        segment.data[three + 10] ^= 1
+        kept = f"{FOLDER}/{12:020d}.entry.dropped"
+        segment.files.errors["rename"] = [OSError(28, "No space left on device")]
+        before = bytes(segment.data)
+        self.assertRaises(OSError, segment.repair)
+        self.assertEqual(segment.data, before)
+        mended = segment.repair()
+        self.assertEqual((mended.gaps, mended.kept), (2, 1))
+        self.assertEqual(bytes(segment.files._inode(kept).data), sealed)
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False, True, False])
+        self.assertEqual([name for name in segment.files.list(FOLDER) if "dropped" in name], [kept.rpartition("/")[2]])
+        remarks = [remark for remark in read_places(segment.files, FOLDER).remarks if remark.path == kept]
+        self.assertEqual([("kept for a person" in remark.text, remark.wrong) for remark in remarks], [(True, False)])
 
     def test_nothing_vouches(self) -> None:
         """Where nothing says how far entries are known, a damage that hides what follows is cut only when told to."""

@@ -11,6 +11,8 @@ from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
 from logd.log.checkpoint import Checkpoint, read_checkpoint
 from logd.log.mark import read_mark
+from logd.log.partition import PartitionLog
+from logd.log.upkeep import LOOKED_AT_ONCE
 from logd.testing.memoryfiles import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
@@ -163,6 +165,82 @@ class UpkeepTests(SynchronousTestCase):
             rig.open()
             self.assertIn((rig.log().start, rig.log().end), [(0, 80), (60, 80)])
             self.assertNotIn("lost", " ".join(rig.reports))
+
+    def test_only_what_has_changed(self) -> None:
+        """A pass asks the partitions that were flushed since the last one, and no others."""
+        rig = Rig()
+        for number in range(100):
+            rig.log(partition=number).append([ENTRY], 1, -1)
+        rig.threads.settle()
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        asked: list[int] = []
+        begin_upkeep = PartitionLog.begin_upkeep
+
+        def counted(log: PartitionLog) -> tuple[Checkpoint, list[int]] | None:
+            asked.append(log.partition)
+            return begin_upkeep(log)
+
+        self.patch(PartitionLog, "begin_upkeep", counted)
+        rig.store.write_checkpoints()
+        self.assertEqual(asked, [])
+        for number in (7, 93):
+            rig.log(partition=number).append([ENTRY], 1, -1)
+        rig.threads.settle()
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        self.assertEqual(asked, [7, 93])
+        self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-93"), Checkpoint(0, 40))
+
+    def test_a_stop_uses_all_threads(self) -> None:
+        """One checkpoint is written at a time, but as many as there are threads when a stop waits for them."""
+        rig = Rig(limits={"flush_workers": 2})
+        for number in range(10):
+            rig.log(partition=number).append([ENTRY], 1, -1)
+        rig.threads.settle()
+        rig.store.write_checkpoints()
+        self.assertEqual(len(rig.threads.works), 1)
+        done: list[bool] = []
+        rig.store.flush_all(lambda: done.append(True))
+        self.assertEqual(len(rig.threads.works), 3)
+        rig.threads.settle()
+        self.assertEqual(done, [True])
+        for number in range(10):
+            self.assertEqual(read_checkpoint(rig.files, f"{ROOT}/t-{number}"), Checkpoint(0, 20))
+
+    def test_deleted_beside_others(self) -> None:
+        """A deletion waits for the upkeep of its own partitions alone."""
+        rig = Rig(limits={"flush_workers": 2})
+        for topic in ("t", "u"):
+            rig.log(topic).append([ENTRY], 1, -1)
+        rig.threads.settle()
+        rig.store.flush_all(lambda: None)
+        self.assertEqual(len(rig.threads.works), 2)
+        deleted: list[BaseException | None] = []
+        rig.store.delete("u", deleted.append)
+        self.assertEqual(len(rig.threads.works), 2)
+        rig.threads.work(1)
+        rig.threads.deliver()
+        self.assertEqual(len(rig.threads.works), 2)  # the upkeep of t, and the deletion
+        rig.threads.settle()
+        self.assertEqual(deleted, [None])
+
+    def test_old_segments_in_turns(self) -> None:
+        """Old segments are looked for in some partitions at a time, with the others' turns between."""
+        rig = Rig(LogSettings(segment_bytes=10, retention_bytes=0, retention_ms=-1))
+        count = LOOKED_AT_ONCE + 5
+        for number in range(count):
+            log = rig.log(partition=number)
+            log.append([ENTRY], 1, -1)
+            log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        rig.store.expire()
+        self.assertEqual(sum(1 for log in rig.store.logs() if log.start), LOOKED_AT_ONCE)
+        rig.clock.advance(0)
+        self.assertEqual(sum(1 for log in rig.store.logs() if log.start), count)
+        rig.store.expire()
+        rig.store.close()
+        self.assertEqual([call for call in rig.clock.getDelayedCalls() if call.active()], [])
 
     def test_a_failure_is_tried_again(self) -> None:
         """When the checkpoint cannot be written nothing is removed; the next pass does both."""

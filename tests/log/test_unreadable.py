@@ -89,9 +89,9 @@ class OpenWritersTests(SynchronousTestCase):
         return [self.rig.log("t", number) for number in range(count)]
 
     def test_idle_ones_are_closed(self) -> None:
-        """New and old partitions that nobody appends to are closed, and opened again when somebody does."""
+        """A partition is opened by an append, and closed when others are opened and nobody appends to it any more."""
         logs = self.logs(10)
-        self.assertEqual(self.open_now(), 3)
+        self.assertEqual(self.open_now(), 0)
         for turn in range(3):
             for log in logs:
                 self.assertEqual(log.append([ENTRY], 1, -1), turn * 20)
@@ -117,12 +117,14 @@ class OpenWritersTests(SynchronousTestCase):
 
     def test_a_deleted_topic(self) -> None:
         """Partitions that are gone do not count."""
-        self.logs(3)
+        for log in self.logs(3):
+            log.append([ENTRY], 1, -1)
+        self.assertEqual(self.open_now(), 3)
         self.rig.store.delete("t", lambda error: None)
         self.rig.threads.settle()
         self.assertEqual(self.open_now(), 0)
         for number in range(3):
-            self.rig.log("u", number)
+            self.rig.log("u", number).append([ENTRY], 1, -1)
         self.assertEqual(self.open_now(), 3)
 
     def test_looks_are_bounded(self) -> None:

@@ -22,14 +22,12 @@ START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
 #: Where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
+    "claim_without_fence": 10,
     "claim_without_waiting": 10,
-    "skip_what_is_left": 10,
-    "skip_silently": 10,
+    "commit_without_version": 10,
     "no_own_timer": 35,
     "begin_a_lost_log_again": 25,
-    "commit_without_version": 10,
-    "tree_answers_before_the_flush": 15,
-    "claim_without_fence": 38,
+    "tree_answers_before_the_flush": 10,
 }
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -26,8 +26,8 @@ class PlanTests(SynchronousTestCase):
     def plan(self, **options: str) -> list[tuple[int, int]]:
         """Start and end of each partition."""
         given = read_options({"subscribe": "t", **options}, streaming=False)
-        lenient = given.reading.fail_on_data_loss
-        ranges = plan_ranges(self.broker.cluster(), given.subscription, given.starting, given.ending, lenient)
+        strict = given.reading.fail_on_data_loss
+        ranges = plan_ranges(self.broker.cluster(), given.subscription, given.starting, given.ending, strict)
         return [(each.start, each.end) for each in ranges]
 
     def refused(self, **options: str) -> str:

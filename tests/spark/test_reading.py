@@ -102,6 +102,15 @@ class SoundTests(ReadingTestCase):
         self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (1, size))
         self.assertLessEqual(fetched, 2 * SMALL.fetch_bytes)
 
+    def test_stopped(self) -> None:
+        """Who stops early leaves no answer under way on a connection that others use after it."""
+        reader = self.reader()
+        rows = reader.rows()
+        next(rows)
+        rows.close()
+        self.assertEqual(reader.cluster.describe("t", 0).visible_end, len(DATA))
+        self.assertEqual(self.broker.connections, 2)
+
     def test_large_wrapper(self) -> None:
         """A wrapper of many messages is handed over in slices, and its number is bounded by an option that is named."""
         inside = [Message(b"%03d" % number) for number in range(100)]

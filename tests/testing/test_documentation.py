@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ class DocumentedTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Take the programs from the page."""
         page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
-        self.pytest, self.trial = (part.partition("```")[0] for part in page.split("```python\n")[1:])
+        self.pytest, self.trial = (part.partition("```")[0] for part in re.split(r"```python \S+\n", page)[1:])
 
     def test_pytest(self) -> None:
         """The one in memory passes under pytest."""

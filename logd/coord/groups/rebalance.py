@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from attrs import evolve
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -33,6 +33,7 @@ from logd.coord.records import SessionState, WatchEvent
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
+from logd.deferreds import WaitingDeferreds
 from logd.errors import ClientClosed, PartitionLost
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicPartition
@@ -82,7 +83,7 @@ class Membership:
         self._loop: Deferred[None] | None = None
         self._commits: Timer | None = None
         self._unsubscribe: Callable[[], None] | None = None
-        self._settled: list[Deferred[None]] = []
+        self._settled: WaitingDeferreds[None] = WaitingDeferreds()
         self._leaving: Deferred[None] | None = None
 
     @property
@@ -117,14 +118,9 @@ class Membership:
 
     def settled(self) -> Deferred[None]:
         """Fires once it has its share by what it has seen. Fails with ClientClosed when it leaves before."""
-        waiting: Deferred[None] = Deferred(lambda d: self._settled.remove(d) if d in self._settled else None)
         if self.phase is Phase.LEFT:
-            waiting.errback(ClientClosed(f"the consumer has left group {self.group!r}"))
-        elif self.phase is Phase.STEADY and not self._wanted:
-            waiting.callback(None)
-        else:
-            self._settled.append(waiting)
-        return waiting
+            return fail(ClientClosed(f"the consumer has left group {self.group!r}"))
+        return succeed(None) if self.phase is Phase.STEADY and not self._wanted else self._settled.new()
 
     def commit(self) -> Deferred[None]:
         """Store how far the reader has handled its partitions.
@@ -177,9 +173,7 @@ class Membership:
                 self._failures = 0
                 if self._started:  # else the session was lost meanwhile, which a CONNECTED will follow
                     self.phase = Phase.STEADY
-                    settled, self._settled = self._settled, []
-                    for each in settled:
-                        each.callback(None)
+                    self._settled.fire(None)
                 continue
             self._wanted = True
             self.phase = Phase.WAITING
@@ -352,9 +346,7 @@ class Membership:
             self._commits.cancel()
         if self._loop is not None:
             self._loop.cancel()
-        settled, self._settled = self._settled, []
-        for each in settled:
-            each.errback(ClientClosed(f"the consumer has left group {self.group!r}"))
+        self._settled.fail(ClientClosed(f"the consumer has left group {self.group!r}"))
         ending = Deferred.fromCoroutine(self._hand_over())
         ending.addTimeout(self._timing.leave, self._clock)  # type: ignore[arg-type]  # callLater is all it takes
         return ending.addErrback(self._not_left)

@@ -52,6 +52,7 @@ from logd.coord.tree.host import TreeHost
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
 from logd.coord.watches import Watches, WatchKind
+from logd.deferreds import WaitingDeferreds
 from logd.interfaces import Clock
 
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class InProcessCoordination:
         self._timeout = timeout
         self._listeners: list[Callable[[SessionState], None]] = []
         self._connecting: list[Deferred[Any]] = []
-        self._closing: list[Deferred[None]] = []
+        self._closing: WaitingDeferreds[None] = WaitingDeferreds()
         self._started = self._ended = False
         self._watches = Watches()
         self._session = SessionKeeper(
@@ -160,17 +161,14 @@ class InProcessCoordination:
         """See ICoordination."""
         if self._ended:
             return succeed(None)
-        done: Deferred[None] = Deferred(lambda deferred: self._closing.remove(deferred))
-        self._closing.append(done)
+        done = self._closing.new()
         if self.state is not SessionState.CLOSED:
             self._session.close(self._timeout, self._end)
         return done
 
     def _end(self) -> None:
         self._ended = True
-        closing, self._closing = self._closing, []
-        for each in closing:
-            each.callback(None)
+        self._closing.fire(None)
 
     def _changed(self, state: SessionState) -> None:
         self._connection = None

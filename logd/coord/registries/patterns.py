@@ -91,6 +91,15 @@ class _Automaton:
 _NOTHING = _Part(True, 0, 0)
 
 
+@define(eq=False)
+class _Reached:
+    """Positions that may have been reached, those that may follow, and what each character leads to, once known."""
+
+    places: int
+    allowed: int
+    after: dict[str, _Reached] = field(factory=dict)
+
+
 class TopicPattern:
     """One compiled pattern. Raises ValueError, saying why, for a text that is none, or too large."""
 
@@ -105,25 +114,36 @@ class TopicPattern:
             character: sum(1 << place for place, takes in enumerate(made.takes) if takes & bit)
             for character, bit in _BITS.items()
         }
-        self._known: dict[int, int] = {}
+        self._begin()
 
     def matches(self, name: str) -> bool:
         """Whether the pattern matches the whole of a topic's name."""
-        allowed, reached = self._first, 0
+        reached = self._start
         for character in name:
-            reached = allowed & self._taking.get(character, 0)
-            if not reached:
+            after = reached.after.get(character)
+            if after is None:
+                after = self._step(reached, character)
+            if not after.places:
                 return False
-            known = self._known.get(reached)
-            if known is None:
-                known = 0
-                for place in _places(reached):
-                    known |= self._follow[place]
-                if len(self._known) >= _REMEMBERED:
-                    self._known.clear()
-                self._known[reached] = known
-            allowed = known
-        return bool(reached & self._last) if name else self._empty
+            reached = after
+        return bool(reached.places & self._last) if name else self._empty
+
+    def _begin(self) -> None:
+        """Forget what is known of the steps."""
+        self._start = _Reached(0, self._first)
+        self._known: dict[int, _Reached] = {}
+
+    def _step(self, reached: _Reached, character: str) -> _Reached:
+        places = reached.allowed & self._taking.get(character, 0)
+        after = self._known.get(places)
+        if after is None:
+            if len(self._known) >= _REMEMBERED:
+                self._begin()
+            after = _Reached(places, reduce(or_, (self._follow[place] for place in _places(places)), 0))
+            self._known[places] = after
+        if character in _BITS:
+            reached.after[character] = after
+        return after
 
 
 @lru_cache(1024)

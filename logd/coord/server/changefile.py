@@ -15,7 +15,7 @@ random numbers, makes that safe: nobody who writes data into a node can make byt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from zlib import crc32
 
@@ -54,6 +54,8 @@ class Scan:
     last: int = 0
     #: The largest zxid that a sound record, also one behind the end, says was on the disk.
     flushed: int = 0
+    #: Bytes of records that were damaged and stand elsewhere.
+    passed_over: int = 0
 
 
 def encode_head(head: Head) -> bytes:
@@ -90,10 +92,12 @@ def encode_records(salt: bytes, flushed: int, changes: Iterable[tuple[int, bytes
     return b"".join(pieces)
 
 
-def scan(data: bytes, change: Callable[[int, bytes], None]) -> Scan:
+def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) -> Scan:
     """Read a whole file and call ``change(zxid, bytes)`` for each sound record, up to the first that is not.
 
-    Raises ValueError for a file of another format, and whatever ``change`` raises.
+    Changes up to ``covered`` stand elsewhere too: what is damaged of those is passed over, and counted, where a sound
+    record at most one behind them follows. Raises ValueError for a file of another format, and whatever ``change``
+    raises.
     """
     head = decode_head(data)
     if head is None:
@@ -102,7 +106,13 @@ def scan(data: bytes, change: Callable[[int, bytes], None]) -> Scan:
     while True:
         record = _record(data, found.end, head.salt, found.last)
         if record is None or record[0] != found.last + 1:
-            break
+            sound = _covered(data, found, head.salt, covered)
+            if sound is None:
+                break
+            found.passed_over += sound - found.end
+            found.end = sound
+            record = _record(data, sound, head.salt, found.last)
+            assert record is not None
         zxid, flushed, body = record
         change(zxid, body)
         found.end += RECORD_BYTES + len(body)
@@ -113,6 +123,44 @@ def scan(data: bytes, change: Callable[[int, bytes], None]) -> Scan:
         if record is not None:
             found.flushed = max(found.flushed, record[1])
     return found
+
+
+def _covered(data: bytes, found: Scan, salt: bytes, covered: int) -> int | None:
+    """Where the next sound record begins, if nothing but changes up to ``covered`` can lie before it."""
+    if found.last >= covered:
+        return None
+    for at in range(found.end + 1, len(data) - RECORD_BYTES + 1):
+        record = _record(data, at, salt, found.last)
+        if record is not None:
+            return at if record[0] <= covered + 1 else None
+    return None
+
+
+@frozen
+class Found:
+    """A sound record found anywhere in a file; ``skipped`` bytes before it are none."""
+
+    at: int
+    end: int
+    skipped: int
+    zxid: int
+    flushed: int
+    change: bytes
+
+
+def find_records(data: bytes, head: Head) -> Iterator[Found]:
+    """Yield every sound record of a file whose zxid is above those before, whatever lies between them."""
+    at = behind = HEAD_BYTES
+    last = head.base
+    while at + RECORD_BYTES <= len(data):
+        record = _record(data, at, head.salt, last)
+        if record is None:
+            at += 1
+            continue
+        last, flushed, change = record
+        end = at + RECORD_BYTES + len(change)
+        yield Found(at, end, at - behind, last, flushed, change)
+        at = behind = end
 
 
 def _record(data: bytes, at: int, salt: bytes, after: int) -> tuple[int, int, bytes] | None:

@@ -277,7 +277,7 @@ class ServerConnection(Protocol):
         self._pending -= 1
         self._pending_bytes -= size
         server.pending_bytes -= size
-        server.counters.answered(server.clock.seconds() - asked_at)
+        server.answered(self.peer, server.clock.seconds() - asked_at, outcome)
         if not self._taking:
             self._gather()
         self._outgoing.send(encode_outcome, call, outcome)

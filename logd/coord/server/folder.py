@@ -7,7 +7,7 @@
     snapshot.<zxid, 16 hex>       the whole tree as it was at ``zxid`` (snapshotfile.py)
     mark                          a zxid: all changes up to it are on the disk (logd/log/mark.py)
     *.tmp                         left of a write that was not finished; removed at the start
-    *.damaged                     a snapshot that was not sound, kept for a person to look at
+    *.damaged                     a snapshot that was not sound, or files of before a salvage, kept for a person
 """
 
 from __future__ import annotations

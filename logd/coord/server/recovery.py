@@ -17,7 +17,7 @@ from logd.coord.server.snapshotfile import decode_snapshot
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFileOperations
 from logd.log.mark import read_mark
-from logd.log.names import MARK, TEMPORARY_SUFFIX, join
+from logd.log.names import TEMPORARY_SUFFIX, join
 
 #: Called with what is to be told to whoever runs the server: a format and its fields, as Twisted's logger has it.
 Report = Callable[..., None]
@@ -121,18 +121,21 @@ def _read_changes(
             found.last = zxid
 
     try:
-        result = scan(data, keep)
+        result = scan(data, keep, found.snapshot_zxid)
     except ValueError as error:
         raise DataDirectoryError(f"{path}: {error}") from error
+    if result.passed_over:
+        report(
+            "{path}: {count} damaged bytes are passed over; the snapshot has what was in them",
+            path=path,
+            count=result.passed_over,
+        )
     if result.head is not None and result.head.base != base:
         raise _damage(folder, f"the head of {name} says {result.head.base:#x}")
     if result.end < len(data) and (not is_last or max(flushed, result.flushed) > max(found.last, result.last)):
         raise _damage(
             folder,
             f"{name} is damaged at byte {result.end}, in what was acknowledged",
-            f"; or, to go on with the tree as it was at change {max(found.last, result.last):#x} and lose what came "
-            f"later, cut that file to {result.end} bytes, and move away the file {MARK} and all of changes.* with "
-            "higher numbers",
         )
     if is_last:
         _settle(files, path, data, result, found, report)
@@ -172,5 +175,8 @@ def _read(files: IFileOperations, path: str) -> bytes:
         file.close()
 
 
-def _damage(folder: str, text: str, more: str = "") -> DataDirectoryError:
-    return DataDirectoryError(f"the coordination tree in {folder}: {text}. Put back a copy of the folder{more}")
+def _damage(folder: str, text: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"the coordination tree in {folder}: {text}. Put back a copy of the folder; or let "
+        f"`logd zookeeper --data {folder} --salvage` show what is lost, and go on without that"
+    )

@@ -12,6 +12,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
+from logd.coord.errors import SystemFailure
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
 from logd.coord.server.journal import Disk
@@ -20,12 +21,15 @@ from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage import Storage
 from logd.coord.server.words import answer_word
 from logd.coord.tree.host import SessionLimits, TreeHost
+from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 
 #: Seconds that a peer whose connection is closed has for taking its last answers.
 _LINGER_SECONDS = 5.0
+#: Seconds between two lines that say that the tree is full.
+_REFUSED_SECONDS = 60.0
 
 
 class CoordinationServer:
@@ -80,6 +84,7 @@ class CoordinationServer:
         self._failed = failed
         self._host: TreeHost | None = None
         self._patience: Timer | None = None
+        self._refused_at: float | None = None
         self._lingering: dict[ServerConnection, Timer] = {}
         self._stopped: Deferred[None] | None = None
         self._reopening = Reopening(clock, threads, self.storage, self._reopened, self._not_reopened)
@@ -134,6 +139,7 @@ class CoordinationServer:
 
     def _serve(self, tree: Tree) -> None:
         tree.watches.limit_bytes = self.settings.watches_bytes
+        tree.limit(self.settings.nodes, self.settings.nodes_bytes)
         if self._host is not None:
             self._host.resume(tree)
             return
@@ -213,6 +219,18 @@ class CoordinationServer:
             )
             largest.abort()
             self.closed(largest)
+
+    def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
+        """Count an answer; log that a bound of the tree is reached, once a minute: the answer itself has no text."""
+        self.counters.answered(seconds)
+        answer = outcome.answer
+        error = answer.error if isinstance(answer, MultiFailed) else answer
+        if not isinstance(error, SystemFailure):
+            return
+        now = self.clock.seconds()
+        if self._refused_at is None or now - self._refused_at >= _REFUSED_SECONDS:
+            self._refused_at = now
+            self.log.error("{peer}: refused, {error}", peer=peer, error=str(error))
 
     def _watch_handshakes(self) -> None:
         if self._patience is None:

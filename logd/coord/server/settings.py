@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import Attribute, field, frozen
 
+from logd.coord.tree.store import NODES, NODES_BYTES
 from logd.coord.tree.watches import WATCHES_BYTES
 from logd.errors import ConfigurationError
 
@@ -51,6 +52,10 @@ class CoordinationServerSettings:
     pending_bytes: int = field(default=64 << 20, validator=_at_least(1))
     #: About the bytes that watches may take, of which each takes 300 and its path; then no more can be left.
     watches_bytes: int = field(default=WATCHES_BYTES, validator=_at_least(1))
+    #: Nodes of the tree, and about the bytes that they may take, of which each takes 600, its path, data and access
+    #: list; then no more can be made. Removals, and changes to few bytes, are never refused.
+    nodes: int = field(default=NODES, validator=_at_least(1))
+    nodes_bytes: int = field(default=NODES_BYTES, validator=_at_least(1))
     #: A snapshot is written after this many bytes of changes, or as many as the last snapshot had if that is more.
     snapshot_bytes: int = field(default=8 << 20, validator=_at_least(1))
 

@@ -101,6 +101,7 @@ def metrics(server: CoordinationServer) -> dict[str, str | int | float]:
         "watch_events": counters.watch_events,
         "ephemerals_count": sum(map(len, tree.ephemerals.values())),
         "approximate_data_size": tree.data_bytes,
+        "znode_bytes": tree.cost_bytes,
         "global_sessions": len(tree.sessions),
         "sessions_opened": counters.sessions_opened,
         "stale_sessions_expired": counters.sessions_expired,

@@ -61,6 +61,7 @@ def _create(store: NodeStore, request: Create, identities: Iterable[Identity]) -
         raise NodeExists(path=path)
     if parent.ephemeral_owner:
         raise NoChildrenForEphemerals(path=parent_path)
+    store.demand_room(path, request.data, acl)
     return NodeMade(path, request.data, acl, request.ephemeral)
 
 
@@ -84,6 +85,8 @@ def _set_data(store: NodeStore, request: SetData, identities: Iterable[Identity]
         node = store.get(check_path(path))  # a path that is none fails otherwise than one that has no node
     demand(node.acl, Permission.WRITE, identities, path)
     _demand_version(node.version, request.version, path)
+    if len(request.data) > len(node.data):
+        store.demand_bytes(path, request.data, node.acl)
     return DataReplaced(path, request.data)
 
 
@@ -93,6 +96,7 @@ def _set_acl(store: NodeStore, request: SetAcl, identities: Iterable[Identity]) 
     node = store.get(path)
     demand(node.acl, Permission.ADMIN, identities, path)
     _demand_version(node.acl_version, request.version, path)
+    store.demand_bytes(path, node.data, acl)
     return AclReplaced(path, acl)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from logd.coord.errors import NoNode
-from logd.coord.records import Stat
+from logd.coord.errors import NoNode, SystemFailure
+from logd.coord.records import OPEN_ACL, Acl, Stat
+from logd.coord.tree.access import bytes_of
 from logd.coord.tree.changes import AclReplaced, DataReplaced, Effect, NodeMade, NodeRemoved, SessionClosed
 from logd.coord.tree.nodes import Node, next_version, stat_of
 from logd.coord.tree.pathnames import name_of, parent_of
@@ -14,6 +15,14 @@ from logd.coord.tree.pathnames import name_of, parent_of
 _Key = TypeVar("_Key")
 
 _NOTHING: dict[str, None] = {}
+
+#: What a node takes beside its path, its data and its access list: its record, and entries in three dicts.
+_NODE_BYTES = 600
+#: What all nodes may be and take unless it is set otherwise.
+NODES = 1_000_000
+NODES_BYTES = 1 << 30
+#: Data of so many bytes replace others also in a tree that is full: a position that gains a digit, or a broker's entry.
+_SMALL_BYTES = 1 << 10
 
 
 class NodeStore:
@@ -26,6 +35,10 @@ class NodeStore:
         self._owned: dict[int, dict[str, None]] = {}
         self._undo: list[tuple[str, Node | None]] | None = None
         self.data_bytes = 0
+        #: About how much memory the nodes take; and the most that they may be and take, which removals never ask for.
+        self.cost_bytes = 0
+        self.limit_nodes = NODES
+        self.limit_bytes = NODES_BYTES
         for path, node in nodes.items():
             self._put(path, node)
 
@@ -35,6 +48,31 @@ class NodeStore:
             return self.nodes[path]
         except KeyError:
             raise NoNode(path=path) from None
+
+    def demand_room(self, path: str, data: bytes, acl: tuple[Acl, ...]) -> None:
+        """Raise SystemFailure when there is no room for a node like this (ZooKeeper has no such bound)."""
+        if len(self.nodes) >= self.limit_nodes:
+            raise SystemFailure(
+                f"{path[:200]}: the tree is full: it has {len(self.nodes)} nodes, and {self.limit_nodes} are allowed; "
+                "remove some, or allow more",
+                path,
+            )
+        self._demand_bytes(path, _cost(path, data, acl))
+
+    def demand_bytes(self, path: str, data: bytes, acl: tuple[Acl, ...]) -> None:
+        """Raise SystemFailure when a node that is there cannot grow to this."""
+        before = self.nodes[path]
+        more = _cost(path, data, acl) - _cost(path, before.data, before.acl)
+        if more > 0 and (acl is not before.acl or len(data) > _SMALL_BYTES):
+            self._demand_bytes(path, more)
+
+    def _demand_bytes(self, path: str, more: int) -> None:
+        if self.cost_bytes + more > self.limit_bytes:
+            raise SystemFailure(
+                f"{path[:200]}: the tree is full: its nodes take about {self.cost_bytes} bytes, and {self.limit_bytes} "
+                "are allowed; remove some, or allow more",
+                path,
+            )
 
     def stat(self, path: str) -> Stat:
         """A node's Stat; raises KeyError when there is no such node."""
@@ -103,9 +141,14 @@ class NodeStore:
             self._undo.append((path, before))
         self.nodes[path] = node
         if before is not None:
-            self.data_bytes += len(node.data) - len(before.data)
+            more = len(node.data) - len(before.data)
+            self.data_bytes += more
+            if node.acl is not before.acl:
+                more += _acl_cost(node.acl) - _acl_cost(before.acl)
+            self.cost_bytes += more
             return
         self.data_bytes += len(node.data)
+        self.cost_bytes += _cost(path, node.data, node.acl)
         if path != "/":
             self._children.setdefault(parent_of(path), {})[name_of(path)] = None
         if node.ephemeral_owner:
@@ -116,10 +159,19 @@ class NodeStore:
         if self._undo is not None:
             self._undo.append((path, node))
         self.data_bytes -= len(node.data)
+        self.cost_bytes -= _cost(path, node.data, node.acl)
         parent = parent_of(path)
         _discard(self._children, parent, name_of(path))
         if node.ephemeral_owner:
             _discard(self._owned, node.ephemeral_owner, path)
+
+
+def _cost(path: str, data: bytes, acl: tuple[Acl, ...]) -> int:
+    return _NODE_BYTES + len(path) + len(data) + _acl_cost(acl)
+
+
+def _acl_cost(acl: tuple[Acl, ...]) -> int:
+    return 0 if acl is OPEN_ACL else bytes_of(acl)
 
 
 def _discard(table: dict[_Key, dict[str, None]], key: _Key, name: str) -> None:

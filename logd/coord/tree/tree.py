@@ -101,6 +101,15 @@ class Tree:
         """The paths of the ephemeral nodes, by their session's id. Not to be kept: it changes."""
         return MappingProxyType(self._store.ephemerals())
 
+    @property
+    def cost_bytes(self) -> int:
+        """About how much memory the nodes take."""
+        return self._store.cost_bytes
+
+    def limit(self, nodes: int, nodes_bytes: int) -> None:
+        """Refuse what would make more nodes, or larger ones, with SystemFailure; removals are never refused."""
+        self._store.limit_nodes, self._store.limit_bytes = nodes, nodes_bytes
+
     def children_count(self, path: str) -> int:
         """How many children a node has; 0 also when there is no such node."""
         return len(self._store.children(path))

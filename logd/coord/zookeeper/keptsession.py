@@ -33,6 +33,8 @@ from logd.interfaces import Timer
 _BEGIN_AGAIN = 1.0
 #: Seconds until it is said again that no server answers.
 _REMIND = 600.0
+#: Seconds without a server after which it is said for the first time.
+_WARN = 3.0
 #: Seconds that the servers have to answer that a session is closed, and at most until ``close`` fires.
 _FAREWELL, _FAREWELL_LIMIT = 2.0, 5.0
 
@@ -66,6 +68,7 @@ class KeptSession:
         self._opening: Deferred[None] | None = None
         self._again: Timer | None = None
         self._alone: Timer | None = None
+        self._warned = False
         self._farewell: list[Deferred[None]] = []
         self._limit: Timer | None = None
         self._ended = False
@@ -99,7 +102,7 @@ class KeptSession:
                 opened.callback(result)  # type: ignore[arg-type]
 
         opening.addCallback(lambda _: self._make_chroot()).addBoth(settle)
-        self._alone = self._reactor.callLater(self.session_timeout, self._warn)
+        self._alone = self._reactor.callLater(min(_WARN, self.session_timeout), self._warn)
         self._begin()
         return opened
 
@@ -199,6 +202,9 @@ class KeptSession:
         self.session_timeout = told.session_timeout or self._settings.session_timeout
         if self._alone is not None and self._alone.active():
             self._alone.cancel()
+        if self._warned:
+            self._warned = False
+            self._log.warn("the coordination tree at {hosts} answers again", hosts=self._address.hosts)
         self.contact.begin(told.sent, self.session_timeout)
         self.calls.flush()
         if self._opening is not None and not self._opening.called:
@@ -207,7 +213,7 @@ class KeptSession:
     def _suspended(self) -> None:
         self.state = SessionState.SUSPENDED
         self.contact.end()
-        self._alone = self._reactor.callLater(self.session_timeout, self._warn)
+        self._alone = self._reactor.callLater(min(_WARN, self.session_timeout), self._warn)
         self.watches.fire_all(SessionState.SUSPENDED)
 
     def _over(self) -> None:
@@ -250,8 +256,9 @@ class KeptSession:
                 self._log.failure("a listener for the session's state failed")
 
     def _warn(self) -> None:
+        self._warned = True
         self._log.warn(
-            "no server of {hosts} has answered for {seconds:g} s: are they running, and can they be reached?",
+            "no server of {hosts} has answered for {seconds:.0f} s: are they running, and can they be reached?",
             hosts=self._address.hosts,
             seconds=self._reactor.seconds() - self.contact.last,
         )

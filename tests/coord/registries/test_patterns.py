@@ -6,12 +6,14 @@ import re
 import time
 import warnings
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.registries.patterns import ALPHABET, MOST_POSITIONS, TopicPattern
 
+#: A busy machine is no failure.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _CHARACTERS = st.sampled_from("abAB01._-")
 _ATOMS = st.one_of(
     _CHARACTERS.map(lambda each: "\\." if each == "." else each),
@@ -39,6 +41,7 @@ _PATTERNS = st.recursive(st.builds("{}{}".format, _ATOMS, _COUNTS), _grown, max_
 class PatternTests(SynchronousTestCase):
     """Beside Python's own."""
 
+    @_PATIENT
     @given(st.sampled_from(["", "(?i)", "(?ms)"]), _PATTERNS, st.lists(st.text(_CHARACTERS, max_size=8), max_size=20))
     def test_means_the_same(self, flags: str, text: str, names: list[str]) -> None:
         """Whatever both take matches the same names."""
@@ -52,6 +55,7 @@ class PatternTests(SynchronousTestCase):
         for name in names:
             self.assertEqual(ours.matches(name), theirs.fullmatch(name) is not None, (flags + text, name))
 
+    @_PATIENT
     @given(st.text(max_size=30), st.text(st.sampled_from("ab()[]{}*+?|\\^$.,-19:P<>"), max_size=20))
     def test_any_text(self, text: str, likely: str) -> None:
         """Any text is a pattern or a ValueError, and one that Python does not take is none here."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -18,6 +18,8 @@ from logd.coord.registries.stored import StoredEnds
 from logd.coord.registries.topics import _read_note, decode_entry
 from logd.topic import TopicEntry
 
+#: A busy machine is no failure.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 _HUGE = 10**400
 _SCALARS = st.one_of(
     st.none(),
@@ -78,6 +80,7 @@ _READERS: tuple[Callable[[str, bytes], Any], ...] = (
 class UntrustedTests(SynchronousTestCase):
     """Every reader of a node."""
 
+    @_PATIENT
     @given(st.sampled_from(["t", "my topic", "0", "x", "9" * 5000, "٣", ""]), _BYTES)
     @example("0", b'{"uuid": "u", "partitions": {"0": [1e999]}}')
     @example("0", b'{"uuid": "u", "partitions": {"0": [NaN]}}')
@@ -108,6 +111,7 @@ class UntrustedTests(SynchronousTestCase):
                 except ValueError as error:
                     self.assertLess(len(str(error)), 1000)
 
+    @_PATIENT
     @given(
         st.builds(
             TopicEntry,
@@ -120,6 +124,7 @@ class UntrustedTests(SynchronousTestCase):
         """What we write of topics is read as it was."""
         self.assertEqual(decode_entry("t", json.dumps(entry.to_json()).encode()), entry)
 
+    @_PATIENT
     @given(st.integers(0, (1 << 63) - 1))
     def test_own_positions(self, position: int) -> None:
         """And of positions."""

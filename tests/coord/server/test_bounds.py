@@ -9,10 +9,13 @@ from attrs import define
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.records import Create
+from logd.coord.records import Create, Delete, Multi, SetData
 from logd.coord.server.handshake import ConnectRequest, encode_connect_request
+from logd.coord.server.jute import encode_ustring
 from logd.coord.server.opcodes import Opcode
+from logd.coord.tree.tree import Tree
 from logd.interfaces import Timer
+from logd.protocol.fields import INT32
 from tests.coord.server.rig import Rig, create, read, request, set_data
 
 
@@ -213,6 +216,54 @@ class HostileTests(SynchronousTestCase):
         client.lose()
         again = rig.client()
         self.assertEqual(rig.ask(again, Opcode.EXISTS, read("/a", True))[2], -101)
+
+
+class FullTreeTests(SynchronousTestCase):
+    """As many nodes, or as large ones, as are allowed."""
+
+    def test_nodes(self) -> None:
+        """No more can be made; what is there is changed and removed, sessions end, and then there is room again."""
+        rig = Rig(nodes=7)
+        client, other = rig.client(), rig.client()
+        errors = [rig.ask(client, Opcode.CREATE, create(f"/{number}", flags=number % 2))[2] for number in range(5)]
+        self.assertEqual(errors, [0, 0, 0, -1, -1])
+        self.assertEqual(rig.ask(client, Opcode.SET_DATA, set_data("/0", b"changed"))[2], 0)
+        self.assertEqual(rig.ask(other, Opcode.CREATE, create("/more"))[2], -1)
+        rig.ask(client, Opcode.CLOSE_SESSION)  # its ephemeral node goes
+        self.assertEqual(rig.ask(other, Opcode.CREATE, create("/more"))[2], 0)
+        self.assertEqual(rig.ask(other, Opcode.CREATE, create("/again"))[2], -1)
+        self.assertEqual(rig.ask(other, Opcode.DELETE, encode_ustring("/0") + INT32.pack(-1))[2], 0)
+        self.assertEqual(rig.ask(other, Opcode.CREATE, create("/again"))[2], 0)
+        self.assertEqual(rig.client().session is not None, True)
+
+    def test_bytes(self) -> None:
+        """No node can be made or grow beyond them; small data replace others, so that positions go on."""
+        rig = Rig(nodes_bytes=10_000)
+        client = rig.client()
+        self.assertEqual(rig.ask(client, Opcode.CREATE, create("/a", bytes(5_000)))[2], 0)
+        self.assertEqual(rig.ask(client, Opcode.CREATE, create("/b", bytes(5_000)))[2], -1)
+        self.assertEqual(rig.ask(client, Opcode.SET_DATA, set_data("/a", bytes(9_000)))[2], -1)
+        while rig.ask(client, Opcode.CREATE, create("/n", flags=2))[2] == 0:
+            pass
+        self.assertLessEqual(rig.server.tree.cost_bytes, 10_000)
+        self.assertEqual(rig.ask(client, Opcode.SET_DATA, set_data("/n0000000001", b"1" * 900))[2], 0)
+        self.assertEqual(rig.ask(client, Opcode.SET_DATA, set_data("/a", b""))[2], 0)
+        self.assertEqual(rig.ask(client, Opcode.CREATE, create("/b", bytes(2_000)))[2], 0)
+
+    def test_counted_right(self) -> None:
+        """What nodes take is the same after a restart, and after a multi that was taken back."""
+        rig = Rig()
+        client = rig.client()
+        for number in range(20):
+            rig.ask(client, Opcode.CREATE, create(f"/{number}", bytes(number)))
+            rig.ask(client, Opcode.SET_DATA, set_data(f"/{number // 2}", bytes(100 - number)))
+        rig.ask(client, Opcode.DELETE, encode_ustring("/3") + INT32.pack(-1))
+        tree = rig.server.tree
+        self.assertEqual(Tree(tree.snapshot()).cost_bytes, tree.cost_bytes)
+        before = tree.cost_bytes
+        session = next(iter(tree.sessions))
+        tree.execute(session, (), Multi((Create("/x", b"1"), SetData("/4", b""), Delete("/none"))), 0)
+        self.assertEqual(tree.cost_bytes, before)
 
 
 class SlowDiskTests(SynchronousTestCase):

@@ -138,18 +138,7 @@ class DamageTests(FolderCase):
         first = len(encode_head(Head(0, SALT)))
         for at in range(first, first + len(record(1, 0))):
             self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
-            self.refused(changes_name(0), f"cut that file to {first} bytes", "change 0x0")
-
-    def test_remedy(self) -> None:
-        """Who does what the error says can start again, without what was lost."""
-        whole = self.put_changes(0, 1, 2, 3)
-        write_mark(self.files, FOLDER, 3)
-        end = len(whole) - len(record(3, 2)) - len(record(2, 1))
-        self.put(changes_name(0), whole[:end] + bytes(len(whole) - end))
-        self.refused(f"cut that file to {end} bytes", "mark")
-        self.put(changes_name(0), whole[:end])
-        self.files.remove(f"{FOLDER}/mark")
-        self.assertEqual(self.recover().last, 1)
+            self.refused(changes_name(0), f"damaged at byte {first}", "--salvage")
 
     def test_missing_files(self) -> None:
         """A file that is gone from the start, the middle or the end is noticed."""
@@ -203,6 +192,25 @@ class SnapshotTests(FolderCase):
         self.assertEqual([zxid for zxid, _ in found.changes], [3, 4, 5])
         self.assertIn(snapshot_name(4), self.reports[0])
         self.assertIn(snapshot_name(4) + ".damaged", self.files.list(FOLDER))
+
+    def test_snapshot_stands_in(self) -> None:
+        """Damaged records whose changes the snapshot has are passed over and reported, those behind it never."""
+        write_snapshot(self.files, FOLDER, 2, [b"two"])
+        self.files.remove(f"{FOLDER}/{changes_name(2)}")
+        self.files.remove(f"{FOLDER}/{changes_name(4)}")
+        whole = self.put_changes(0, 1, 2, 3, 4)
+        head = len(encode_head(Head(0, SALT)))
+        first, second = len(record(1, 0)), len(record(2, 1))
+        for at in (*range(head, head + first + second), *range(head + first + second, len(whole))):
+            self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
+            write_mark(self.files, FOLDER, 4)
+            self.reports.clear()
+            if at < head + first + second:
+                found = self.recover()
+                self.assertEqual((found.last, [zxid for zxid, _ in found.changes]), (4, [3, 4]), at)
+                self.assertIn("the snapshot has", self.reports[0])
+            else:
+                self.refused(changes_name(0))
 
     def test_none_stands_in(self) -> None:
         """When both are damaged, that is an error which names the newest."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, WrapperTooLarge
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
+from logd.spark.importer.sparkloader import remedied
 from logd.spark.reading import DataLost
 
 JAVA = """\
@@ -98,3 +99,28 @@ class ExplainedTests(SynchronousTestCase):
         self.assertEqual(
             str(explained(Gone(), "loading failed")), "loading failed in Spark: its Java has ended (refused)"
         )
+
+
+class RemediedTests(SynchronousTestCase):
+    """An error of a read, in the words of the command."""
+
+    def test_loss(self) -> None:
+        """Of messages that went during a load, the one remedy is the import's."""
+        lost = "loading failed: messages from 5 to 9 are lost; with failOnDataLoss=false they are left out"
+        said = remedied(DataLost(lost))
+        self.assertIsInstance(said, DataLost)
+        self.assertIn("messages from 5 to 9 are lost; run the import again", str(said))
+        self.assertNotIn("failOnDataLoss", str(said))
+
+    def test_wrapper(self) -> None:
+        """A wrapper that is too large names the command's option, and no way that an import does not have."""
+        wrong = WrapperTooLarge("maxDecompressedMessages", 9, 5, 50, "topic 't', partition 0: ")
+        said = str(remedied(ImportFailed(f"loading failed: {wrong}")))
+        self.assertIn("raise --max-decompressed-messages", said)
+        self.assertNotIn("maxDecompressed", said)
+        self.assertNotIn("go on behind", said)
+
+    def test_others(self) -> None:
+        """Others stay as they are."""
+        error = ImportFailed("no")
+        self.assertIs(remedied(error), error)

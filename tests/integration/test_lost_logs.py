@@ -1,0 +1,147 @@
+"""Real brokers whose disk is replaced, a folder of theirs removed, or a backup restored: no id is ever given twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
+
+from logd.client.admin import Admin
+from logd.errors import PartitionOffline
+from logd.log.beginning import JUMP
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.testing.processes import BrokerProcess
+from tests.integration.clusters import CLIENTS, ClusterTestCase
+
+LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
+MESSAGES = 20
+
+
+class LostLogTests(ClusterTestCase):
+    """One broker, and a tree elsewhere; topic "t" has two partitions with messages."""
+
+    count = 1
+    options = ("--set", "zookeeper.timeout.ms=5000")
+
+    def setUp(self) -> Deferred[None]:  # type: ignore[override]  # trial waits for it
+        """Fill the topic."""
+        starting = super().setUp()
+        starting.addCallback(lambda _: Deferred.fromCoroutine(self.fill()))
+        return starting
+
+    @property
+    def data(self) -> Path:
+        """The broker's data directory."""
+        return Path(self.brokers[0].data)
+
+    async def fill(self) -> None:
+        """Make the topic, and send to it what is acknowledged with acks=-1."""
+        await self.admin().create("t", 2)
+        self.ends = [await self.send(partition) for partition in (0, 1)]
+
+    async def send(self, partition: int, count: int = MESSAGES) -> int:
+        """Send some messages; return the position behind them."""
+        producer = self.producer(delivery_timeout=20.0)
+        sent = await producer.send("t", MessageSet([Message(b"m%d" % n) for n in range(count)]), partition=partition)
+        await producer.close()
+        return int(sent.next_id)
+
+    async def answer(self, partition: int) -> tuple[int, int] | None:
+        """Start and end of a partition's log, None when it is offline."""
+        admin = Admin(self.in_broker().address, **CLIENTS)
+        try:
+            found = await admin.describe_log("t", partition)
+        except PartitionOffline:
+            return None
+        finally:
+            await admin.close()
+        return found.log_start, found.visible_end
+
+    async def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of logd."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, env=environment, timeout=60)
+        return await deferToThread(run)
+
+    def in_broker(self) -> BrokerProcess:
+        """The broker's process."""
+        return self.brokers[0]
+
+    async def test_disk_replaced(self) -> None:
+        """An empty disk under the same id serves nothing of the topic, until the loss is accepted."""
+        broker = self.in_broker()
+        broker.kill()
+        shutil.rmtree(self.data)
+        await deferToThread(broker.start)
+        self.assertEqual([await self.answer(partition) for partition in (0, 1)], [None, None])
+        shown = await self.command("repair", "--broker", broker.address, "t", "--dry-run")
+        self.assertEqual(shown.returncode, 1, shown.stderr)
+        for text in ("t-0 was stored up to", "unknown number of messages", f"begin again at {JUMP}"):
+            self.assertIn(text, shown.stdout)
+        asked = await self.command("repair", "--broker", broker.address, "t", "0", "--yes")
+        self.assertEqual((asked.returncode, await self.answer(0)), (1, None))
+        accepted = await self.command("repair", "--broker", broker.address, "t", "0", "--accept-loss")
+        self.assertEqual(accepted.returncode, 0, accepted.stdout + accepted.stderr)
+        self.assertEqual(await self.answer(0), (JUMP, JUMP))
+        self.assertGreater(await self.send(0), JUMP)
+        self.assertIsNone(await self.answer(1))
+        # other topics are made and served
+        await self.admin().create("u", 1)
+        # and all stays so through restarts
+        await deferToThread(broker.stop)
+        await deferToThread(broker.start)
+        start, end = await self.answer(0) or (0, 0)
+        self.assertTrue(start == JUMP < end)
+        self.assertIsNone(await self.answer(1))
+
+    async def test_folder_missing(self) -> None:
+        """A partition without its folder is offline, the other is served; put back, it is served after a repair."""
+        broker = self.in_broker()
+        broker.kill()
+        away = self.folder / "away"
+        shutil.move(self.data / "t-0", away)
+        (self.data / "t-0").mkdir()  # a mount that is missing
+        await deferToThread(broker.start)
+        self.assertEqual(await self.answer(1), (0, self.ends[1]))
+        self.assertIsNone(await self.answer(0))
+        self.assertEqual(list((self.data / "t-0").iterdir()), [])
+        (self.data / "t-0").rmdir()
+        shutil.move(away, self.data / "t-0")
+        mended = await self.command("repair", "--broker", broker.address, "t", "0", "--yes")
+        self.assertEqual(mended.returncode, 0, mended.stdout + mended.stderr)
+        self.assertEqual(await self.answer(0), (0, self.ends[0]))
+
+    async def test_backup_restored(self) -> None:
+        """Files of before are not served where more was stored; what did not change is."""
+        broker = self.in_broker()
+        await deferToThread(broker.stop)
+        shutil.copytree(self.data, self.folder / "backup")
+        await deferToThread(broker.start)
+        await self.send(0)
+        await deferToThread(broker.stop)
+        shutil.rmtree(self.data)
+        shutil.copytree(self.folder / "backup", self.data)
+        await deferToThread(broker.start)
+        self.assertEqual(await self.answer(1), (0, self.ends[1]))
+        self.assertIsNone(await self.answer(0))
+
+    async def test_tree_away(self) -> None:
+        """Without the tree a log that is missing is not made; it is offline once the tree is back."""
+        broker = self.in_broker()
+        broker.kill()
+        self.tree.kill()
+        shutil.rmtree(self.data / "t-0")
+        await deferToThread(broker.start)
+        self.assertEqual(await self.answer(1), (0, self.ends[1]))
+        self.assertFalse((self.data / "t-0").exists())
+        await deferToThread(self.tree.start)
+        admin = self.admin()
+        await self.until_metadata(admin, lambda found: any(part.error for part in found.topics[0].partitions))
+        self.assertIsNone(await self.answer(0))

@@ -1,0 +1,102 @@
+"""Takes flushed bytes from a partition between two lives of a store, and lives through what follows."""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import define
+
+from logd.log.folderrepair import repair_folder
+from logd.log.mark import read_flushed
+from logd.log.names import join, segment_name, segment_start
+from logd.log.partition import PartitionLog
+from logd.log.store import LogStore
+from logd.protocol.gap import gap_length
+from logd.testing.memorydisk import Directory, Inode
+from logd.testing.memoryfiles import MemoryFiles
+from tests.log.shadow import Shadow, check
+from tests.log.threads import Threads
+
+
+@define
+class Loss:
+    """One segment file that is missing, short, or a folder; and all that is needed to put it back."""
+
+    folder: str
+    name: str
+    content: bytes
+    #: Offset of the segment, and the lost range.
+    start: int
+    lost_from: int
+    lost_to: int
+    #: Nothing but putting it back helps.
+    unreadable: bool
+
+    def put_back(self, files: MemoryFiles) -> None:
+        """Be the operator who had a copy."""
+        names = files._directory(self.folder)
+        inode = Inode(modified=files.now())
+        inode.data[:] = self.content
+        inode.sync()
+        names.names[self.name] = names.disk[self.name] = inode
+
+
+def lose(files: MemoryFiles, random: Random, folder: str, visible: int) -> Loss | None:
+    """Take a segment's file, or its end, lastingly; None where nothing would tell that it was there.
+
+    ``visible``: where nothing vouches for all of that, as after a loss of power that took the mark, nothing is taken.
+    """
+    flushed = read_flushed(files, folder) if files.exists(folder) else None
+    if flushed is None or flushed.flushed < visible:
+        return None
+    starts = [start for name in files.list(folder) if (start := segment_start(name)) is not None]
+    starts = [start for start in starts if flushed.start <= start < flushed.flushed]
+    if not starts:
+        return None
+    start = random.choice(starts)
+    name = segment_name(start)
+    inode = files._inode(join(folder, name))
+    end = min([start + len(inode.data), flushed.flushed, *(each for each in starts if each > start)])
+    if end <= start:
+        return None
+    loss = Loss(folder, name, bytes(inode.data), start, start, end, False)
+    names = files._directory(folder)
+    kind = random.choice(["missing", "short", "folder"])
+    if kind == "short":
+        loss.lost_from = random.randrange(start, end)
+        del inode.data[loss.lost_from - start :]
+        inode.sync()
+    elif kind == "missing":
+        names.names.pop(name, None)
+        names.disk.pop(name, None)
+    else:
+        loss.unreadable = True
+        names.names[name] = names.disk[name] = Directory()
+    return loss
+
+
+def everything(files: MemoryFiles, folder: str) -> dict[str, bytes | None]:
+    """All that a folder holds."""
+    nodes = files._directory(folder).names
+    return {name: bytes(node.data) if isinstance(node, Inode) else None for name, node in nodes.items()}
+
+
+def repair(store: LogStore, threads: Threads, log: PartitionLog) -> BaseException | None:
+    """Have the store repair a partition and serve it again, as a broker does; return what went wrong."""
+    outcome: list[BaseException | None] = []
+    store.reopen(log, lambda: repair_folder(store.files, log.folder, False, False).is_sound, outcome.append)
+    threads.settle()
+    return outcome[0]
+
+
+def adopt_gaps(shadow: Shadow, log_start: int, content: bytes, loss: Loss) -> None:
+    """Take over gaps that stand in the place of what is lost, and nothing else."""
+    at = max(each for each in [*shadow.entries, log_start] if each <= loss.lost_from)
+    while at < min(loss.lost_to, log_start + len(content)):
+        here = at - log_start
+        size = 4 + int.from_bytes(content[here : here + 4], "big")
+        if content[here : here + size] != shadow.content[at : at + size]:
+            check(gap_length(content, here) == size, "no gap is in the place of what is lost", at, loss)
+            shadow.content[at : at + size] = content[here : here + size]
+            shadow.entries = [each for each in shadow.entries if not at < each < at + size]
+        at += size

@@ -1,0 +1,37 @@
+"""The log that a partition has to hold, kept beside it by a random life."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+@define(eq=False)
+class Shadow:
+    """What a partition has to hold: every byte ever appended at its offset, cut where a crash cut the log."""
+
+    content: bytearray = field(factory=bytearray)
+    entries: list[int] = field(factory=list)
+    start: int = 0
+    visible: int = 0
+    #: Up to where it was looked up that the disk has it.
+    durable: int = 0
+    #: An append failed: a part of it may come back behind the visible end when its removal was not synced.
+    may_differ: bool = False
+    #: Like it, but past the next start: where an append was refused. What was written of it may come back until a
+    #: later append there is flushed.
+    refused_at: int = -1
+
+    def cut(self, end: int) -> None:
+        """Forget what is at and behind ``end``."""
+        del self.content[end:]
+        self.entries = [at for at in self.entries if at < end]
+
+
+def check(holds: bool, text: str, *values: object) -> None:
+    """Raise Broken unless it holds."""
+    if not holds:
+        raise Broken(text + " " + " ".join(map(repr, values)))
