@@ -266,6 +266,11 @@ class BrokerAssembly:
             }
             unfinished.append("the checkpoints are not written")
             return self._told(StopReport(unflushed, tuple(unfinished)))
+        written: Deferred[None] = Deferred()
+        store.finish_upkeep(lambda: written.callback(None))
+        if not await _fired_by(clock, until, written):
+            unfinished.append("the checkpoints are not all written")
+            return self._told(StopReport({}, tuple(unfinished)))
         closed: Deferred[None] = Deferred()
 
         def store_closed(_: None, error: BaseException | None) -> None:
@@ -276,7 +281,7 @@ class BrokerAssembly:
 
         self.resources.flush_threads.run(store.close, store_closed)
         if not await _fired_by(clock, until, closed):
-            unfinished.append("the checkpoints are not all written")
+            unfinished.append("the files are not all closed")
         elif not await _fired_by(clock, until, self.resources.end_threads()):
             unfinished.append("a read from the disk does not end")
         return self._told(StopReport({}, tuple(unfinished)))

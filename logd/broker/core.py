@@ -48,7 +48,7 @@ class BrokerCore:
     _creating: dict[str, list[Deferred[None]]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
-        create, due_now = self.settings.topics_create, self.store.flusher.due_now
+        create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 
     def brokers(self) -> dict[int, tuple[str, int]]:

@@ -15,7 +15,7 @@ from logd.cli.member import consume_as_member
 from logd.cli.options import GroupParameter, broker_option, topic_argument, zookeeper_option
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
-from logd.cli.rendering import FORMATS
+from logd.cli.rendering import FORMATS, renderer
 from logd.cli.running import complain, run
 from logd.cli.starting import ALLOWED, StartParameter
 from logd.client.admin import Admin
@@ -123,7 +123,7 @@ async def _consume(
     try:
         (stream,) = consumer.create_message_streams(topic, 1, partitions, start=starts)
         output = Output(BackgroundThread(reactor))
-        render = FORMATS[shape]
+        render = renderer(shape)
         left = most
         losses = LossTelling()
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:

@@ -16,7 +16,7 @@ from logd.cli.coordination import tree_at
 from logd.cli.losses import complain_of, complain_of_rest
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
-from logd.cli.rendering import FORMATS
+from logd.cli.rendering import renderer
 from logd.cli.running import complain
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
@@ -55,7 +55,7 @@ async def consume_as_member(
         if most == 0:
             return
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
-            member = Member(reactor, FORMATS[shape], progress)
+            member = Member(reactor, renderer(shape), progress)
             await member.consume(tree, topic, broker, group, start, on_corrupt, most, ends)
 
 

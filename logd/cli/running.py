@@ -24,6 +24,7 @@ import click
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.cli.rendering import escape_controls
 from logd.client.warnings import tell_connections
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic
 from logd.net.monotonic import use_monotonic_time
@@ -56,7 +57,8 @@ def status_of(error: BaseException) -> int:
 
 def complain(text: str) -> None:
     """One line on stderr, under the command's name."""
-    print(f"logd: {text}", file=sys.stderr)
+    # Words of a broker, or of whoever named a topic, may be in it: a terminal must not obey them.
+    print(f"logd: {escape_controls(text.encode('utf-8', 'backslashreplace')).decode()}", file=sys.stderr)
 
 
 def report(error: BaseException) -> None:

@@ -22,6 +22,7 @@ from logd.log.names import (
     COORDINATION,
     DELETED_SUFFIX,
     META,
+    META_COPY,
     TOPICS,
     folder_name,
     folder_partition,
@@ -138,7 +139,9 @@ class LogStore:
         make_folder(self._files, self.path)
         self._lock = lock_directory(self._files, self.path)
         try:
-            self._meta = read_or_make_meta(self._files, self.path, self._lock, self._broker_id, self._new_instance)
+            self._meta = read_or_make_meta(
+                self._files, self.path, self._lock, self._broker_id, self._new_instance, self._report
+            )
             remove_leftovers(self._files, self.path, self._report)
             for name in self._files.list(self.path):
                 self._open_name(name, settings_for, known_end)
@@ -332,13 +335,13 @@ class LogStore:
         self.upkeep.look_after_changed()
 
     def flush_all(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once all is flushed and all checkpoints are written; for a clean stop ``close`` comes next."""
+        """Call ``done`` once when nothing waits for the disk any more; ``finish_upkeep`` and ``close`` come next."""
+        self.flusher.when_idle(done)
 
-        def flushed() -> None:
-            self.upkeep.look_after_changed()
-            self.upkeep.when_idle(done)
-
-        self.flusher.when_idle(flushed)
+    def finish_upkeep(self, done: Callable[[], None]) -> None:
+        """Write all checkpoints that have changed, on all threads, and call ``done`` once nothing is left to do."""
+        self.upkeep.look_after_changed()
+        self.upkeep.when_idle(done)
 
     def close(self) -> None:
         """Write all checkpoints, close all files and unlock the directory. Blocks.
@@ -368,7 +371,7 @@ class LogStore:
         known_end: Callable[[str, int], int | None],
     ) -> None:
         path = join(self.path, name)
-        if name in (META, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
+        if name in (META, META_COPY, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
             return
         found = folder_partition(name)
         if found is not None and may_be_directory(self._files, path):

@@ -189,6 +189,37 @@ class NoLossTests(LostLogTestCase):
         self.assertEqual(firsts, [0, len(HELLO)])
 
 
+class DamagedRecordTests(LostLogTestCase):
+    """topics.json is damaged, and the tree has what stood there."""
+
+    def damage(self) -> None:
+        """A byte of the topic's uuid is flipped."""
+        self.kill()
+        data = self.files._inode("/data/topics.json").data
+        data[data.index(self.uuid.encode())] ^= 1
+
+    def test_healed(self) -> None:
+        """The topic keeps its uuid, settings and messages; the file is written again."""
+        self.damage()
+        self.open()
+        self.assertEqual(self.entry("t").uuid, self.uuid)
+        self.assertEqual(self.content("t"), HELLO + HELLO)
+        self.assertEqual([self.log_of("t", number).offline for number in (0, 1)], [None, None])
+        self.assertIn(self.uuid.encode(), bytes(self.files._inode("/data/topics.json").data))
+
+    def test_tree_away(self) -> None:
+        """While the tree is away its logs are not served, as no uuid is made up."""
+        self.damage()
+        self.joins = False
+        self.open()
+        self.broker.begin()
+        self.assertIn("topics.json is damaged", self.reason())
+        self.assertIsNone(self.broker.topics.get("t"))
+        self.join()
+        self.assertEqual(self.entry("t").uuid, self.uuid)
+        self.assertIsNone(self.log_of("t").offline)
+
+
 class AcceptedLossTests(LostLogTestCase):
     """An operator accepts a loss, having been shown it."""
 

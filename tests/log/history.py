@@ -205,7 +205,7 @@ class History:
         self.files.room = None
         self.files.fail_syncs = 0
         self.files.errors.clear()
-        self.store.flush_all(lambda: done.append(True))
+        self.store.flush_all(lambda: self.store.finish_upkeep(lambda: done.append(True)))
         self.threads.settle()
         check(done == [True], "a clean stop does not come to its end")
         self._observe()

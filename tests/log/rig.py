@@ -56,7 +56,7 @@ class Rig:
     def stop(self) -> None:
         """Stop cleanly."""
         done: list[bool] = []
-        self.store.flush_all(lambda: done.append(True))
+        self.store.flush_all(lambda: self.store.finish_upkeep(lambda: done.append(True)))
         self.threads.settle()
         assert done
         self.store.close()

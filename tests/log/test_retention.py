@@ -201,7 +201,7 @@ class UpkeepTests(SynchronousTestCase):
         rig.store.write_checkpoints()
         self.assertEqual(len(rig.threads.works), 1)
         done: list[bool] = []
-        rig.store.flush_all(lambda: done.append(True))
+        rig.store.finish_upkeep(lambda: done.append(True))
         self.assertEqual(len(rig.threads.works), 3)
         rig.threads.settle()
         self.assertEqual(done, [True])
@@ -214,7 +214,7 @@ class UpkeepTests(SynchronousTestCase):
         for topic in ("t", "u"):
             rig.log(topic).append([ENTRY], 1, -1)
         rig.threads.settle()
-        rig.store.flush_all(lambda: None)
+        rig.store.finish_upkeep(lambda: None)
         self.assertEqual(len(rig.threads.works), 2)
         deleted: list[BaseException | None] = []
         rig.store.delete("u", deleted.append)
