@@ -13,12 +13,14 @@ from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memoryfiles import MemoryFiles
 from logd.testing.memorytree import MemoryTree
+from tests.simulation.accepting import Accepting
 from tests.simulation.consuming import ConsumingApplication
 from tests.simulation.ledger import Ledger
 from tests.simulation.members import Member
 from tests.simulation.operator import Operator
 from tests.simulation.overseer import Overseer
 from tests.simulation.producing import ProducingApplication
+from tests.simulation.strangers import LegacyProducer
 from tests.simulation.world import World
 
 #: Topics that are produced to from the beginning, and one that begins later.
@@ -69,6 +71,8 @@ class SimulatedCluster:
     consumers: list[ConsumingApplication] = field(factory=list, init=False)
     members: list[Member] = field(factory=list, init=False)
     operator: Operator = field(init=False)
+    strangers: list[LegacyProducer] = field(factory=list, init=False)
+    acceptor: Accepting = field(init=False)
     #: Seconds that the tree's disk takes, about.
     tree_disk: float = field(init=False)
     #: Partitions of each topic.
@@ -90,6 +94,7 @@ class SimulatedCluster:
         )
         self.overseer = Overseer(world, self.tree, self.ledger)
         self.operator = Operator(world, self.ledger, self.tree, self.overseer)
+        self.acceptor = Accepting(world, self.ledger)
         self.partitions = random.choice([1, 2, 3, 4])
         for number in range(random.choice([1, 2, 3])):
             self._add_broker(number, random)
@@ -100,6 +105,15 @@ class SimulatedCluster:
                     world, self.ledger, f"producer-{number}", addresses, list(TOPICS), LATE_TOPIC, MESSAGES, 10, 0.3
                 )
             )
+        others = world.random("strangers")
+        if others.random() < 0.3:
+            careless = ProducingApplication(
+                world, self.ledger, "careless", addresses, list(TOPICS), LATE_TOPIC, MESSAGES, 10, 0.3, 0
+            )
+            self.producers.append(careless)
+        if others.random() < 0.5:
+            pace = others.choice([0.02, 0.3])
+            self.strangers.append(LegacyProducer(world, self.ledger, "legacy", addresses, list(TOPICS), pace))
         if random.random() < 0.2:
             self.consumers.append(ConsumingApplication(world, self.ledger, "reader", addresses, list(TOPICS)))
         for group in ("red", "blue"):
@@ -125,7 +139,15 @@ class SimulatedCluster:
     @property
     def processes(self) -> list[Process]:
         """All of them, in the order in which they are started."""
-        return [self.tree, *self.brokers, *self.producers, *self.consumers, *self.members, self.operator]
+        return [
+            self.tree,
+            *self.brokers,
+            *self.producers,
+            *self.strangers,
+            *self.consumers,
+            *self.members,
+            self.operator,
+        ]
 
     def start(self) -> None:
         """Start everything."""
@@ -140,6 +162,8 @@ class SimulatedCluster:
 
     def _add_broker(self, number: int, random: Random) -> None:
         world = self.world
+        ages = world.random(f"ages {number}")
+        by_time = ages.random() < 0.25
         settings = BrokerSettings(
             data="/data",
             id=number,
@@ -147,7 +171,11 @@ class SimulatedCluster:
             topics_partitions=self.partitions,
             zookeeper_session_ms=random.choice([4_000, 8_000]),
             zookeeper_timeout_ms=5_000,
-            log=LogSettings(segment_bytes=random.choice([200, 500, 100_000])),
+            retention_check_ms=2_000 if by_time else 300_000,
+            log=LogSettings(
+                segment_bytes=random.choice([200, 500, 100_000]),
+                retention_ms=ages.choice([8_000, 20_000]) if by_time else -1,
+            ),
         )
         host = f"broker-{number}"
         broker = MemoryBroker(

@@ -72,8 +72,8 @@ class ConsumingApplication:
 
     @property
     def jumps(self) -> int:
-        """How often its streams have said that a position was not in the log any more, in all its lives."""
-        return self._former_jumps + sum(stream.jumps for stream in self._streams)
+        """How often its streams have said that messages were not in the log any more, in all its lives."""
+        return self._former_jumps + sum(stream.jumps + stream.gaps for stream in self._streams)
 
     async def _read(self, stream: MessageStream, clock: ProcessClock) -> None:
         async for batch in stream.batches():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from random import Random
 
@@ -18,6 +19,24 @@ from tests.simulation.retention import removable, remove_segments
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
+#: A topic that two brokers are to hold, which there is not yet.
+PAIR = "web-x"
+
+
+def _entry(brokers: list[int]) -> bytes:
+    """The entry of a topic with one partition."""
+    return json.dumps({"uuid": "12345678-1234-4234-8234-123456789012", "partitions": {"0": brokers}}).encode()
+
+
+#: Nodes as others write them, or nobody should: each is one that cannot be used, and nothing else.
+BAD_NODES: tuple[tuple[str, bytes], ...] = (
+    ("/brokers/ids/99", b"x:127.0.0.1:9092"),
+    ("/brokers/ids/elsewhere", b"[]"),
+    ("/brokers/topics/my topic", _entry([0])),
+    (f"/brokers/topics/{PAIR}", _entry([0, 1])),
+    ("/brokers/topics/web-y", b'{"uuid": 1e999, "partitions": {"0": [1e999]}}'),
+    ("/brokers/topics/web-z", b"[" * 50_000),
+)
 #: Seconds until a message arrives that is lost.
 FOR_EVER = 1e9
 
@@ -47,7 +66,10 @@ class Faults:
         self.machines = MachineFaults(self.world, self.cluster, self._note, self._stop_this)
         cluster = self.cluster
         self.tree, self.brokers = cluster.tree, cluster.brokers
-        self.producers, self.consumers = [*cluster.producers], [*cluster.consumers, *cluster.members]
+        self.producers, self.consumers = (
+            [*cluster.producers, *cluster.strangers],
+            [*cluster.consumers, *cluster.members],
+        )
         self._kinds = [
             (self._cut, 4),
             (self._half_open, 2),
@@ -68,6 +90,7 @@ class Faults:
             (self._take_from_owners, 2),
             (self._remove_entry, 2),
             (self._remove_segments, 3),
+            (self._spoil_tree, 2),
         ]
 
     def begin(self) -> None:
@@ -85,6 +108,8 @@ class Faults:
         for broker in self.brokers:
             if broker.clock is not None:
                 broker.clock.resume()
+        for stranger in self.cluster.strangers:
+            self._start(stranger)
         for process in [*self.producers, *self.consumers]:
             if process.clock is not None:
                 process.clock.resume()
@@ -226,8 +251,15 @@ class Faults:
         broker = self.random.choice(self.brokers)
         logs = removable(broker, self.cluster.ledger)
         if logs:
-            remove_segments(broker, self.random.choice(logs), self.cluster.ledger, self.random)
+            remove_segments(broker, self.random.choice(logs), self.random)
             self._note("segments removed", broker.host)
+
+    def _spoil_tree(self) -> None:
+        operator = self.cluster.operator
+        if operator.connected:
+            path, value = self.random.choice(BAD_NODES)
+            self._note("bad node", path)
+            operator.write(path, value)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
         """Partitions that a group has come to."""

@@ -58,6 +58,13 @@ class Ledger:
     gone: set[Key] = field(factory=set)
     #: What was removed, though there may be another copy of it.
     first_gone: set[Key] = field(factory=set)
+    #: Ranges of each partition that were lost, and in whose place a repair has put gaps; and what was there.
+    gaps: dict[Place, list[tuple[int, int]]] = field(factory=dict)
+    lost_payloads: dict[Place, list[bytes]] = field(factory=dict)
+    #: Logs of which an operator has accepted the loss.
+    begun_again: set[Place] = field(factory=set)
+    #: Names of producers of whose messages one may overtake another: nobody tells them what has arrived.
+    careless: set[str] = field(factory=set)
     #: How often a group went on behind something that it never had.
     skips: Counter[str] = field(factory=Counter)
 
@@ -81,7 +88,7 @@ class Ledger:
         assert topic is not None and message.payload is not None
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
-        if position > progress.handled:
+        if position > self.through((topic, partition), progress.handled):
             # A group without a position begins where the log does, and may have stored that before its first message.
             self.skips[group] += 0 < progress.committed < position
             known = who, topic, partition, position, progress.handled, removed
@@ -92,14 +99,16 @@ class Ledger:
         if count == 1:
             newest = progress.newest.get(key[0], -1)
             # Of what was sent twice the first copy may be gone, and what followed on it be there.
-            in_order = key[1] > newest or key in self.first_gone
+            in_order = key[1] > newest or key in self.first_gone or key[0] in self.careless
             check(in_order, "a partition is out of order", who, topic, partition, key, newest)
             progress.newest[key[0]] = max(key[1], newest)
             progress.boundaries.append(position)
         else:
             self.duplicates += 1
         progress.handled = max(progress.handled, message.next_position)
-        if position <= max(progress.reached, removed):  # else it was handed over in a former tenure
+        if position <= self.through(
+            (topic, partition), max(progress.reached, removed)
+        ):  # else it was handed over in a former tenure
             progress.reached = max(progress.reached, message.next_position)
 
     def move(self, group: str, topic: str, partition: int, position: int) -> None:
@@ -112,7 +121,8 @@ class Ledger:
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
         known = group, topic, partition, position, progress.handled, progress.reached, progress.committed, removed
-        come_to, reached = max(progress.handled, removed), max(progress.reached, removed)
+        come_to = self.through((topic, partition), max(progress.handled, removed))
+        reached = self.through((topic, partition), max(progress.reached, removed))
         check(position <= come_to, "a position was committed that no application had come to", *known)
         check(position <= reached, "a commit of what was handled in a former tenure", *known)
         check(position >= progress.committed, "a commit went back", *known)
@@ -124,6 +134,23 @@ class Ledger:
         self.removed_payloads.setdefault((topic, partition), []).extend(payloads)
         self.first_gone.update(map(key_of, payloads))
         self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
+
+    def replace(
+        self, topic: str, partition: int, start: int, end: int, payloads: list[bytes], left: list[bytes]
+    ) -> None:
+        """A repair has put gaps in the place of a range that held these payloads; those are left."""
+        self.gaps.setdefault((topic, partition), []).append((start, end))
+        self.gaps[topic, partition].sort()
+        self.lost_payloads.setdefault((topic, partition), []).extend(payloads)
+        self.first_gone.update(map(key_of, payloads))
+        self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
+
+    def through(self, place: Place, position: int) -> int:
+        """Return where a reader is who has come to a position, once the gaps that follow it are passed."""
+        for start, end in self.gaps.get(place, ()):
+            if start <= position < end:
+                position = end
+        return position
 
     def missing(self, group: str, topics: frozenset[str] | None = None) -> list[Key]:
         """What was acknowledged and this group has not handled (of some topics)."""
@@ -160,7 +187,11 @@ class Ledger:
                 check(self.sent.get(key) == (place[0], payload), "a log has what was never sent", place, payload)
                 if key not in found:
                     found[key] = place
-                    check(key[1] > newest.get(key[0], -1), "a log is out of order", place, key, newest.get(key[0]))
-                    newest[key[0]] = key[1]
+                    in_order = key[1] > newest.get(key[0], -1) or key[0] in self.careless or key in self.first_gone
+                    check(in_order, "a log is out of order", place, key, newest.get(key[0]))
+                    newest[key[0]] = max(key[1], newest.get(key[0], -1))
+        for place, payloads in self.lost_payloads.items():
+            for payload in payloads:
+                found.setdefault(key_of(payload), place)
         for key, place in self.acknowledged.items():
             check(found.get(key) == place, "acknowledged, and not in its log", key, place, found.get(key))

@@ -108,8 +108,8 @@ class Member:
 
     @property
     def jumps(self) -> int:
-        """How often its streams have said that a position was not in the log any more, in all its lives."""
-        return self._former_jumps + sum(stream.jumps for stream in self._streams)
+        """How often its streams have said that messages were not in the log any more, in all its lives."""
+        return self._former_jumps + sum(stream.jumps + stream.gaps for stream in self._streams)
 
     @property
     def leaving(self) -> bool:

@@ -87,6 +87,10 @@ class Operator:
         """Remove a consumer from its group's registry, though it lives."""
         self._begin(self._remove_entry(group, consumer))
 
+    def write(self, path: str, value: bytes) -> None:
+        """Make a node, unless it is there."""
+        self._begin(self._write(path, value))
+
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self.under_way += 1
         Deferred.fromCoroutine(self._work(work)).addErrback(self._failed)
@@ -113,6 +117,12 @@ class Operator:
                 seen = {where: await registry.read(where) for where in places}
                 with suppress(GroupChanged):
                     return await move_positions(tree, group, seen, positions)
+
+    async def _write(self, path: str, value: bytes) -> None:
+        tree = self.coordination
+        assert tree is not None
+        with suppress(CoordinationError):
+            await tree.create(path, value, makepath=True)
 
     async def _remove_entry(self, group: str, consumer: str) -> None:
         tree = self.coordination

@@ -34,6 +34,8 @@ class ProducingApplication:
     least: int
     #: Seconds between two sets, about.
     pace: float
+    #: With 0 nobody knows what has arrived.
+    acks: int = -1
     random: Random = field(init=False)
     clock: ProcessClock | None = field(default=None, init=False)
     sent: int = field(default=0, init=False)
@@ -62,7 +64,7 @@ class ProducingApplication:
             reactor=clock,
             connect=world.network.connector(self.host, clock, timeout=3.0),
             random=self.random.random,
-            acks=-1,
+            acks=self.acks,
             linger=self.random.choice([0.0, 0.05]),
             batch_messages=self.random.choice([1, 3, 10_000]),
             max_in_flight=self.random.choice([1, 4]),
@@ -90,6 +92,8 @@ class ProducingApplication:
         topics = self.topics if self.sent < self.messages / 2 else [*self.topics, self.late_topic]
         topic = random.choice(topics)
         name = f"{self.host}.{self._lives}"
+        if not self.acks:
+            self.ledger.careless.add(name)
         count = min(self.messages - self.sent, random.choice([1, 1, 2, 5]))
         payloads = []
         for _ in range(count):
@@ -103,6 +107,8 @@ class ProducingApplication:
 
     def _acknowledged(self, sent: Sent, topic: str, payloads: list[bytes]) -> None:
         self.unanswered -= 1
+        if not self.acks:
+            return
         self.world.trace.note(self.host, "acknowledged", (topic, sent.partition, sent.first_id, len(payloads)))
         partitions = {part.partition for part in sent.parts} or {sent.partition}
         if len(partitions) > 1:
@@ -112,5 +118,5 @@ class ProducingApplication:
 
     def _failed(self, failure: Failure) -> None:
         self.unanswered -= 1
-        if not failure.check(ClientClosed, CancelledError):
+        if self.acks and not failure.check(ClientClosed, CancelledError):
             raise Violation(f"{self.host}: a send failed: {failure.value!r}")

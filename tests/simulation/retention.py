@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
+from unittest import mock
 
 from attrs import evolve
 
 from logd.log.partition import PartitionLog
 from logd.protocol.loops import decode_set
 from logd.testing.memorybroker import MemoryBroker
+from logd.testing.memoryfiles import MemoryFiles
 from tests.simulation.ledger import Ledger
 
 
 def payloads_of(broker: MemoryBroker, log: PartitionLog, below: int | None = None) -> list[bytes]:
     """What a log's files hold, in order; of those segments alone that begin before ``below``."""
+    return payloads_in(broker.files, log.folder, below)
+
+
+def payloads_in(files: MemoryFiles, folder: str, below: int | None = None) -> list[bytes]:
+    """See ``payloads_of``; [] for a folder that is not there."""
     payloads: list[bytes] = []
-    for name in sorted(broker.files.list(log.folder)):
+    for name in sorted(files.list(folder)) if files.exists(folder) else ():
         if name.endswith(".log") and (below is None or int(name.removesuffix(".log")) < below):
-            file = broker.files.open_for_reading(f"{log.folder}/{name}")
+            file = files.open_for_reading(f"{folder}/{name}")
             decoded = decode_set(file.read_at(0, file.size()), 0)
             file.close()
             payloads += [message.payload for message in decoded.messages if message.payload is not None]
@@ -37,7 +46,7 @@ def removable(broker: MemoryBroker, ledger: Ledger) -> list[PartitionLog]:
     return behind or logs
 
 
-def remove_segments(broker: MemoryBroker, log: PartitionLog, ledger: Ledger, random: Random) -> None:
+def remove_segments(broker: MemoryBroker, log: PartitionLog, random: Random) -> None:
     """Let retention by size remove some of a log's segments."""
     assert broker.store is not None
     settings = log.settings
@@ -47,7 +56,22 @@ def remove_segments(broker: MemoryBroker, log: PartitionLog, ledger: Ledger, ran
     finally:
         log.settings = settings
     if expired:
-        everything = payloads_of(broker, log)
-        removed = payloads_of(broker, log, log.start)
-        ledger.remove(log.topic, log.partition, log.start, removed, everything[len(removed) :])
         broker.store.upkeep.look_after([log])
+
+
+@contextmanager
+def told_of_retention(brokers: Sequence[MemoryBroker], ledger: Ledger) -> Iterator[None]:
+    """Have the ledger told of all that retention removes, by size or by time."""
+    expire = PartitionLog.expire
+
+    def told(log: PartitionLog) -> int:
+        expired = expire(log)
+        if expired:
+            broker = next(each for each in brokers if each.store is not None and log in each.store.logs())
+            everything = payloads_of(broker, log)
+            removed = payloads_of(broker, log, log.start)
+            ledger.remove(log.topic, log.partition, log.start, removed, everything[len(removed) :])
+        return expired
+
+    with mock.patch.object(PartitionLog, "expire", told):
+        yield

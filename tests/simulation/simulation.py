@@ -11,10 +11,10 @@ from logd.coord import paths
 from logd.coord.groups import holdings
 from logd.coord.groups.records import Phase
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
-from tests.simulation.faults import Faults
+from tests.simulation.faults import PAIR, Faults
 from tests.simulation.ledger import Place
 from tests.simulation.members import Member
-from tests.simulation.retention import payloads_of
+from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
 
@@ -74,6 +74,11 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
+        with told_of_retention(cluster.brokers, cluster.ledger):
+            return self._live()
+
+    def _live(self) -> Report:
+        cluster, world = self.cluster, self.cluster.world
         cluster.start()
         self.faults.begin()
         world.run(TROUBLE_SECONDS)
@@ -94,6 +99,7 @@ class Simulation:
         ledger.check_logs(self._logs())
         for group, members in cluster.groups.items():
             ledger.check_reported(group, sum(member.jumps for member in members))
+        self._check_pair()
         for consumer in cluster.consumers:
             ledger.check_reported(consumer.host, consumer.jumps)
         counts = [
@@ -142,7 +148,7 @@ class Simulation:
         cluster = self.cluster
         if not cluster.all_running or not all(producer.finished for producer in cluster.producers):
             return False
-        if cluster.operator.under_way:
+        if cluster.operator.under_way or cluster.acceptor.under_way:
             return False
         server = cluster.tree.server
         assert server is not None
@@ -207,6 +213,7 @@ class Simulation:
         check(cluster.all_running, "a process does not run")
         for producer in cluster.producers:
             check(producer.finished, "a producer never finished", producer.host, producer.sent, producer.unanswered)
+        check(not cluster.acceptor.under_way, "a loss was never accepted", cluster.acceptor.under_way)
         check(not cluster.operator.under_way, "the operator never came to an end", cluster.operator.under_way)
         for member in cluster.members:
             assert member.consumer is not None and member.consumer.group is not None
@@ -221,6 +228,12 @@ class Simulation:
         for consumer in cluster.consumers:
             cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
         check(False, "it was not well, and now it is")
+
+    def _check_pair(self) -> None:
+        """No broker holds a topic that is to be on two, since nothing keeps the two alike."""
+        for broker in self.cluster.brokers:
+            assert broker.store is not None
+            check(not broker.store.logs_of(PAIR), "a broker serves a partition of two brokers", broker.host)
 
     def _attempts(self, member: Member) -> int:
         if member.consumer is None or member.consumer.group is None:

@@ -1,0 +1,99 @@
+"""Losses for good: an operator accepts that a log is gone, or has gaps made in the place of a segment."""
+
+from __future__ import annotations
+
+from random import Random
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+
+from logd.client.admin import Admin
+from logd.errors import LogdError
+from logd.log.folderrepair import repair_folder
+from logd.log.partition import PartitionLog
+from logd.protocol.repair import LOST_LOG
+from logd.testing.clocks import ProcessClock
+from logd.testing.memorybroker import MemoryBroker
+from logd.testing.memoryfiles import MemoryFiles
+from tests.simulation.ledger import Ledger, Place
+from tests.simulation.retention import payloads_in
+from tests.simulation.violation import Violation, check
+from tests.simulation.world import World
+
+#: A log that begins again begins at a multiple of this.
+JUMP = 1 << 40
+
+
+@define(eq=False)
+class Accepting:
+    """An operator at a broker whose disk is gone: `logd repair --broker --accept-loss`, for each of its partitions."""
+
+    world: World
+    ledger: Ledger
+    host: str = "acceptor"
+    random: Random = field(init=False)
+    #: What he has begun and not ended yet.
+    under_way: int = field(default=0, init=False)
+    accepted: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.random = self.world.random(self.host)
+
+    def accept(self, broker: MemoryBroker, lost: MemoryFiles, folders: dict[Place, str]) -> None:
+        """Give up what ``lost``, the former disk of ``broker``, has in ``folders``."""
+        self.under_way += 1
+        clock = ProcessClock(self.world.clock)
+        doing = Deferred.fromCoroutine(self._accept(clock, broker, lost, folders))
+        doing.addErrback(self._failed)
+        self.world.network.graveyard.append((clock, doing))
+
+    async def _accept(
+        self, clock: ProcessClock, broker: MemoryBroker, lost: MemoryFiles, folders: dict[Place, str]
+    ) -> None:
+        connect = self.world.network.connector(self.host, clock, timeout=3.0)
+        admin = Admin([broker.address], reactor=clock, connect=connect, request_timeout=4.0)
+        for place, folder in sorted(folders.items()):
+            while not await self._accept_one(admin, place, payloads_in(lost, folder)):
+                await deferLater(clock, 0.5 + self.random.random())
+        await admin.close()
+        self.under_way -= 1
+
+    async def _accept_one(self, admin: Admin, place: Place, payloads: list[bytes]) -> bool:
+        """Return whether the log is served."""
+        try:
+            accept_at = None
+            async for answer in admin.repair_log(*place):
+                for damage in answer.described:
+                    if damage.kind == LOST_LOG:
+                        accept_at = damage.position + damage.bytes
+            if accept_at is None:
+                return place in self.ledger.begun_again
+            check(accept_at % JUMP == 0, "a log would not begin at a multiple of 2^40", place, accept_at)
+            if place not in self.ledger.begun_again:
+                self.ledger.begun_again.add(place)
+                self.ledger.remove(*place, accept_at, payloads, [])
+                self.accepted += 1
+            async for _ in admin.repair_log(*place, dry_run=False, accept_at=accept_at):
+                pass
+        except LogdError as error:
+            self.world.trace.note(self.host, "tries again", f"{place} {error}")
+        return False
+
+    def _failed(self, failure: Failure) -> None:
+        raise Violation(f"{self.host}: {failure.value!r}")
+
+
+def make_gaps(broker: MemoryBroker, log: PartitionLog, number: int, ledger: Ledger) -> None:
+    """Take the segment ``number`` of a broker that does not run, for good, and let a repair make gaps of it."""
+    starts = [start for start, _ in log.segments()]
+    start, end = starts[number], starts[number + 1]
+    everything = payloads_in(broker.files, log.folder)
+    before = payloads_in(broker.files, log.folder, start)
+    lost = payloads_in(broker.files, log.folder, end)[len(before) :]
+    broker.files.remove(f"{log.folder}/{start:020}.log")
+    broker.files.sync_directory(log.folder)
+    ledger.replace(log.topic, log.partition, start, end, lost, before + everything[len(before) + len(lost) :])
+    found = repair_folder(broker.files, log.folder, dry_run=False, cut=False)
+    check(found.is_sound, "a repair leaves damage", log.folder, found.damages)
