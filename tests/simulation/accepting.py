@@ -87,7 +87,7 @@ class Accepting:
 
 def make_gaps(broker: MemoryBroker, log: PartitionLog, number: int, ledger: Ledger) -> None:
     """Take the segment ``number`` of a broker that does not run, for good, and let a repair make gaps of it."""
-    starts = [start for start, _ in log.segments()]
+    starts = [each[0] for each in log.segments()]
     start, end = starts[number], starts[number + 1]
     everything = payloads_in(broker.files, log.folder)
     before = payloads_in(broker.files, log.folder, start)

@@ -9,21 +9,25 @@ from random import Random
 from attrs import define, field
 
 from logd.coord import paths
+from logd.log.mark import read_mark
 from logd.testing.memorybroker import DATA, MemoryBroker
 from logd.testing.memorydisk import Directory
 from logd.testing.memoryfiles import MemoryFiles
+from tests.simulation.accepting import make_gaps
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.world import World
 
 #: Seconds by which a clock is ahead once it was set.
 AHEAD = (-3600.0, -30.0, 30.0, 3600.0)
+#: What is lost is lost for good so often.
+FOR_GOOD = 0.35
 #: A seed has trouble with its machines so often.
 LIKELY = 0.6
 
 
 @define(eq=False)
 class MachineFaults:
-    """Makes trouble until ``end``, in some seeds; everything that was lost comes back."""
+    """Makes trouble until ``end``, in some seeds; what was lost comes back, or is accepted."""
 
     world: World
     cluster: SimulatedCluster
@@ -33,6 +37,8 @@ class MachineFaults:
     _over: bool = field(default=False, init=False)
     #: Puts back what a machine has lost, by host.
     _lost: dict[str, Callable[[], None]] = field(factory=dict, init=False)
+    #: Hosts whose disk is gone for good.
+    _gone: set[str] = field(factory=set, init=False)
     _kinds: list[Callable[[], None]] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -113,15 +119,22 @@ class MachineFaults:
         self.stop(broker)
 
     def _lose_disk(self) -> None:
-        """The broker is started over an empty disk, and gets its own back later."""
+        """The broker is started over an empty disk; it gets its own back later, or an operator accepts the loss."""
         broker = self._some_broker()
         if self._may_lose(broker):
+            assert broker.store is not None
+            folders = {(log.topic, log.partition): log.folder for log in broker.store.logs()}
             self._restart(broker, lambda: None)
             own, broker.files = broker.files, MemoryFiles(self.world.random(f"new disk of {broker.host}"), broker.wall)
 
             def give_back() -> None:
                 broker.files = own
 
+            if self.random.random() < FOR_GOOD:
+                self.note("loss accepted", broker.host)
+                self._gone.add(broker.host)
+                self.cluster.acceptor.accept(broker, own, folders)
+                return
             self._lost[broker.host] = give_back
             self._lost_something(broker, "disk lost")
 
@@ -135,16 +148,21 @@ class MachineFaults:
                 self._lose_name(broker, DATA, self.random.choice(folders).rpartition("/")[2], "folder lost")
 
     def _lose_segment(self) -> None:
-        """One rolled segment is not there at the next start."""
+        """One rolled segment is not there at the next start; it comes back later, or gaps take its place for good."""
         broker = self._some_broker()
         if self._may_lose(broker):
             assert broker.store is not None
-            # Without a checkpoint nothing says where a log began: then a first segment that is gone is not missed.
-            known = [log for log in broker.store.logs() if log.offline is None and log.checkpoint is not None]
-            logs = [log for log in known if len(log.segments()) > 1]
+            known = [log for log in broker.store.logs() if log.offline is None and len(log.segments()) > 1]
+            # A mark that a full disk did not take vouches for nothing.
+            logs = [log for log in known if read_mark(broker.files, log.folder) >= log.segments()[-1][0]]
             if logs:
                 log = self.random.choice(logs)
-                start = self.random.choice(log.segments()[:-1])[0]
+                number = self.random.randrange(len(log.segments()) - 1)
+                start = log.segments()[number][0]
+                if self.random.random() < FOR_GOOD:
+                    self.note("gaps made", broker.host)
+                    self._restart(broker, lambda: make_gaps(broker, log, number, self.cluster.ledger))
+                    return
                 self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
 
     def _lose_name(self, broker: MemoryBroker, folder: str, name: str, kind: str) -> None:
@@ -169,7 +187,7 @@ class MachineFaults:
     def _may_lose(self, broker: MemoryBroker) -> bool:
         """Whether the tree knows that all topics are stored there: else what another disk takes would be swallowed."""
         server = self.cluster.tree.server
-        if server is None or broker.clock is None or broker.store is None or broker.host in self._lost:
+        if server is None or broker.clock is None or broker.store is None or broker.host in {*self._lost, *self._gone}:
             return False
         nodes, number = server.tree.nodes, broker.store.broker_id
         for topic in (*TOPICS, LATE_TOPIC):
