@@ -164,6 +164,7 @@ class SimulatedCluster:
         world = self.world
         ages = world.random(f"ages {number}")
         by_time = ages.random() < 0.25
+        gathers = world.random(f"flushes {number}").random() < 0.4
         settings = BrokerSettings(
             data="/data",
             id=number,
@@ -175,6 +176,8 @@ class SimulatedCluster:
             log=LogSettings(
                 segment_bytes=random.choice([200, 500, 100_000]),
                 retention_ms=ages.choice([8_000, 20_000]) if by_time else -1,
+                flush_messages=20 if gathers else -1,
+                flush_ms=1_500 if gathers else -1,
             ),
         )
         host = f"broker-{number}"

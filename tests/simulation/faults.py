@@ -90,7 +90,7 @@ class Faults:
             (self._take_from_owners, 2),
             (self._remove_entry, 2),
             (self._remove_segments, 3),
-            (self._spoil_tree, 2),
+            (self._spoil_tree, 4),
         ]
 
     def begin(self) -> None:

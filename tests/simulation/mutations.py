@@ -21,6 +21,7 @@ from logd.coord.registries.offsets import OffsetRegistry, encode_position
 from logd.coord.server.journal import Journal
 from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicPartition
+from tests.simulation.broker_mutations import BROKER_MUTATIONS
 from tests.simulation.machine_mutations import MACHINE_MUTATIONS
 
 
@@ -222,29 +223,33 @@ def tree_answers_before_the_flush() -> AbstractContextManager[Any]:
 
 
 #: All of them, by their names.
-MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-    each.__name__: each
-    for each in (
-        commit_without_version,
-        claim_without_fence,
-        no_own_timer,
-        keep_fetching,
-        claim_without_waiting,
-        take_anothers_claim_for_ours,
-        keep_half_a_claim,
-        commit_what_was_handed_over,
-        remainder_twice,
-        remainder_to_nobody,
-        release_before_committing,
-        deaf_to_members,
-        believe_in_a_lost_session,
-        stay_removed,
-        skip_what_is_left,
-        skip_silently,
-        answer_before_the_flush,
-        tree_answers_before_the_flush,
-    )
-} | MACHINE_MUTATIONS
+MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
+    {
+        each.__name__: each
+        for each in (
+            commit_without_version,
+            claim_without_fence,
+            no_own_timer,
+            keep_fetching,
+            claim_without_waiting,
+            take_anothers_claim_for_ours,
+            keep_half_a_claim,
+            commit_what_was_handed_over,
+            remainder_twice,
+            remainder_to_nobody,
+            release_before_committing,
+            deaf_to_members,
+            believe_in_a_lost_session,
+            stay_removed,
+            skip_what_is_left,
+            skip_silently,
+            answer_before_the_flush,
+            tree_answers_before_the_flush,
+        )
+    }
+    | MACHINE_MUTATIONS
+    | BROKER_MUTATIONS
+)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from logd.coord.groups import holdings
 from logd.coord.groups.records import Phase
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import PAIR, Faults
+from tests.simulation.flushing import flushes_watched
 from tests.simulation.ledger import Place
 from tests.simulation.members import Member
 from tests.simulation.retention import payloads_of, told_of_retention
@@ -74,7 +75,7 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        with told_of_retention(cluster.brokers, cluster.ledger):
+        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched():
             return self._live()
 
     def _live(self) -> Report:

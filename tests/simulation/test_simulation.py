@@ -19,7 +19,7 @@ PARTS = 4
 SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "200"))
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 #: Seeds that one broken thing may take to be found, here.
-TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
+TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "150"))
 #: Where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
     "claim_without_fence": 10,

@@ -1,0 +1,33 @@
+"""Every wait for the disk is looked at: with flush.messages or flush.ms set nothing is flushed before its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from logd.log.flusher import Flushable, Flusher
+from logd.log.partition import PartitionLog
+from tests.simulation.violation import check
+
+#: Seconds by which two sums of times may differ.
+_ROUNDING = 0.001
+
+
+@contextmanager
+def flushes_watched() -> Iterator[None]:
+    """Have a flush that nobody had to wait for break a promise."""
+    sync = Flusher._sync
+
+    def watched(flusher: Flusher, log: Flushable) -> None:
+        assert isinstance(log, PartitionLog)
+        settings, state = log.settings, log.flush_state
+        if settings.flush_messages != -1 and settings.flush_ms != -1 and not (state.due or flusher._hurried):
+            waited = flusher._clock.seconds() - state.since + _ROUNDING
+            is_time = state.unflushed_messages >= settings.flush_messages or waited >= settings.flush_ms / 1000
+            has_rolled = log.segments()[-1][0] >= log.visible_end  # a full segment waits for nothing
+            check(is_time or has_rolled, "flushed before its time", log.folder, state.unflushed_messages, waited)
+        sync(flusher, log)
+
+    with mock.patch.object(Flusher, "_sync", watched):
+        yield
