@@ -175,7 +175,7 @@ class NoLossTests(LostLogTestCase):
         node = paths.stored_ends("new", 0)
         self.in_tree(paths.topic("n"), encode_entry(TopicEntry("new", {0: (0,)})))
         self.assertIsNotNone(self.stored_ends("new"), node)
-        self.assertEqual(self.broker.growth.held, set())
+        self.assertEqual(self.broker.growth.held, {})
         peer = self.connect()
         self.broker.growth.hold(self.log_of("n"))
         peer.send(ProduceAck(-1, 30_000, (ProducePart("n", 0, 0, False, HELLO),)))
@@ -183,7 +183,7 @@ class NoLossTests(LostLogTestCase):
         self.settle()
         self.assertEqual(self.log_of("n").end, 0)
         self.assertEqual(self.produce(self.connect(), "t", HELLO).error, 0)
-        self.broker.growth.let_go(self.log_of("n"))
+        self.broker.growth.let_go([self.log_of("n")])
         self.settle()
         firsts = [answer.parts[0].first_id for answer in peer.answers()]
         self.assertEqual(firsts, [0, len(HELLO)])
