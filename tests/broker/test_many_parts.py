@@ -106,7 +106,7 @@ class ManyPartsTests(BrokerTestCase):
         self.assertEqual(turns, [4, 4])  # 1200 parts in each
 
     def test_gone_before_its_turn(self) -> None:
-        """A fetch that waits for its turn is dropped with its connection, and answered at once when the broker stops."""
+        """A fetch in line is dropped with its connection, and answered at once when the broker stops."""
         others = [self.connect() for _ in range(4)]
         for peer in (self.peer, *others):
             for _ in range(4):
