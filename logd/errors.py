@@ -135,6 +135,12 @@ class TopicCreationDisabled(WireError):
     code = 112
 
 
+class AdministrationDisabled(WireError):
+    """This broker's settings do not allow clients to delete topics or to repair logs."""
+
+    code = 116
+
+
 class InvalidRequest(WireError):
     """The frame is well formed, but a value in it is out of its range."""
 
@@ -177,6 +183,7 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         StorageFull,
         BrokerStopping,
         TopicCreationDisabled,
+        AdministrationDisabled,
         InvalidRequest,
         CoordinationUnavailable,
         NoLeader,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
@@ -218,7 +218,8 @@ class BrokerAssembly:
         broker.begin()  # connections that waited for the tree are answered that it is too late
         if self._waiting is not None and self._waiting.active():
             self._waiting.cancel()
-        leaving: Deferred[Any] = gatherResults([closing_port, Deferred.fromCoroutine(membership.stop())])
+        leaving = Deferred.fromCoroutine(membership.stop())
+        await _fired_by(clock, until(LEAVE), closing_port)
         if not await _fired_by(clock, until(LEAVE), leaving):
             self._log.warn("stopping without the coordination tree, which does not answer")
         await self._end_sessions(broker, until(ANSWER))

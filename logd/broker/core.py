@@ -51,7 +51,7 @@ class BrokerCore:
 
     def __attrs_post_init__(self) -> None:
         self.answer_turns = AnswerTurns(self.clock)
-        create, due_now = self.settings.topics_create, self.store.flusher.due_now
+        create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 
     def brokers(self) -> dict[int, tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Requests about topics and logs, not for messages: Offsets, Metadata, DescribeLog, CreateTopic, DeleteTopic."""
+"""Requests about topics and logs, not for messages: Offsets, Metadata, DescribeLog."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from logd.broker.core import BrokerCore
 from logd.broker.reading import find_log
 from logd.broker.slicing import run_in_slices
 from logd.errors import (
     BrokerStopping,
-    LogdError,
     NoLeader,
     PartitionOffline,
     TopicCreationDisabled,
@@ -24,14 +22,12 @@ from logd.errors import (
     WrongPartition,
 )
 from logd.net.server import Connection
-from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
 from logd.protocol.legacy_responses import OffsetsResponse, encode_legacy_response
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.requests import OurRequest, Unsupported
 from logd.protocol.responses import ErrorResponse, OurResponse, encode_response
-from logd.topic import TopicEntry
 
 _log = Logger()
 
@@ -40,7 +36,7 @@ MADE_AT_ONCE = 50
 
 
 class Describing:
-    """The questions and the administration of one connection."""
+    """The questions of one connection."""
 
     def __init__(self, broker: BrokerCore, connection: Connection) -> None:
         self._broker = broker
@@ -98,9 +94,13 @@ class Describing:
             Deferred.fromCoroutine(create())
 
     def _create_missing(self, name: str) -> Deferred[None]:
-        if not self._broker.settings.topics_create:
+        if not self._broker.settings.creates_on_demand:
             failed: Deferred[None] = Deferred()
-            failed.errback(TopicCreationDisabled(f"topic {name!r} does not exist, and topics.create is false here"))
+            failed.errback(
+                TopicCreationDisabled(
+                    f"topic {name!r} does not exist, and topics.create = {self._broker.settings.topics_create} here"
+                )
+            )
             return failed
         return self._broker.create_on_demand(name)
 
@@ -167,29 +167,6 @@ class Describing:
             raise BrokerStopping("the broker is stopping, or the connection is gone")
         find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
 
-    def create_topic(self, request: CreateTopic) -> None:
-        """Create a topic by name."""
-        if self._broker.stopping:
-            self._respond(request, CreateTopicResponse(BrokerStopping.code, text="the broker is stopping"))
-            return
-
-        def created(entry: TopicEntry) -> None:
-            self._respond(request, CreateTopicResponse(0, entry.uuid))
-
-        def failed(failure: Failure) -> None:
-            self._respond(request, CreateTopicResponse(_code(failure), text=failure.getErrorMessage()))
-
-        creating = self._broker.topics.create(request.topic, request.partitions, dict(request.settings))
-        creating.addCallbacks(created, failed)
-
-    def delete_topic(self, request: DeleteTopic) -> None:
-        """Delete a topic and its messages."""
-        deleting: Deferred[None] = self._broker.topics.delete(request.topic)
-        deleting.addCallbacks(
-            lambda _: self._respond(request, DeleteTopicResponse(0)),
-            lambda failure: self._respond(request, DeleteTopicResponse(_code(failure), failure.getErrorMessage())),
-        )
-
     def unsupported(self, request: Unsupported) -> None:
         """A version of a later release."""
         text = f"version {request.version} of request type {request.type} is not known to this broker"
@@ -198,12 +175,3 @@ class Describing:
 
     def _respond(self, request: OurRequest, response: OurResponse) -> None:
         self._connection.answer(request, [*encode_response(response, request.correlation_id)])
-
-
-def _code(failure: Failure) -> int:
-    error = failure.value
-    if isinstance(error, WireError):
-        return error.code
-    if not isinstance(error, LogdError):
-        _log.failure("administration failed", failure)
-    return UnknownError.code

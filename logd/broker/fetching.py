@@ -67,7 +67,12 @@ class Fetching:
                 starts[index] = start = there[index] if index in there else UnknownError(str(error))
                 if isinstance(start, UnknownError):
                     part = request.parts[index]
-                    _log.warn("{topic}-{partition}: {error}", topic=part.topic, partition=part.partition, error=start)
+                    _log.warn(
+                        "{topic}-{partition}: {error}",
+                        topic=part.topic,
+                        partition=part.partition,
+                        error=start,
+                    )
             self._wait(request, starts)
 
         run_in_slices(self._broker.threads, find(), self._check_wanted, found)

@@ -225,8 +225,8 @@ class Producing:
 
     def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
         self._give_up(
-            f"its message set for {topic}-{partition} was refused ({error}), and legacy.refused.close = true closes "
-            "the connection of a refused produce of 0.7"
+            f"its message set for topic {topic!r}, partition {partition}, was refused ({error}), and "
+            "legacy.refused.close = true closes the connection of a refused produce of 0.7"
         )
 
     def _report(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
@@ -234,7 +234,8 @@ class Producing:
         self._refused += 1
         if self._refused & (self._refused - 1) == 0:
             self._log.warn(
-                "refused a message set of {peer} for {topic}-{partition}: {error} ({refused} so far)",
+                "refused a message set of {peer} for topic {topic!r}, partition {partition}: {error} "
+                "({refused} so far)",
                 peer=self._peer,
                 topic=topic,
                 partition=partition,

@@ -9,6 +9,7 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.administration import check_administration
 from logd.broker.core import BrokerCore
 from logd.broker.lostlogs import LostLog
 from logd.errors import (
@@ -69,6 +70,15 @@ class Repairing:
         try:
             if self._broker.stopping:
                 raise BrokerStopping("the broker is stopping")
+            check_administration(self._broker, "repair a log")
+            if not request.dry_run:
+                _log.info(
+                    "{peer} asked for a repair of {topic!r}, partition {partition}, from position {position} on",
+                    peer=self._connection.peer,
+                    topic=request.topic,
+                    partition=request.partition,
+                    position=request.position,
+                )
             if key in under_way:
                 raise InvalidRequest(f"a repair of {request.topic}-{request.partition} is under way")
             under_way.add(key)
@@ -88,7 +98,7 @@ class Repairing:
             if self._broker.topics.get(request.topic) is None:
                 raise UnknownTopic(f"there is no topic {request.topic!r}")
             raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
-        lost = self._broker.ends.lost.get((request.topic, request.partition))
+        lost = self._broker.ends.lost(request.topic, request.partition)
         if lost is not None:
             return await self._repair_lost(log, lost, request)
         if log.offline is not None:

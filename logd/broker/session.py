@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
+from logd.broker.administration import AdministrationRequests
 from logd.broker.checking import CheckNeeded
 from logd.broker.core import BrokerCore
 from logd.broker.describing import Describing
@@ -45,6 +46,7 @@ class BrokerSession:
         )
         self._fetching = Fetching(broker, connection)
         self._describing = Describing(broker, connection)
+        administration = AdministrationRequests(broker, connection)
         self.has_produced = False
         self._answers: dict[type, Callable[[Any], None]] = {
             Fetch: self._fetching.fetch,
@@ -53,8 +55,8 @@ class BrokerSession:
             Offsets: self._describing.offsets,
             Metadata: self._describing.metadata,
             DescribeLog: self._describing.describe_log,
-            CreateTopic: self._describing.create_topic,
-            DeleteTopic: self._describing.delete_topic,
+            CreateTopic: administration.create_topic,
+            DeleteTopic: administration.delete_topic,
             Repair: Repairing(broker, connection).repair,
         }
 
@@ -88,8 +90,7 @@ class BrokerSession:
         except CreationNeeded as needed:
             self._create(needed.topic)
         except GrowthNeeded:
-            self.connection.hold("growth")
-            growth.wait(lambda: self.connection.proceed("growth"))
+            growth.wait(self.connection)
         except CheckNeeded as large:
             self.connection.hold("check")
             producing.checks.start(large, lambda: self.connection.proceed("check"))

@@ -93,6 +93,12 @@ class StoredTopics:
         for log in self._store.logs():
             if log.topic not in self.entries:
                 found[log.topic] = max(found.get(log.topic, 0), log.partition + 1)
+        damage = self._file.damage
+        if damage:
+            self._log.error(
+                "topics.json is damaged ({damage}); records that are lost are taken from the coordination tree",
+                damage=damage,
+            )
         for topic, partitions in found.items():
             self._log.warn(
                 "topic {topic} is not in topics.json; its logs are served under the tree's uuid, or a new one",
@@ -101,6 +107,10 @@ class StoredTopics:
             self.orphans.add(topic)
             brokers = (self._store.broker_id,)
             self.entries[topic] = TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers))
+            if damage:
+                # Retention, too, has to wait for the topic's own settings.
+                reason = f"the record of topic {topic!r} in topics.json is damaged; it is in the coordination tree, too"
+                self.refuse(topic, self.partitions_here(topic), f"{reason}, and served as soon as that is reached")
         for topic, entry in self.entries.items():
             problem = several_brokers(topic, entry)
             if problem is not None:

@@ -90,7 +90,9 @@ class TreeTopics:
     _following: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._entries = dict(self._stored.entries)
+        stored = self._stored
+        # A uuid that was made up here is told to nobody before the tree was asked for the topic's own.
+        self._entries = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
         self._mirror = watch_topics(self._tree, self._clock, self._changed)
         self._ends.changed = self.recheck
         self._comparison = TopicComparison(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring
@@ -29,6 +31,26 @@ def render_json(messages: Sequence[Message]) -> bytes:
 
 
 FORMATS: dict[str, Render] = {"raw": render_raw, "json": render_json}
+
+#: Bytes that a terminal obeys instead of showing them: C0 but for tab and newline, DEL, and C1 as UTF-8 writes it.
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+
+def escape_controls(data: bytes) -> bytes:
+    """Return the data with what a terminal would obey written out, such as ``\\x1b``."""
+    return _CONTROLS.sub(lambda found: b"".join(b"\\x%02x" % byte for byte in found[0]), data)
+
+
+def renderer(shape: str, descriptor: int = 1) -> Render:
+    """Return the function for a format's name.
+
+    Anybody may have produced the messages, so at a terminal their control characters are shown, as ``ls`` and ``git``
+    show those of file names; a file or a pipe gets every byte as it is.
+    """
+    render = FORMATS[shape]
+    if not os.isatty(descriptor):
+        return render
+    return lambda messages: escape_controls(render(messages))
 
 
 def _line(message: Message) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, Whole
+from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, SwitchOr, Whole
 from logd.config.log import DAY_MS, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
 from logd.config.zookeeper import ZooKeeperSecurity
@@ -144,6 +144,12 @@ class BrokerSettings:
         10_000,
         "Further connections are closed as soon as they are made.",
     )
+    connections_address_max: int = setting(
+        "connections.address.max",
+        Whole(1, 1_000_000, none="no limit"),
+        5_000,
+        "Further connections from one address, of which so many are open, are closed as soon as they are made.",
+    )
     connection_requests: int = setting(
         "connection.requests",
         Whole(1, 100_000),
@@ -156,8 +162,18 @@ class BrokerSettings:
     io_threads: int = setting(
         "io.threads", Whole(1, 256), 4, "How many threads read what the page cache does not have."
     )
-    topics_create: bool = setting(
-        "topics.create", Switch(), True, "Whether a produce to a topic that does not exist creates it."
+    topics_create: bool | str = setting(
+        "topics.create",
+        SwitchOr("explicit"),
+        True,
+        "The requests that create a topic: with `true` a produce to one that does not exist, and CreateTopic "
+        "(`logd topics create`); with `explicit` CreateTopic alone; with `false` none.",
+    )
+    administration_requests: bool = setting(
+        "administration.requests",
+        Switch(),
+        True,
+        "Whether DeleteTopic and Repair requests are taken, from every client that can connect.",
     )
     legacy_refused_close: bool = setting(
         "legacy.refused.close",
@@ -210,6 +226,16 @@ class BrokerSettings:
                 f"frames.bytes = {self.frames_bytes} is not allowed with frame.bytes = {self.frame_bytes}; allowed is "
                 f"a whole number of bytes from {self.frame_bytes + READ_ROOM} (or a smaller frame.bytes)"
             )
+
+    @property
+    def creates_on_demand(self) -> bool:
+        """Whether a produce, or a Metadata request that asks for it, creates a topic."""
+        return self.topics_create is True
+
+    @property
+    def creates_on_request(self) -> bool:
+        """Whether CreateTopic creates a topic."""
+        return self.topics_create is not False
 
     def log_settings(self, overrides: Mapping[str, object]) -> LogSettings:
         """The settings of a topic's logs; raise ConfigurationError for an override that is not allowed here."""

@@ -82,6 +82,23 @@ class Switch:
             raise ValueError(text) from None
 
 
+@frozen
+class SwitchOr(Switch):
+    """True, false, or one word for what lies between the two."""
+
+    word: str
+
+    @property
+    def allowed(self) -> str:
+        return f"true, false or {self.word}"
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, bool) or value == self.word
+
+    def parse(self, text: str) -> object:
+        return self.word if text.lower() == self.word else super().parse(text)
+
+
 class Text:
     """Text of some form: the base of the kinds below."""
 

@@ -13,6 +13,7 @@ from logd.log.names import (
     COORDINATION,
     DELETED_SUFFIX,
     META,
+    META_COPY,
     TEMPORARY_SUFFIX,
     TOPICS,
     folder_name,
@@ -95,7 +96,7 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
     folders = set()
     for name in names:
         where = join(path, name)
-        if name in (META, TOPICS, COORDINATION):
+        if name in (META, META_COPY, TOPICS, COORDINATION):
             continue
         is_folder = files.is_directory(where)
         if is_folder and folder_partition(name) is not None:
@@ -137,10 +138,15 @@ def _check_meta(files: IFileOperations, path: str, found: Contents) -> int | Non
 def _check_topics(files: IFileOperations, path: str, broker_id: int | None, folders: set[str], found: Contents) -> None:
     """Compare topics.json with the folders. A partition that is stored by other brokers alone has none here."""
     where = join(path, TOPICS)
+    file = TopicsFile(files, path)
     try:
-        topics = TopicsFile(files, path).read()
+        topics = file.read()
     except DataDirectoryError as error:
         found.remarks.append(Remark(where, str(error).partition(" is ")[2] or str(error), True))
+        return
+    if file.damage:
+        text = f"is damaged ({file.damage}): the broker takes the records that are lost from the coordination tree"
+        found.remarks.append(Remark(where, text, True))
         return
     if not files.exists(where):
         return

@@ -20,6 +20,17 @@ _PUNCH_HOLE = 0x01 | 0x02
 #: What preadv answers where a file system has no way to say "not in the cache" (tmpfs, older kernels).
 _NO_NOWAIT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+#: Messages are for their owner, and for a group that an operator gives the files to; not for every user of a machine.
+FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
+
+
+def _check_owner(directory: str) -> None:
+    """Raise PermissionError unless the directory is the user's own: another one could put anything in its place."""
+    owner, user = os.stat(directory).st_uid, os.geteuid()
+    if owner != user:
+        raise PermissionError(
+            errno.EPERM, f"it belongs to user {owner} and this process to user {user}: run as its owner", directory
+        )
 
 
 @implementer(IFile)
@@ -200,7 +211,7 @@ class LocalFiles:
     def open(self, path: str, create: bool = False) -> IFile:
         """Open for reading and appending; see IFileOperations."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-        return LocalFile(path, os.open(path, flags, 0o644))
+        return LocalFile(path, os.open(path, flags, FILE_MODE))
 
     def open_for_reading(self, path: str) -> IFile:
         """Open for reading alone."""
@@ -239,7 +250,7 @@ class LocalFiles:
 
     def make_directory(self, path: str) -> None:
         """Make a directory; its parent must be there."""
-        os.mkdir(path)
+        os.mkdir(path, DIRECTORY_MODE)
 
     def rename(self, source: str, target: str) -> None:
         """Rename, replacing ``target`` atomically."""
@@ -266,8 +277,10 @@ class LocalFiles:
 
     def lock(self, path: str) -> IFile:
         """Create or open ``path`` and lock it; see IFileOperations."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # A link in the place of the file would have another file locked, and cut short.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
         try:
+            _check_owner(os.path.dirname(path) or ".")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return LocalFile(path, descriptor)
         except BaseException:

@@ -24,6 +24,8 @@ BEGINNING_SUFFIX = ".beginning"
 CHECKPOINT = "checkpoint"
 MARK = "mark"
 META = "meta"
+#: A second copy of meta: which directory this is cannot be made up.
+META_COPY = "meta.copy"
 TOPICS = "topics.json"
 #: The coordination tree that a broker keeps for itself; not the log's to touch.
 COORDINATION = "coordination"

@@ -22,6 +22,7 @@ from logd.log.names import (
     COORDINATION,
     DELETED_SUFFIX,
     META,
+    META_COPY,
     TOPICS,
     folder_name,
     folder_partition,
@@ -138,7 +139,9 @@ class LogStore:
         make_folder(self._files, self.path)
         self._lock = lock_directory(self._files, self.path)
         try:
-            self._meta = read_or_make_meta(self._files, self.path, self._lock, self._broker_id, self._new_instance)
+            self._meta = read_or_make_meta(
+                self._files, self.path, self._lock, self._broker_id, self._new_instance, self._report
+            )
             remove_leftovers(self._files, self.path, self._report)
             for name in self._files.list(self.path):
                 self._open_name(name, settings_for, known_end)
@@ -368,7 +371,7 @@ class LogStore:
         known_end: Callable[[str, int], int | None],
     ) -> None:
         path = join(self.path, name)
-        if name in (META, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
+        if name in (META, META_COPY, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
             return
         found = folder_partition(name)
         if found is not None and may_be_directory(self._files, path):

@@ -58,6 +58,10 @@ class MemoryBroker:
         now: float = self.network.clock.seconds()
         return now + self.wall_offset
 
+    def set_clock(self, ahead: float) -> None:
+        """Set the time of day on its machine: so many seconds ahead of the network's clock. Durations go on."""
+        self.wall_offset = ahead
+
     @property
     def running(self) -> bool:
         """Whether it was started, and neither stopped nor killed since."""

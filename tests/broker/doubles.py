@@ -43,8 +43,8 @@ DEAD: list[BrokerAssembly] = []
 class PeerTransport(StringTransport):
     """The broker's end of a connection: it pauses a producer while the peer takes nothing, then asks it for more."""
 
-    def __init__(self) -> None:
-        address = IPv4Address("TCP", "10.0.0.7", 40_000)
+    def __init__(self, host: str) -> None:
+        address = IPv4Address("TCP", host, 40_000)
         super().__init__(peerAddress=address, lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
         self.taking = True
         self.untaken = 0
@@ -240,10 +240,10 @@ class BrokerTestCase(SynchronousTestCase):
         self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
         self.assertEqual(self.files.open_handles, 0, "a file is still held")
 
-    def connect(self) -> Peer:
+    def connect(self, host: str = "10.0.0.7") -> Peer:
         """A client connects."""
         connection = self.factory.buildProtocol(None)
-        peer = Peer(connection, PeerTransport())
+        peer = Peer(connection, PeerTransport(host))
         self.peers.append(peer)
         connection.makeConnection(peer.transport)
         peer.pump()

@@ -102,19 +102,6 @@ class MetadataTests(BrokerTestCase):
         self.assertEqual(self.broker.topics.names(), ["a", "b", "new"])
 
 
-class NoCreationTests(BrokerTestCase):
-    """A broker whose clients may not make topics by using them."""
-
-    options = {"topics_create": False}  # noqa: RUF012
-
-    def test_metadata(self) -> None:
-        """The error says that it is a matter of settings; asking by name still works."""
-        peer = self.connect()
-        found = self.ask(peer, Metadata(("new",), create=True)).topics
-        self.assertEqual(found, (TopicMetadata("new", 112, "", ()),))
-        self.assertEqual(self.ask(peer, CreateTopic("new", 1, {})).error, 0)
-
-
 class CreateTopicTests(BrokerTestCase):
     """Topics by name."""
 

@@ -40,6 +40,22 @@ class ConnectionsTests(BrokerTestCase):
         self.assertEqual(self.ask(peers[2], Fetch("t", 0, 0, 1)), FetchResponse(0))
 
 
+class AddressTests(BrokerTestCase):
+    """No more than connections.address.max from one address."""
+
+    options = {"connections_address_max": 2}  # noqa: RUF012
+
+    def test_limit(self) -> None:
+        """One too many of an address is closed; others are not hurt, and a place is free once one of them goes."""
+        peers = [self.connect(), self.connect()]
+        self.assertTrue(self.connect().lost)
+        self.assertEqual(len(self.events.warnings("connections.address.max = 2 of its address are open")), 1)
+        self.assertFalse(self.connect("10.0.0.8").lost)
+        peers[0].lose()
+        self.assertFalse(self.connect().lost)
+        self.assertTrue(self.connect().lost)
+
+
 class HostileTests(BrokerTestCase):
     """Bytes that mean nothing, and bytes that lie."""
 

@@ -154,7 +154,7 @@ class ProduceTests(BrokerTestCase):
         for _ in range(1000):
             peer.send(Produce("t", 0, HELLO[:-1] + b"O"))
         self.assertEqual(self.broker.counters.sets_refused, 1000)
-        lines = self.events.warnings("refused a message set of 10.0.0.7:40000 for t-0")
+        lines = self.events.warnings("refused a message set of 10.0.0.7:40000 for topic 't', partition 0")
         self.assertEqual(len(lines), 10)
         self.assertIn("(512 so far)", lines[-1])
 

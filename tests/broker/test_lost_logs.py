@@ -175,7 +175,7 @@ class NoLossTests(LostLogTestCase):
         node = paths.stored_ends("new", 0)
         self.in_tree(paths.topic("n"), encode_entry(TopicEntry("new", {0: (0,)})))
         self.assertIsNotNone(self.stored_ends("new"), node)
-        self.assertEqual(self.broker.growth.held, set())
+        self.assertEqual(self.broker.growth.held, {})
         peer = self.connect()
         self.broker.growth.hold(self.log_of("n"))
         peer.send(ProduceAck(-1, 30_000, (ProducePart("n", 0, 0, False, HELLO),)))
@@ -183,10 +183,41 @@ class NoLossTests(LostLogTestCase):
         self.settle()
         self.assertEqual(self.log_of("n").end, 0)
         self.assertEqual(self.produce(self.connect(), "t", HELLO).error, 0)
-        self.broker.growth.let_go(self.log_of("n"))
+        self.broker.growth.let_go([self.log_of("n")])
         self.settle()
         firsts = [answer.parts[0].first_id for answer in peer.answers()]
         self.assertEqual(firsts, [0, len(HELLO)])
+
+
+class DamagedRecordTests(LostLogTestCase):
+    """topics.json is damaged, and the tree has what stood there."""
+
+    def damage(self) -> None:
+        """A byte of the topic's uuid is flipped."""
+        self.kill()
+        data = self.files._inode("/data/topics.json").data
+        data[data.index(self.uuid.encode())] ^= 1
+
+    def test_healed(self) -> None:
+        """The topic keeps its uuid, settings and messages; the file is written again."""
+        self.damage()
+        self.open()
+        self.assertEqual(self.entry("t").uuid, self.uuid)
+        self.assertEqual(self.content("t"), HELLO + HELLO)
+        self.assertEqual([self.log_of("t", number).offline for number in (0, 1)], [None, None])
+        self.assertIn(self.uuid.encode(), bytes(self.files._inode("/data/topics.json").data))
+
+    def test_tree_away(self) -> None:
+        """While the tree is away its logs are not served, as no uuid is made up."""
+        self.damage()
+        self.joins = False
+        self.open()
+        self.broker.begin()
+        self.assertIn("topics.json is damaged", self.reason())
+        self.assertIsNone(self.broker.topics.get("t"))
+        self.join()
+        self.assertEqual(self.entry("t").uuid, self.uuid)
+        self.assertIsNone(self.log_of("t").offline)
 
 
 class AcceptedLossTests(LostLogTestCase):

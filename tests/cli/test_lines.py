@@ -47,6 +47,18 @@ class LineSplitterTests(SynchronousTestCase):
                 for chunk in chunks:
                     splitter.feed(chunk)
 
+    @settings(deadline=None)
+    @given(st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"x", b"\n")), max_size=12))
+    def test_skipped(self, chunks: list[bytes]) -> None:
+        """However the bytes arrive, exactly the lines that are too long are left out, and they are counted."""
+        splitter = LineSplitter("f", 4, skip=True)
+        found = [line for chunk in chunks for line in splitter.feed(chunk)] + splitter.finish()
+        expected = b"".join(chunks).split(b"\n")
+        if not expected[-1]:
+            expected.pop()
+        self.assertEqual(found, [line for line in expected if len(line) <= 4])
+        self.assertEqual((splitter.skipped, splitter.count), (len(expected) - len(found), len(expected)))
+
     def test_longest(self) -> None:
         """A line of exactly the limit is a line."""
         splitter = LineSplitter("f", 4)

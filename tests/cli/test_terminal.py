@@ -12,7 +12,10 @@ from click import unstyle
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.cli.progress import ProgressLine
+from logd.cli.rendering import renderer
+from logd.cli.running import complain
 from logd.cli.tables import show
+from logd.protocol.message import Message
 
 #: Whatever the tests themselves run in.
 ORDINARY = {"TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"}
@@ -24,6 +27,39 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """It is."""
         return True
+
+
+class MessagesTests(SynchronousTestCase):
+    """What ``logd consume`` writes of messages that anybody may have produced."""
+
+    MESSAGES = (Message(b"\x1b]0;owned\x07\xc2\x9b2J red\ttab\r\x7f", key=b"k"), Message("gr\xfc\xdfe".encode()))
+
+    def rendered(self, shape: str, descriptor: int) -> bytes:
+        """What is written to an open file."""
+        return renderer(shape, descriptor)(self.MESSAGES)
+
+    def test_a_terminal_obeys_nothing(self) -> None:
+        """Control characters are written out; tabs, newlines and letters of every language stay."""
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        self.addCleanup(os.close, theirs)
+        shown = rb"\x1b]0;owned\x07\xc2\x9b2J red" + b"\ttab" + rb"\x0d\x7f" + "\ngr\xfc\xdfe\n".encode()
+        self.assertEqual(self.rendered("raw", theirs), shown)
+        self.assertNotIn(b"\x7f", self.rendered("json", theirs))
+        self.assertNotIn(b"\xc2\x9b", self.rendered("json", theirs))
+
+    def test_a_pipe_gets_every_byte(self) -> None:
+        """Nothing is changed on the way to a program."""
+        reads, writes = os.pipe()
+        self.addCleanup(os.close, reads)
+        self.addCleanup(os.close, writes)
+        self.assertEqual(self.rendered("raw", writes), b"".join(m.payload + b"\n" for m in self.MESSAGES if m.payload))
+
+    def test_complaints(self) -> None:
+        """Words that come from elsewhere are written out in errors as well."""
+        self.patch(sys, "stderr", stream := io.StringIO())
+        complain("topic '\x1b[31m' is not there")
+        self.assertEqual(stream.getvalue(), "logd: topic '\\x1b[31m' is not there\n")
 
 
 class TablesTests(SynchronousTestCase):

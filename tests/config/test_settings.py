@@ -50,7 +50,7 @@ class SettingsTests(SynchronousTestCase):
             LogSettings(segment_bytes=0)
         with self.assertRaisesRegex(ConfigurationError, r"id = -1 "):
             BrokerSettings(data="d", id=-1)
-        with self.assertRaisesRegex(ConfigurationError, r"topics\.create = 1 .* true or false"):
+        with self.assertRaisesRegex(ConfigurationError, r"topics\.create = 1 .* true, false or explicit"):
             BrokerSettings(data="d", topics_create=1)  # type: ignore[arg-type]  # that is the point
 
     def test_frozen(self) -> None:

@@ -56,7 +56,7 @@ class SourcesTests(SynchronousTestCase):
             ("segment.byte", "segment.bytes"),
             ("segment", "segment.bytes or segment.ms"),
             ("data.x", "data"),
-            ("zzz", "allowed are advertise, "),
+            ("zzz", "allowed are administration.requests, advertise, "),
         ):
             with self.assertRaises(ConfigurationError) as caught:
                 broker_settings(DATA, Source("broker.toml", {key: 1}))

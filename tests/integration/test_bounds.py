@@ -188,7 +188,11 @@ class CrowdTests(BrokerTestCase):
     def test_storm(self) -> None:
         """Connections that come and go by the hundred, with and without a word, leave nothing behind."""
         for number in range(300):
-            with socket.create_connection(("127.0.0.1", self.broker.port)) as storm:
+            # One that comes while connections.max are open is closed, perhaps before it has sent its word.
+            with (
+                contextlib.suppress(ConnectionError),
+                socket.create_connection(("127.0.0.1", self.broker.port)) as storm,
+            ):
                 if number % 3 == 1:
                     storm.sendall(b"".join(encode_request(Produce("t", 0, b"nonsense"))))
                 elif number % 3 == 2:

@@ -53,7 +53,7 @@ class HistoryTests(SynchronousTestCase):
         self.assertEqual(survived, [])
 
     def _goes_wrong(self, site: str) -> bool:
-        for seed in range(400):
+        for seed in range(800):
             try:
                 History(seed, frozenset({site})).run(STEPS)
             except (Broken, LogdError):

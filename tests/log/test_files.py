@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from logd.interfaces import IFile, IFileOperations, IThreads
@@ -38,6 +40,38 @@ class LocalFilesTests(SynchronousTestCase):
         self.addCleanup(file.close)
         verifyObject(IFile, file)
         verifyObject(IThreads, Threads())
+
+    def test_modes(self) -> None:
+        """Messages are for their owner and its group: nothing that is made can be read by everybody."""
+        self.patch_umask(0)
+        self.files.open(self.path, create=True).close()
+        self.files.make_directory(self.folder + "/inside")
+        self.files.lock(self.folder + "/meta").close()
+        modes = {name: stat.S_IMODE(os.stat(f"{self.folder}/{name}").st_mode) for name in os.listdir(self.folder)}
+        self.assertEqual(modes, {"file": 0o640, "inside": 0o750, "meta": 0o640})
+
+    def patch_umask(self, mask: int) -> None:
+        """Give the process another umask for this test."""
+        self.addCleanup(os.umask, os.umask(mask))
+
+    def test_a_link_is_not_locked(self) -> None:
+        """A link in the place of the file to lock is refused, and its target is left as it is."""
+        target = self.folder + "/target"
+        with open(target, "w") as file:
+            file.write("somebody's")
+        os.symlink(target, self.folder + "/meta")
+        refused = self.assertRaises(OSError, self.files.lock, self.folder + "/meta")
+        self.assertEqual(refused.errno, errno.ELOOP)
+        with open(target) as file:
+            self.assertEqual(file.read(), "somebody's")
+
+    def test_a_directory_of_another_owner(self) -> None:
+        """Nothing is locked in it, and the error names both users."""
+        if os.geteuid():
+            raise SkipTest("to give a directory away needs root")
+        os.chown(self.folder, 4711, -1)
+        refused = self.assertRaises(PermissionError, self.files.lock, self.folder + "/meta")
+        self.assertIn("belongs to user 4711 and this process to user 0", str(refused))
 
     def test_append(self) -> None:
         """Appends of one buffer, of several, and of more than one system call takes follow one another."""

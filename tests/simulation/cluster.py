@@ -73,6 +73,8 @@ class SimulatedCluster:
     tree_disk: float = field(init=False)
     #: Partitions of each topic.
     partitions: int = field(init=False)
+    #: Until when the disk of a broker answers nothing, by host.
+    hung: dict[str, float] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         world = self.world
@@ -147,14 +149,15 @@ class SimulatedCluster:
             zookeeper_timeout_ms=5_000,
             log=LogSettings(segment_bytes=random.choice([200, 500, 100_000])),
         )
-        self.brokers.append(
-            MemoryBroker(
-                world.network,
-                self.tree,
-                settings,
-                f"broker-{number}",
-                files=MemoryFiles(world.random(f"disk {number}"), world.clock.seconds),
-                disk_delay=world.disk_delay,
-                random=world.random(f"broker {number}"),
-            )
+        host = f"broker-{number}"
+        broker = MemoryBroker(
+            world.network,
+            self.tree,
+            settings,
+            host,
+            files=MemoryFiles(world.random(f"disk {number}")),
+            disk_delay=lambda: max(world.disk_delay(), self.hung.get(host, 0.0) - world.clock.seconds()),
+            random=world.random(f"broker {number}"),
         )
+        broker.files.now = broker.wall
+        self.brokers.append(broker)

@@ -13,6 +13,7 @@ from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
+from tests.simulation.machines import MachineFaults
 from tests.simulation.retention import removable, remove_segments
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -37,11 +38,13 @@ class Faults:
     made: dict[str, int] = field(factory=dict, init=False)
     _silent: list[InProcessCoordination] = field(factory=list, init=False)
     _over: bool = field(default=False, init=False)
+    machines: MachineFaults = field(init=False)
     _kinds: list[tuple[Callable[[], None], int]] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random("faults")
         self.pace = self.random.choice([0.5, 1.0, 3.0])
+        self.machines = MachineFaults(self.world, self.cluster, self._note, self._stop_this)
         cluster = self.cluster
         self.tree, self.brokers = cluster.tree, cluster.brokers
         self.producers, self.consumers = [*cluster.producers], [*cluster.consumers, *cluster.members]
@@ -70,10 +73,12 @@ class Faults:
     def begin(self) -> None:
         """From now on things go wrong."""
         self.world.clock.callLater(self.pace * 2 * self.random.random(), self._next)
+        self.machines.begin()
 
     def end(self) -> None:
         """Nothing goes wrong any more, and what is broken is mended."""
         self._over = self.cluster.operator.over = True
+        self.machines.end()
         self.world.network.heal()
         for client in self._silent:
             self._end_silence(client)
@@ -130,14 +135,17 @@ class Faults:
             self._later(5.0, lambda: self._start_broker(broker))
 
     def _stop_broker(self) -> None:
-        broker = self.random.choice(self.brokers)
+        self._stop_this(self.random.choice(self.brokers))
+
+    def _stop_this(self, broker: MemoryBroker) -> None:
         if broker.clock is not None and not broker.clock.paused:
             self._note("stop", broker.host)
             clock, began = broker.clock, self.world.clock.seconds()
 
             def stopped(report: StopReport) -> None:
                 took = self.world.clock.seconds() - max(began, clock.resumed_at)
-                if took > broker.settings.stop_ms / 1000 + 0.1 or not report.clean:
+                hung = self.cluster.hung.get(broker.host, 0.0) >= began
+                if took > broker.settings.stop_ms / 1000 + 0.1 or not (report.clean or hung):
                     Violation(f"{broker.host} stopped after {took:.3f} s: {report}")
                 self._later(3.0, lambda: self._start_broker(broker))
 

@@ -21,6 +21,7 @@ from logd.coord.registries.offsets import OffsetRegistry, encode_position
 from logd.coord.server.journal import Journal
 from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicPartition
+from tests.simulation.machine_mutations import MACHINE_MUTATIONS
 
 
 def commit_without_version() -> AbstractContextManager[Any]:
@@ -243,7 +244,7 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         answer_before_the_flush,
         tree_answers_before_the_flush,
     )
-}
+} | MACHINE_MUTATIONS
 
 
 @contextmanager

@@ -26,6 +26,9 @@ BEGINNINGS = {
     "claim_without_waiting": 10,
     "commit_without_version": 10,
     "no_own_timer": 35,
+    "skip_silently": 20,
+    "skip_what_is_left": 20,
+    "begin_a_lost_log_again": 25,
     "tree_answers_before_the_flush": 10,
 }
 

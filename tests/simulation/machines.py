@@ -1,0 +1,200 @@
+"""What goes wrong with machines: clocks are set, disks are full, hang, are replaced by empty ones, and lose files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from random import Random
+
+from attrs import define, field
+
+from logd.coord import paths
+from logd.testing.memorybroker import DATA, MemoryBroker
+from logd.testing.memorydisk import Directory
+from logd.testing.memoryfiles import MemoryFiles
+from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
+from tests.simulation.world import World
+
+#: Seconds by which a clock is ahead once it was set.
+AHEAD = (-3600.0, -30.0, 30.0, 3600.0)
+#: A seed has trouble with its machines so often.
+LIKELY = 0.6
+
+
+@define(eq=False)
+class MachineFaults:
+    """Makes trouble until ``end``, in some seeds; everything that was lost comes back."""
+
+    world: World
+    cluster: SimulatedCluster
+    note: Callable[[str, str], None]
+    stop: Callable[[MemoryBroker], None]
+    random: Random = field(init=False)
+    _over: bool = field(default=False, init=False)
+    #: Puts back what a machine has lost, by host.
+    _lost: dict[str, Callable[[], None]] = field(factory=dict, init=False)
+    _kinds: list[Callable[[], None]] = field(factory=list, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.random = self.world.random("machines")
+        self._kinds = [
+            self._set_clock,
+            self._fill_broker,
+            self._fill_tree,
+            self._hang,
+            self._hang_while_it_stops,
+            self._lose_disk,
+            self._lose_folder,
+            self._lose_segment,
+        ]
+
+    def begin(self) -> None:
+        """From now on things go wrong, if this seed is one of those."""
+        self._over = self.random.random() >= LIKELY
+        self._later(6.0, self._next)
+
+    def end(self) -> None:
+        """Nothing goes wrong any more, and what was lost is back; some clocks are set once more, and stay so."""
+        if not self._over:
+            for _ in self.cluster.brokers:
+                self._set_clock()
+        self._over = True
+        for files in [self.cluster.tree.files, *(broker.files for broker in self.cluster.brokers)]:
+            files.room = None
+        now, hung = self.world.clock.seconds(), self.cluster.hung
+        hung.update({host: min(until, now) for host, until in hung.items()})
+        for host in tuple(self._lost):
+            self._give_back(host)
+
+    def _next(self) -> None:
+        if not self._over:
+            self.random.choice(self._kinds)()
+            self._later(6.0, self._next)
+
+    def _later(self, longest: float, call: Callable[[], None]) -> None:
+        self.world.clock.callLater(longest * self.random.random(), call)
+
+    def _some_broker(self) -> MemoryBroker:
+        return self.random.choice(self.cluster.brokers)
+
+    def _set_clock(self) -> None:
+        broker = self._some_broker()
+        ahead = self.random.choice(AHEAD)
+        self.note(f"clock set {'forward' if ahead > broker.wall_offset else 'back'}", broker.host)
+        broker.set_clock(ahead)
+
+    def _fill_broker(self) -> None:
+        broker = self._some_broker()
+        self.note("disk full", broker.host)
+        self._fill(broker.files)
+
+    def _fill_tree(self) -> None:
+        self.note("disk full", "tree")
+        self._fill(self.cluster.tree.files)
+
+    def _fill(self, files: MemoryFiles) -> None:
+        files.room = self.random.choice([0, 100, 1000])
+
+        def empty() -> None:
+            files.room = None
+
+        self._later(4.0, empty)
+
+    def _hang(self) -> None:
+        broker = self._some_broker()
+        self.note("disk hangs", broker.host)
+        self.cluster.hung[broker.host] = self.world.clock.seconds() + 20.0 * self.random.random()
+
+    def _hang_while_it_stops(self) -> None:
+        """Longer than a stop may take."""
+        broker = self._some_broker()
+        self.note("disk hangs", broker.host)
+        self.cluster.hung[broker.host] = self.world.clock.seconds() + 15.0 + 10.0 * self.random.random()
+        self.stop(broker)
+
+    def _lose_disk(self) -> None:
+        """The broker is started over an empty disk, and gets its own back later."""
+        broker = self._some_broker()
+        if self._may_lose(broker):
+            self._restart(broker, lambda: None)
+            own, broker.files = broker.files, MemoryFiles(self.world.random(f"new disk of {broker.host}"), broker.wall)
+
+            def give_back() -> None:
+                broker.files = own
+
+            self._lost[broker.host] = give_back
+            self._lost_something(broker, "disk lost")
+
+    def _lose_folder(self) -> None:
+        """One partition's folder is not there at the next start, as a mount that did not come up."""
+        broker = self._some_broker()
+        if self._may_lose(broker):
+            assert broker.store is not None
+            folders = [log.folder for log in broker.store.logs() if log.offline is None]
+            if folders:
+                self._lose_name(broker, DATA, self.random.choice(folders).rpartition("/")[2], "folder lost")
+
+    def _lose_segment(self) -> None:
+        """One rolled segment is not there at the next start."""
+        broker = self._some_broker()
+        if self._may_lose(broker):
+            assert broker.store is not None
+            # Without a checkpoint nothing says where a log began: then a first segment that is gone is not missed.
+            known = [log for log in broker.store.logs() if log.offline is None and log.checkpoint is not None]
+            logs = [log for log in known if len(log.segments()) > 1]
+            if logs:
+                log = self.random.choice(logs)
+                start = self.random.choice(log.segments()[:-1])[0]
+                self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
+
+    def _lose_name(self, broker: MemoryBroker, folder: str, name: str, kind: str) -> None:
+        directory = broker.files._directory(folder)
+
+        def take() -> None:
+            node = directory.names.pop(name, None)
+            directory.disk.pop(name, None)
+            directory.pending.clear()
+
+            def give_back() -> None:
+                if node is not None:
+                    if isinstance(node, Directory):
+                        node.sync()
+                    directory.names[name] = directory.disk[name] = node
+
+            self._lost[broker.host] = give_back
+
+        self._restart(broker, take)
+        self._lost_something(broker, kind)
+
+    def _may_lose(self, broker: MemoryBroker) -> bool:
+        """Whether the tree knows that all topics are stored there: else what another disk takes would be swallowed."""
+        server = self.cluster.tree.server
+        if server is None or broker.clock is None or broker.store is None or broker.host in self._lost:
+            return False
+        nodes, number = server.tree.nodes, broker.store.broker_id
+        for topic in (*TOPICS, LATE_TOPIC):
+            node = nodes.get(paths.topic(topic))
+            if node is None:
+                return False
+            entry = json.loads(node.data)
+            listed = any(number in brokers for brokers in entry["partitions"].values())
+            if listed and paths.stored_ends(entry["uuid"], number) not in nodes:
+                return False
+        return True
+
+    def _lost_something(self, broker: MemoryBroker, kind: str) -> None:
+        self.note(kind, broker.host)
+        self._later(12.0, lambda: self._give_back(broker.host))
+
+    def _give_back(self, host: str) -> None:
+        give_back = self._lost.pop(host, None)
+        broker = next(broker for broker in self.cluster.brokers if broker.host == host)
+        if give_back is not None:
+            self.note("what was lost is back", host)
+            self._restart(broker, give_back)
+
+    def _restart(self, broker: MemoryBroker, meanwhile: Callable[[], None]) -> None:
+        """Kill a broker, if it runs, and start it again a moment later."""
+        broker.kill()
+        meanwhile()
+        self.world.clock.callLater(0.5, lambda: None if broker.clock is not None else broker.start())
