@@ -150,8 +150,9 @@ class EndsRecorder:
             return None
         here = log.end if log is not None and served else None
         lost = LostLog(topic, number, node.uuid, self._me, ends[number], here, self._store.path)
-        if node.value is not None and node.value.instance != self._store.instance:
-            return evolve(lost, other_instance=node.value.instance)
+        instance = self._store.instance if node.value is None else node.value.instance_of(number)
+        if instance != self._store.instance:
+            return evolve(lost, other_instance=instance)
         # A log that is offline for a reason of its own is looked at when it is served again (``reopened``).
         return lost if log is None or (here is not None and here < lost.known_end) else None
 
@@ -211,13 +212,16 @@ class EndsRecorder:
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
         """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
         async with self._turns.on(node.topic):
-            ends = {**(node.value.ends if node.value is not None else {}), **more}
+            before, instance = node.value or StoredEnds(self._store.instance, {}), self._store.instance
+            ends, others = {**before.ends, **more}, {}
             for number in ends:
                 log = self._store.log(node.topic, number)
                 if log is not None and log.offline is None:
                     ends[number] = max(ends[number], log.visible_end)
+                elif number not in more and before.instance_of(number) != instance:
+                    others[number] = before.instance_of(number)
             self._grown.discard(node.topic)
-            await self._put(node, StoredEnds(self._store.instance, ends))
+            await self._put(node, StoredEnds(instance, ends, others))
 
     async def _put(self, node: _TopicEnds, value: StoredEnds) -> None:
         try:
