@@ -8,10 +8,12 @@ from collections.abc import Callable
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-#: The loggers that speak of brokers and trees that are away, and of streams that were not closed.
+#: The loggers that speak of brokers and trees that are away, of partitions that cannot be read, and of streams that
+#: were not closed.
 NAMESPACES = (
     "logd.client.absence.Absence",
     "logd.client.dropping.DroppedStreams",
+    "logd.client.unavailable.UnavailablePartitions",
     "logd.coord.zookeeper.keptsession.KeptSession",
 )
 
