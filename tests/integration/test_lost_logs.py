@@ -90,7 +90,7 @@ class LostLogTests(ClusterTestCase):
         self.assertIn("--accept-loss", asked.stderr)
         accepted = await self.command("repair", "--broker", broker.address, "t", "0", "--accept-loss")
         self.assertEqual(accepted.returncode, 0, accepted.stdout + accepted.stderr)
-        self.assertTrue(accepted.stdout.endswith(f"t-0 is served again, and begins at {JUMP}\nsound\n"), accepted.stdout)
+        self.assertIn(f"t-0 is served again, and begins at {JUMP}\nsound\n", accepted.stdout)
         self.assertEqual(await self.answer(0), (JUMP, JUMP))
         self.assertGreater(await self.send(0), JUMP)
         self.assertIsNone(await self.answer(1))
