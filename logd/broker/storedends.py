@@ -100,10 +100,10 @@ class EndsRecorder:
         node = self._nodes.get(topic)
         fresh = node is None or node.uuid != entry.uuid
         if node is None or fresh:
-            lost = self._lost.get(topic, {})
+            before = self._lost.get(topic, {})
             self.forget(topic)
             # Those that are lost are offline, so that nothing else than what was found then tells of them.
-            self._lost[topic] = {number: each for number, each in lost.items() if each.uuid == entry.uuid}
+            self._lost[topic] = {number: each for number, each in before.items() if each.uuid == entry.uuid}
             found = await read_ends(self._tree, entry.uuid, self._me)
             node = _TopicEnds(topic, entry.uuid, *(found or (None, None)))
         others = await self._read_others(node, mine)
