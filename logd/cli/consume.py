@@ -12,7 +12,13 @@ from click.core import ParameterSource
 from logd.cli.background import BackgroundThread
 from logd.cli.losses import complain_of, complain_of_rest
 from logd.cli.member import consume_as_member
-from logd.cli.options import GroupParameter, broker_option, topic_argument, zookeeper_option
+from logd.cli.options import (
+    GroupParameter,
+    broker_option,
+    decompression_options,
+    topic_argument,
+    zookeeper_option,
+)
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
 from logd.cli.rendering import FORMATS, renderer
@@ -71,6 +77,7 @@ Examples:
     show_default=True,
     help="What to do about messages whose checksum does not hold.",
 )
+@decompression_options
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
 def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options: Any) -> None:
@@ -85,6 +92,8 @@ def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options:
     nothing is delivered twice. Brokers are found in the coordination tree unless --broker says where they are.
     """
     given = ctx.get_parameter_source
+    reading = ("on_corrupt", "max_decompressed", "max_decompressed_messages")
+    options["reading"] = {name: options.pop(name) for name in reading}
     if group is not None:
         if options["partition"] is not None or isinstance(options["start"], Position):
             raise click.UsageError("--partition and positions are not for groups, which share partitions by themselves")
@@ -108,7 +117,7 @@ async def _consume(
     most: int | None,
     exit_at_end: bool,
     shape: str,
-    on_corrupt: str,
+    reading: Mapping[str, Any],
     quiet: bool,
 ) -> None:
     admin = Admin(broker, reactor=reactor)
@@ -119,7 +128,7 @@ async def _consume(
         await admin.close()
     if most == 0 or until == {}:
         return
-    consumer = Consumer(broker, reactor=reactor, on_corrupt=on_corrupt, on_out_of_range="fail")
+    consumer = Consumer(broker, reactor=reactor, on_out_of_range="fail", **reading)
     try:
         (stream,) = consumer.create_message_streams(topic, 1, partitions, start=starts)
         output = Output(BackgroundThread(reactor))

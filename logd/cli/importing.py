@@ -13,7 +13,7 @@ import click
 
 from logd.cli.bytesprogress import BytesProgress
 from logd.cli.ending import ended
-from logd.cli.options import absolute, broker_option, json_option, tls_options, zookeeper_option
+from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
 from logd.cli.running import complain
 from logd.cli.spark import needs, needs_spark
 from logd.cli.tables import show
@@ -101,22 +101,7 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     metavar="BYTES",
     help="Bytes of log in one task.",
 )
-@click.option(
-    "--max-decompressed",
-    type=click.IntRange(1, 1 << 31),
-    default=64 << 20,
-    show_default=True,
-    metavar="BYTES",
-    help="The most that one compressed message set may become.",
-)
-@click.option(
-    "--max-decompressed-messages",
-    type=click.IntRange(1, 1 << 31),
-    default=1_000_000,
-    show_default=True,
-    metavar="N",
-    help="The most messages in one compressed message set.",
-)
+@decompression_options
 @tls_options
 @click.option(
     "--timeout",

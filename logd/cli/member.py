@@ -46,7 +46,7 @@ async def consume_as_member(
     most: int | None,
     exit_at_end: bool,
     shape: str,
-    on_corrupt: str,
+    reading: Mapping[str, Any],
     quiet: bool,
 ) -> None:
     """Consume until ``most`` messages are written, or the group has handled what was there; else for ever."""
@@ -56,7 +56,7 @@ async def consume_as_member(
             return
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
             member = Member(reactor, renderer(shape), progress)
-            await member.consume(tree, topic, broker, group, start, on_corrupt, most, ends)
+            await member.consume(tree, topic, broker, group, start, reading, most, ends)
 
 
 async def _ends(
@@ -101,7 +101,7 @@ class Member:
         broker: str | None,
         group: str,
         start: Start,
-        on_corrupt: str,
+        settings: Mapping[str, Any],
         most: int | None,
         ends: Mapping[int, tuple[int, int]] | None,
     ) -> None:
@@ -111,7 +111,7 @@ class Member:
             group=group,
             coordination=tree,
             start=start,
-            on_corrupt=on_corrupt,
+            **settings,
             commit="handled",
             on_assigned=lambda partitions: self._tell(group, partitions),
             on_revoked=lambda partitions: self._written(),

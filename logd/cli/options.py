@@ -111,6 +111,26 @@ def zookeeper_option(command: Command) -> Command:
     )(command)
 
 
+def decompression_options(command: Command) -> Command:
+    """--max-decompressed and --max-decompressed-messages, the bounds of what a reader makes of a compressed set."""
+    messages = click.option(
+        "--max-decompressed-messages",
+        type=click.IntRange(1, 1 << 31),
+        default=1_000_000,
+        show_default=True,
+        metavar="N",
+        help="The most messages in one compressed message set.",
+    )
+    return click.option(
+        "--max-decompressed",
+        type=click.IntRange(1, 1 << 31),
+        default=64 << 20,
+        show_default=True,
+        metavar="BYTES",
+        help="The most that one compressed message set may become.",
+    )(messages(command))
+
+
 def json_option(command: Command) -> Command:
     """--json, for scripts."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)

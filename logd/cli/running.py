@@ -26,7 +26,7 @@ from twisted.python.failure import Failure
 
 from logd.cli.rendering import escape_controls
 from logd.client.warnings import tell_connections
-from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic
+from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic, WrapperTooLarge
 from logd.net.monotonic import use_monotonic_time
 
 OK = 0
@@ -76,9 +76,14 @@ def report(error: BaseException) -> None:
 
 
 def _remedy(error: BaseException | None) -> str:
-    while error is not None and not isinstance(error, CannotConnect):
+    """Return the end of the sentence: what a person at a command line can do about an error or its causes."""
+    while error is not None:
+        if isinstance(error, CannotConnect):
+            return "; does a broker run there? `logd broker --data DIR` starts one"
+        if isinstance(error, WrapperTooLarge) and error.setting.startswith("max_"):
+            return f" (--{error.setting.replace('_', '-')})"
         error = error.__cause__
-    return "" if error is None else "; does a broker run there? `logd broker --data DIR` starts one"
+    return ""
 
 
 def run(work: Work) -> int:

@@ -244,6 +244,9 @@ class Fetcher:
         for entry, want in wants:
             if entry.feed.answered(want):
                 self._trouble(entry, failure.value)
+        # Those in line behind a request that failed may have another leader by now, and no answer will come for them.
+        for entry in plan.take_all():
+            self._look_at(entry)
 
     def _connected(self, _: object, link: Link) -> None:
         self._connecting.discard(link)

@@ -2,7 +2,9 @@
 
     logd-checkpoint 1 <start> <flushed> <crc, 8 hex digits>\\n        text; the crc is that of all that precedes it
 
-The start is in it so that retention can remove files in any order: recovery does not miss what precedes it.
+The start is in it so that retention can remove files in any order: recovery does not miss what precedes it. An empty
+file says that retention had to make room for a checkpoint: the log begins with its oldest segment, and the mark alone
+vouches for what is flushed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from logd.log.atomic import read_file, replace_file
 from logd.log.names import CHECKPOINT, join
 
 _LIMIT = 200
+
+
+class EmptyCheckpoint(ValueError):
+    """A checkpoint was emptied because a full disk did not take the next one; see ``empty_checkpoint``."""
 
 
 @frozen
@@ -43,11 +49,30 @@ class Checkpoint:
 
 
 def read_checkpoint(files: IFileOperations, folder: str) -> Checkpoint | None:
-    """Return a partition's checkpoint, None if it has none. Raises OSError; ValueError when it is damaged."""
+    """Return a partition's checkpoint, None if it has none.
+
+    Raises OSError; EmptyCheckpoint, which is a ValueError; ValueError when it is damaged.
+    """
     data = read_file(files, join(folder, CHECKPOINT), _LIMIT)
+    if data == b"":
+        raise EmptyCheckpoint("it is empty, since a full disk did not take it")
     return None if data is None else Checkpoint.decode(data)
 
 
 def write_checkpoint(files: IFileOperations, folder: str, checkpoint: Checkpoint) -> None:
     """Replace a partition's checkpoint; lasting on return. Blocks; raises OSError."""
     replace_file(files, folder, CHECKPOINT, checkpoint.encode())
+
+
+def empty_checkpoint(files: IFileOperations, folder: str) -> None:
+    """Say that the log begins with its oldest segment file, in no room at all. Blocks; raises OSError.
+
+    Lasting on return where there was a checkpoint; else once the folder's names are synced.
+    """
+    path = join(folder, CHECKPOINT)
+    file = files.open(path, create=not files.exists(path))
+    try:
+        file.truncate(0)
+        file.sync_data()
+    finally:
+        file.close()

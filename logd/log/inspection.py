@@ -13,9 +13,9 @@ from attrs import define, evolve, field, frozen
 
 from logd.interfaces import IFile, IFileOperations
 from logd.log.boundaries import Boundaries, read_boundaries
-from logd.log.checkpoint import Checkpoint, read_checkpoint
+from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint
 from logd.log.damage import Damage, DamageKind
-from logd.log.losses import find_losses
+from logd.log.losses import find_losses, start_of_log
 from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
@@ -110,13 +110,16 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
     found = PartitionPlaces()
     remark = found.remarks.append
     path = join(folder, CHECKPOINT)
-    damaged = False
+    unusable = False
     # Before the names: a segment that is rolled in between is then behind it.
     mark = read_mark(files, folder)
     try:
         found.checkpoint = read_checkpoint(files, folder)
+    except EmptyCheckpoint as error:
+        unusable = True
+        remark(Remark(path, f"tells nothing ({error}): the next start checks more than usual", False))
     except ValueError as error:
-        damaged = True
+        unusable = True
         remark(Remark(path, f"is damaged ({error}): the next start checks more than usual", True))
     names = files.list(folder)
     starts = sorted(start for start in map(segment_start, names) if start is not None)
@@ -134,17 +137,17 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
                 f"begins at {starts[0]}, though the checkpoint says {found.checkpoint.start}; nothing was flushed there"
             )
             remark(Remark(folder, text, False))
-    elif starts and not damaged:
+    elif starts and not unusable:
         remark(Remark(path, "is missing: the next start checks more than usual", False))
     found.segments = [
         SegmentPlace.of_log(folder, start, following, flushed) for start, following in zip_longest(starts, starts[1:])
     ]
     if flushed is not None:
-        _note_losses(files, folder, found, flushed)
+        _note_losses(files, folder, found, start_of_log(found.checkpoint, unusable, starts, mark), flushed)
     return found
 
 
-def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, flushed: int) -> None:
+def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, log_start: int, flushed: int) -> None:
     """Tell which flushed bytes no file has: of a segment, or in front of the first."""
     sizes = []
     for place in found.segments:
@@ -152,8 +155,6 @@ def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, fl
             sizes.append((place.start, files.size(place.path)))
         except FileNotFoundError:
             continue  # removed just now, or a link to nothing
-    unknown_start = sizes[0][0] if sizes else 0
-    log_start = unknown_start if found.checkpoint is None else found.checkpoint.start
     losses = {loss.before: loss for loss in find_losses(sizes, log_start, flushed)}
     for number, place in enumerate(found.segments):
         if place.start in losses:

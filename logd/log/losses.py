@@ -15,7 +15,7 @@ from attrs import frozen
 
 from logd.errors import LogdError
 from logd.interfaces import IFileOperations
-from logd.log.checkpoint import read_checkpoint
+from logd.log.checkpoint import Checkpoint, read_checkpoint
 from logd.log.indexfile import WrongIndex
 from logd.log.indexsearch import last_boundary
 from logd.log.mark import read_mark
@@ -61,6 +61,21 @@ class BytesLost(LogdError):
             "file back, if there is a copy, or let `logd repair` make gaps, which consumers skip and count, in the "
             "place of what is lost; then restart the broker, or run `logd repair --broker`, which serves it at once"
         )
+
+
+def start_of_log(checkpoint: Checkpoint | None, unusable: bool, starts: Sequence[int], vouched: int) -> int:
+    """Return where a log begins that has segment files at ``starts``, ascending.
+
+    Retention writes a checkpoint before it removes anything. So a log that has none and is known to have been flushed
+    (``vouched``, by the mark or the tree) begins at 0, and what is missing before its first file is lost. Two cases are
+    left to the files: an ``unusable`` checkpoint, empty or damaged, may have followed a retention, and where nothing
+    vouches a crash before the first sync may have taken the first file's name.
+    """
+    if checkpoint is not None:
+        return checkpoint.start
+    if vouched and not unusable:
+        return 0
+    return starts[0] if starts else 0
 
 
 def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: int) -> list[Loss]:

@@ -19,10 +19,10 @@ from attrs import define, field
 
 from logd.config import LogSettings
 from logd.interfaces import IFileOperations
-from logd.log.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint, write_checkpoint
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import WrongIndex
-from logd.log.losses import BytesLost, Loss, find_losses
+from logd.log.losses import BytesLost, Loss, find_losses, start_of_log
 from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
@@ -85,6 +85,8 @@ class _Recovery:
     #: Sizes of the segments as they were found.
     sizes: dict[int, int] = field(factory=dict)
     checkpoint: Checkpoint | None = None
+    #: The checkpoint's file cannot be read.
+    damaged: bool = False
     mark: int = 0
     #: Where the log begins, and up to where the checkpoint or the mark vouches for it.
     start: int = 0
@@ -137,7 +139,8 @@ class _Recovery:
         if self.unclean:
             # A broker that was killed may have left names that it had not synced.
             self.files.sync_directory(self.folder)
-        if checkpoint != self.checkpoint:
+        # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
+        if self.damaged or checkpoint != (self.checkpoint or Checkpoint(0, 0)):
             self._write_checkpoint(checkpoint)
         segments = [
             Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
@@ -186,17 +189,20 @@ class _Recovery:
 
     def _read_checkpoint(self) -> None:
         self.mark = read_mark(self.files, self.folder)
+        wrong, unusable = "is missing", False
         try:
             self.checkpoint = read_checkpoint(self.files, self.folder)
-            wrong = "is missing"
+        except EmptyCheckpoint:
+            wrong, unusable = "was emptied on a full disk", True
         except ValueError:
-            wrong = "is damaged"
+            wrong, unusable = "is damaged", True
+        self.damaged = unusable
+        vouched = max(self.mark, self.known_end or 0)
+        self.start = start_of_log(self.checkpoint, unusable, self.starts, vouched)
         if self.checkpoint is not None:
-            self.start = self.checkpoint.start
-            self.sound = max(self.checkpoint.flushed, self.mark, self.known_end or 0)
+            self.sound = max(self.checkpoint.flushed, vouched)
             return
-        self.start = self.starts[0] if self.starts else 0
-        self.sound = max(self.start, self.mark, self.known_end or 0)
+        self.sound = max(self.start, vouched)
         if self.starts and (len(self.starts) > 1 or self.files.size(self._path(self.starts[0]))):
             self.report(
                 "the checkpoint of {folder} {wrong}: all of it is checked{but}",

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from attrs import define, field
 
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
-from logd.log.checkpoint import Checkpoint, write_checkpoint
+from logd.log.checkpoint import Checkpoint, empty_checkpoint, write_checkpoint
 from logd.log.mark import read_mark, write_mark
-from logd.log.names import CHECKPOINT, MARK, index_name, join, segment_name
+from logd.log.names import MARK, index_name, join, segment_name
 from logd.log.partition import PartitionLog
 from logd.log.room import NO_ROOM
 
@@ -20,8 +20,8 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
 
     In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain is a loss, for
     which the next start would not serve the partition. Only where a full disk does not take the checkpoint something
-    has to go first: the old checkpoint, which says that the log begins with the oldest segment, and then the oldest
-    segments, one by one, so that no crash leaves a hole.
+    has to go first: the content of the old checkpoint, which says with which segment the log begins, and then the
+    oldest segments, one by one, so that no crash leaves a hole.
     """
     waiting = list(expired)
     has_checkpoint = True
@@ -43,9 +43,10 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
 
 
 def _leave_to_mark(files: IFileOperations, folder: str, flushed: int) -> None:
-    """Remove the checkpoint; from here on the mark alone vouches for what is flushed, lastingly. Raises OSError.
+    """Empty the checkpoint; from here on the mark alone vouches for what is flushed, lastingly. Raises OSError.
 
-    It takes no room: the mark is written over in place.
+    It takes no room: the mark is written over in place. The empty checkpoint stays, since a log without any has lost
+    what is missing before its first segment.
     """
     if read_mark(files, folder) < flushed:
         write_mark(files, folder, flushed)
@@ -54,8 +55,7 @@ def _leave_to_mark(files: IFileOperations, folder: str, flushed: int) -> None:
         file.sync_data()
     finally:
         file.close()
-    if files.exists(join(folder, CHECKPOINT)):
-        files.remove(join(folder, CHECKPOINT))
+    empty_checkpoint(files, folder)
 
 
 def _remove(files: IFileOperations, folder: str, start: int) -> None:

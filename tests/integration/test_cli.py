@@ -163,6 +163,17 @@ class StartTests(CliTestCase):
 class EndTests(CliTestCase):
     """How commands end that cannot go on."""
 
+    def test_bounds_of_compressed_sets(self) -> None:
+        """A set that becomes more than the bound is an error that names the option; with a larger bound it is read."""
+        lines = b"".join(b"%x\n" % (7**40 * number) for number in range(1, 101))
+        self.logd("produce", "zipped", "--compression", "zstd", given=lines)
+        for extra in ((), ("--group", "g", "--zookeeper", self.broker.coordination)):
+            self.logd("consume", "zipped", "--exit-at-end", "--max-decompressed-messages", "50", *extra, status=1)
+            self.assertIn("--max-decompressed-messages", self.errors)
+        self.logd("consume", "zipped", "--exit-at-end", "--max-decompressed", "300", status=1)
+        self.assertIn("(--max-decompressed)", self.errors)
+        self.assertEqual(self.logd("consume", "zipped", "--exit-at-end"), lines)
+
     def test_reader_goes_away(self) -> None:
         """When the reader of the output closes it the command ends silently, as other filters do."""
         self.logd("produce", "t", given=b"x" * 1000 + b"\n")

@@ -6,8 +6,9 @@ from random import Random
 
 from attrs import define
 
+from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint
 from logd.log.folderrepair import repair_folder
-from logd.log.mark import read_flushed
+from logd.log.mark import read_mark
 from logd.log.names import join, segment_name, segment_start
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
@@ -46,7 +47,7 @@ def lose(files: MemoryFiles, random: Random, folder: str, visible: int) -> Loss 
 
     ``visible``: where nothing vouches for all of that, as after a loss of power that took the mark, nothing is taken.
     """
-    flushed = read_flushed(files, folder) if files.exists(folder) else None
+    flushed = _vouched_for(files, folder)
     if flushed is None or flushed.flushed < visible:
         return None
     starts = [start for name in files.list(folder) if (start := segment_start(name)) is not None]
@@ -73,6 +74,18 @@ def lose(files: MemoryFiles, random: Random, folder: str, visible: int) -> Loss 
         loss.unreadable = True
         names.names[name] = names.disk[name] = Directory()
     return loss
+
+
+def _vouched_for(files: MemoryFiles, folder: str) -> Checkpoint | None:
+    """From where a log begins and up to where it is flushed, as its folder tells; None where that is not told."""
+    try:
+        checkpoint = read_checkpoint(files, folder) if files.exists(folder) else None
+    except EmptyCheckpoint:
+        return None  # which segment was the first is not known
+    mark = read_mark(files, folder)
+    if checkpoint is None:
+        return Checkpoint(0, mark) if mark else None
+    return Checkpoint(checkpoint.start, max(checkpoint.flushed, mark))
 
 
 def everything(files: MemoryFiles, folder: str) -> dict[str, bytes | None]:

@@ -126,6 +126,32 @@ class LossAtStartTests(SynchronousTestCase):
 
         self.is_offline(self.start(rig, damage), Loss(0, 120, None), text=f"{rig.path(0)} is missing")
 
+    def test_the_first_segments_without_a_checkpoint(self) -> None:
+        """Retention would have left a checkpoint: so the mark, or the tree, tells that a log began at 0."""
+        for known_end in (None, 100):
+            rig = killed(checkpoint=False)
+            if known_end is not None:
+                rig.files.remove(f"{FOLDER}/mark")
+                rig.known_end = {("t", 0): known_end}
+            log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(0)))  # type: ignore[misc]
+            self.is_offline(log, Loss(0, 60, None), text=f"{rig.path(0)} is missing: bytes 0 to 60 are lost")
+
+    def test_the_first_segment_without_anything(self) -> None:
+        """With neither checkpoint nor mark it may be a crash before the first sync: the log begins with what is there."""
+        rig = killed(checkpoint=False)
+        rig.files.remove(f"{FOLDER}/mark")
+        rig.files.remove(rig.path(0))
+        rig.open()
+        self.assertEqual((rig.log().offline, rig.log().start, rig.log().end), (None, 60, 160))
+
+    def test_the_first_segment_with_a_damaged_checkpoint(self) -> None:
+        """A checkpoint was there, so retention may have removed what is missing: the log is served from what is left."""
+        rig = killed()
+        rig.files.remove(rig.path(0))
+        rig.files._inode(f"{FOLDER}/checkpoint").data[20] ^= 1
+        rig.open()
+        self.assertEqual((rig.log().offline, rig.log().start, rig.log().end), (None, 60, 160))
+
     def test_all_segments(self) -> None:
         """All of them are: with a checkpoint, or a mark alone."""
         for checkpoint in (True, False):

@@ -77,6 +77,14 @@ class LostSegmentTests(SynchronousTestCase):
         self.check(rig, (0, 120, DamageKind.MISSING))
         self.assertEqual(rig.files.modified(rig.path(0)), 77.0)
 
+    def test_the_first_without_a_checkpoint(self) -> None:
+        """So it is where the mark alone tells that there was one; `verify` says so before."""
+        rig = self.killed()
+        rig.files.remove(f"{FOLDER}/checkpoint")
+        rig.files.remove(rig.path(0))
+        self.assertTrue(read_places(rig.files, FOLDER).has_losses)
+        self.check(rig, (0, 60, DamageKind.MISSING))
+
     def test_the_last(self) -> None:
         """A last segment that is missing is a gap at the end of the one before."""
         rig = self.killed()

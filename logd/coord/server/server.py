@@ -78,6 +78,8 @@ class CoordinationServer:
         #: Why nothing is served at the moment; None while it is.
         self.error: Exception | None = None
         self.connections: dict[ServerConnection, None] = {}
+        #: How many of these each host has.
+        self._by_host: dict[str, int] = {}
         #: Bytes of requests that wait for their answer.
         self.pending_bytes = 0
         self._random_bytes = random_bytes
@@ -181,6 +183,17 @@ class CoordinationServer:
             return
         self.connections[connection] = None
         self.counters.connections_accepted += 1
+        host = _host(connection)
+        self._by_host[host] = self._by_host.get(host, 0) + 1
+        if host != "?" and self._by_host[host] > self.settings.address_connections:
+            self.counters.connections_refused += 1
+            self.log.warn(
+                "{peer}: closed, {count} connections of its address are open and no more are allowed",
+                peer=connection.peer,
+                count=self.settings.address_connections,
+            )
+            connection.abort()
+            return
         if len(self.connections) > self.settings.connections:
             self.counters.connections_refused += 1
             waiting = (each for each in self.connections if not each.session_id)
@@ -195,7 +208,12 @@ class CoordinationServer:
 
     def closed(self, connection: ServerConnection) -> None:
         """There is one less."""
-        self.connections.pop(connection, None)
+        if connection in self.connections:
+            del self.connections[connection]
+            host = _host(connection)
+            self._by_host[host] -= 1
+            if not self._by_host[host]:
+                del self._by_host[host]
         timer = self._lingering.pop(connection, None)
         if timer is not None and timer.active():
             timer.cancel()
@@ -285,3 +303,7 @@ class _ServerFactory(Factory):
 def _fire(deferred: Deferred[None] | None) -> None:
     if deferred is not None:
         deferred.callback(None)
+
+
+def _host(connection: ServerConnection) -> str:
+    return connection.peer.rpartition(":")[0]

@@ -85,6 +85,17 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual([each.closed for each in idle], [True, False, False, False])
         self.assertIsNotNone(newcomer.session)
 
+    def test_connections_of_one_address(self) -> None:
+        """One too many of an address is closed, and does not cost the others theirs; a place is free once one goes."""
+        rig = Rig(address_connections=2)
+        clients = [rig.client(), rig.client()]
+        refused = rig.connect()
+        self.assertEqual([each.closed for each in (*clients, refused)], [False, False, True])
+        for gone in (refused, clients[0]):
+            gone.connection.connectionLost()
+        self.assertIsNotNone(rig.client().session)
+        self.assertTrue(rig.connect().closed)
+
     def test_no_handshake(self) -> None:
         """Who does not ask for a session is closed in time."""
         client = self.rig.connect()
