@@ -68,7 +68,8 @@ class Cluster:
 
         ``brokers`` may be () when ``begin_at`` tells them later.
         """
-        warn_without_log()
+        if connect is None:
+            warn_without_log()
         self.clock = reactor
         self.settings = settings = settings or LinkSettings()
         self.random = random
