@@ -1,4 +1,4 @@
-"""Brings the log's lines about brokers and trees that are away to a person: commands and scripts begin no log."""
+"""Brings the log's lines that a person has to see to one: commands and scripts begin no log."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from collections.abc import Callable
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from zope.interface import implementer
 
-#: The loggers that speak of connections.
-NAMESPACES = ("logd.client.absence.Absence", "logd.coord.zookeeper.keptsession.KeptSession")
+#: The loggers that speak of brokers and trees that are away, and of streams that were not closed.
+NAMESPACES = (
+    "logd.client.absence.Absence",
+    "logd.client.dropping.DroppedStreams",
+    "logd.coord.zookeeper.keptsession.KeptSession",
+)
 
 #: What is told of these lines at present.
 _told: list[ILogObserver] = []

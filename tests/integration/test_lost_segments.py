@@ -40,7 +40,7 @@ class LostSegmentsTests(CliTestCase):
         self.broker.options = [f"--http=tcp:{self.http}:interface=127.0.0.1"]
         for topic in ("t", "u"):
             self.logd("topics", "create", topic)
-            self.logd("produce", topic, given=LINES)
+            self.logd("produce", topic, "--no-timestamps", given=LINES)
         self.broker.stop()
         self.folder = Path(self.broker.data, "t-0")
         segment = (self.folder / segment_name(0)).read_bytes()

@@ -42,7 +42,7 @@ class ValueTests(TreeTestCase):
         self.assertNotIn(b"others", ENDS.encode())
 
     def test_largest(self) -> None:
-        """Behind the largest end that is read there is room for one more beginning; behind a larger one there is none."""
+        """Behind the largest end that is read there is room for one more beginning, and behind no larger one."""
         largest = StoredEnds("i", {0: LARGEST_END})
         self.assertEqual(StoredEnds.decode("/a", largest.encode()), largest)
         self.assertLess(beginning_after(LARGEST_END), 1 << 63)
