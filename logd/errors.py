@@ -183,10 +183,10 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         StorageFull,
         BrokerStopping,
         TopicCreationDisabled,
-        AdministrationDisabled,
         InvalidRequest,
         CoordinationUnavailable,
         NoLeader,
+        AdministrationDisabled,
     )
 }
 

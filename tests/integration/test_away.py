@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -169,6 +170,22 @@ class TooLongTests(CliTestCase):
             "logd: 2 lines were left out, as they are longer than --message-bytes allows\n3 messages", self.errors
         )
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"one\ntwo\nthree\n")
+
+    def test_skipped_by_broker(self) -> None:
+        """So does it with lines that only the broker's smaller message.bytes refuses, compressed or not."""
+        lines = [os.urandom(600 if number % 50 == 7 else 20).hex().encode() for number in range(500)]
+        kept = [line for line in lines if len(line) < 1000]
+        for compression in ("none", "zstd"):
+            topic = f"small-{compression}"
+            self.logd("topics", "create", topic, "--set", "message.bytes=500")
+            given = b"".join(b"%s\n" % line for line in lines)
+            summary = json.loads(
+                self.logd("produce", topic, "--skip-too-long", "--json", "--compression", compression, given=given)
+            )
+            self.assertIn("logd: 10 lines were left out, as they are longer than message.bytes of", self.errors)
+            self.assertEqual([summary[name] for name in ("messages", "acknowledged", "skipped")], [490, 490, 10])
+            self.assertEqual((summary["bytes"], summary["error"]), (490 * 40, None))
+            self.assertEqual(self.logd("consume", topic, "--exit-at-end").splitlines(), kept)
 
     def test_refused_by_broker(self) -> None:
         """A message that the broker refuses is named, with its size and the setting."""
