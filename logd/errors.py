@@ -254,6 +254,11 @@ class BrokerUnavailable(LogdError):
 class CannotConnect(BrokerUnavailable):
     """No connection to a broker could be made: none runs at the address, or it cannot be reached."""
 
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        #: The part of the text that says why, without the address.
+        self.reason = reason or text
+
 
 class ProducerBufferFull(LogdError):
     """More sends wait for room than the producer's settings allow: wait for ``ready()`` between sends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from zope.interface import implementer
 
 #: The loggers that speak of brokers and trees that are away, and of streams that were not closed.
@@ -14,6 +14,9 @@ NAMESPACES = (
     "logd.client.dropping.DroppedStreams",
     "logd.coord.zookeeper.keptsession.KeptSession",
 )
+
+#: What is told of these lines at present.
+_told: list[ILogObserver] = []
 
 
 @implementer(ILogObserver)
@@ -31,9 +34,35 @@ def tell_connections(tell: Callable[[str], None]) -> Callable[[], None]:
 
     observe = _ConnectionObserver(tell)
     globalLogPublisher.addObserver(observe)
-    return lambda: globalLogPublisher.removeObserver(observe)
+    _told.append(observe)
+
+    def end() -> None:
+        globalLogPublisher.removeObserver(observe)
+        _told.remove(observe)
+
+    return end
 
 
 def warn_by_logging() -> None:
     """Hand these lines to the standard library's logger ``logd``, which shows them on stderr unless told not to."""
-    tell_connections(lambda line: logging.getLogger("logd").warning("%s", line))
+    tell_connections(_hand_to_logging)
+
+
+def warn_without_log() -> None:
+    """Do the same in a program that has not begun Twisted's log, while nothing else is told of these lines."""
+    globalLogPublisher.addObserver(_without_log)
+
+
+def _hand_to_logging(line: str) -> None:
+    logging.getLogger("logd").warning("%s", line)
+
+
+@implementer(ILogObserver)
+class _WithoutLogObserver(_ConnectionObserver):
+    def __call__(self, event: LogEvent) -> None:
+        # Twisted has no public word for this: until a program begins its log, one observer keeps what comes.
+        if not _told and getattr(globalLogBeginner, "_temporaryObserver", None) is not None:
+            super().__call__(event)
+
+
+_without_log = _WithoutLogObserver(_hand_to_logging)
