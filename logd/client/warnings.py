@@ -8,10 +8,13 @@ from collections.abc import Callable
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from zope.interface import implementer
 
-#: The loggers that speak of brokers and trees that are away, and of streams that were not closed.
+#: The loggers that speak of brokers and trees that are away, of streams that were not closed, and of what a group does
+#: not consume since a node in the tree cannot be read.
 NAMESPACES = (
     "logd.client.absence.Absence",
     "logd.client.dropping.DroppedStreams",
+    "logd.coord.groups.holdings.Holdings",
+    "logd.coord.groups.view.GroupView",
     "logd.coord.zookeeper.keptsession.KeptSession",
 )
 
@@ -20,19 +23,19 @@ _told: list[ILogObserver] = []
 
 
 @implementer(ILogObserver)
-class _ConnectionObserver:
+class _WarningObserver:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
 
     def __call__(self, event: LogEvent) -> None:
-        if event.get("log_namespace") in NAMESPACES and event.get("log_level") is LogLevel.warn:
+        if event.get("log_namespace") in NAMESPACES and event.get("log_level") in (LogLevel.warn, LogLevel.error):
             self._tell(formatEvent(event))
 
 
-def tell_connections(tell: Callable[[str], None]) -> Callable[[], None]:
+def tell_warnings(tell: Callable[[str], None]) -> Callable[[], None]:
     """Call ``tell`` with each such line from now on; return what ends that."""
 
-    observe = _ConnectionObserver(tell)
+    observe = _WarningObserver(tell)
     globalLogPublisher.addObserver(observe)
     _told.append(observe)
 
@@ -45,7 +48,7 @@ def tell_connections(tell: Callable[[str], None]) -> Callable[[], None]:
 
 def warn_by_logging() -> None:
     """Hand these lines to the standard library's logger ``logd``, which shows them on stderr unless told not to."""
-    tell_connections(_hand_to_logging)
+    tell_warnings(_hand_to_logging)
 
 
 def warn_without_log() -> None:
@@ -58,7 +61,7 @@ def _hand_to_logging(line: str) -> None:
 
 
 @implementer(ILogObserver)
-class _WithoutLogObserver(_ConnectionObserver):
+class _WithoutLogObserver(_WarningObserver):
     def __call__(self, event: LogEvent) -> None:
         # Twisted has no public word for this: until a program begins its log, one observer keeps what comes.
         if not _told and getattr(globalLogBeginner, "_temporaryObserver", None) is not None:

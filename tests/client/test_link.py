@@ -10,7 +10,7 @@ from logd.client.addresses import Address
 from logd.client.cluster import Cluster
 from logd.client.link import Connection, Link
 from logd.client.settings import LinkSettings
-from logd.client.warnings import tell_connections
+from logd.client.warnings import tell_warnings
 from logd.errors import (
     BrokerUnavailable,
     ClientClosed,
@@ -39,7 +39,7 @@ class LinkTests(SynchronousTestCase):
     def told(self) -> list[str]:
         """Collect what is told of connections from now on."""
         lines: list[str] = []
-        self.addCleanup(tell_connections(lines.append))
+        self.addCleanup(tell_warnings(lines.append))
         return lines
 
     def test_absence(self) -> None:
