@@ -100,7 +100,10 @@ class EndsRecorder:
         node = self._nodes.get(topic)
         fresh = node is None or node.uuid != entry.uuid
         if node is None or fresh:
+            before = self._lost.get(topic, {})
             self.forget(topic)
+            # Those that are lost are offline, so that nothing else than what was found then tells of them.
+            self._lost[topic] = {number: each for number, each in before.items() if each.uuid == entry.uuid}
             found = await read_ends(self._tree, entry.uuid, self._me)
             node = _TopicEnds(topic, entry.uuid, *(found or (None, None)))
         others = await self._read_others(node, mine)
@@ -140,7 +143,7 @@ class EndsRecorder:
         served = log is not None and log.offline is None
         known = self.lost(topic, number)
         if known is not None:
-            return None if served else known
+            return None if served else evolve(known, known_end=max(known.known_end, ends.get(number, 0)))
         if number not in ends:
             if number not in others:
                 return None
@@ -350,7 +353,7 @@ class EndsRecorder:
         """
         log = self._store.log(lost.topic, lost.partition)
         node = self._nodes.get(lost.topic)
-        if log is None or node is None or self.lost(lost.topic, lost.partition) is not lost:
+        if log is None or node is None or self.lost(lost.topic, lost.partition) != lost:
             raise UnknownTopic(f"topic {lost.topic!r} has changed meanwhile: look again")
         await self._write(node, {lost.partition: position})
         begun: Deferred[None] = Deferred()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.broker.storedends import WRITE_SECONDS
+from logd.broker.storedends import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord import paths
 from logd.coord.registries.stored import StoredEnds
 from logd.coord.registries.topics import encode_entry
@@ -257,6 +257,21 @@ class AcceptedLossTests(LostLogTestCase):
             answer = self.repair(0, position, accept=True)
             self.assertEqual((answer.state, answer.described[0].mended), (OFFLINE, False))
         self.reason()
+
+    def test_node_changed_meanwhile(self) -> None:
+        """A node that was written meanwhile is read again, and the loss can be accepted as before, behind its ends."""
+        self.kill()
+        self.remove_folder("t-0")
+        self.open()
+        found = self.stored_ends()
+        assert found is not None
+        self.in_tree(paths.stored_ends(self.uuid, 0), StoredEnds(found.instance, {0: JUMP, 1: 0}).encode())
+        self.produce(self.connect(), "t", HELLO, 1)
+        self.pass_time(LEAD_SECONDS)
+        self.pass_time(WRITE_SECONDS)
+        self.assertIn("--accept-loss", self.reason())
+        self.assertEqual(self.accept(), 2 * JUMP)
+        self.assertEqual(self.stored_ends().ends, {0: 2 * JUMP, 1: len(HELLO)})  # type: ignore[union-attr]
 
     def test_accepted_in_part(self) -> None:
         """What was accepted of one partition says nothing of files that turn up for another one: nobody accepted it."""
