@@ -8,8 +8,8 @@ from collections.abc import Callable
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from zope.interface import implementer
 
-#: The loggers that speak of brokers and trees that are away, of partitions that cannot be read, of streams that were not
-#: closed, and of what a group does not consume since a node in the tree cannot be read.
+#: The loggers that speak of brokers and trees that are away, of partitions that cannot be read, of streams that were
+#: not closed, and of what a group does not consume since a node in the tree cannot be read.
 NAMESPACES = (
     "logd.client.absence.Absence",
     "logd.client.dropping.DroppedStreams",

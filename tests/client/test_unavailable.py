@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.client.warnings import tell_connections
+from logd.client.warnings import tell_warnings
 from logd.errors import PartitionOffline, UnknownError
 from logd.protocol.fetch_wait import FetchedPart
 from tests.client.consumers import ConsumerCase
@@ -15,7 +15,7 @@ class UnavailableTests(ConsumerCase):
         """Listen to what a person is told."""
         super().setUp()
         self.told: list[str] = []
-        self.addCleanup(tell_connections(self.told.append))
+        self.addCleanup(tell_warnings(self.told.append))
 
     def offline(self, *partitions: int) -> None:
         """Have the broker serve all but these."""
