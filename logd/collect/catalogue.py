@@ -237,7 +237,7 @@ class Catalogue:
         followed = {seen.path for seen in found.values()} | set(self.by_name) if unknown else set()
         names.update(self._rotated.name_of(seen.path, followed) for seen in unknown)
         if self._first:
-            names.update(self.by_name)
+            names.update(self.by_name, (each.name for each in self._rotated.passed.values()))
         return self._rotated.unknown(names, found, {*self.sources, *self._copied()}, self.by_name, self._first)
 
     def _copied(self) -> set[Identity]:
