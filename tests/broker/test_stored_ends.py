@@ -77,7 +77,7 @@ class RecordingTests(LostLogTestCase):
         self.open()
         self.accept()
         peer = self.connect()
-        self.broker.ends._limits["t", 0] = JUMP + len(HELLO)
+        self.broker.ends._limits["t"][0] = JUMP + len(HELLO)
         for _ in range(2):
             self.produce(peer, "t", HELLO)
         peer.send(ProduceAck(-1, 30_000, (ProducePart("t", 0, 0, False, HELLO),)))
