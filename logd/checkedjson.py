@@ -1,7 +1,7 @@
 """JSON of others, such as a value in the coordination tree: what is not plain JSON is a ValueError, and nothing else.
 
-Python's reader takes more than JSON (NaN, the last of two equal keys), makes infinity of 1e999, and raises
-RecursionError for nested brackets.
+Python's reader takes more than JSON (NaN, the last of two equal keys), makes infinity of 1e999 and strings without any
+UTF-8 of lone surrogates, and raises RecursionError for nested brackets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ def load_json(data: bytes | str, most_bytes: int = MOST_BYTES) -> Any:
         raise ValueError(f"{len(data)} bytes are too many")
     try:
         text = data if isinstance(data, str) else data.decode()
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_unique)
+        if not text.isascii() or "\\u" in text:
+            _require_unicode(value)
+        return value
     except RecursionError:
         raise ValueError(f"it is nested too deeply: {excerpt(data)}") from None
     except ValueError as error:
@@ -75,6 +78,13 @@ def _finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"{text[:40]} is too large")
     return value
+
+
+def _require_unicode(value: object) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"half of a surrogate pair, which is no character: {error.reason}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

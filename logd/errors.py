@@ -183,10 +183,10 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
         StorageFull,
         BrokerStopping,
         TopicCreationDisabled,
-        AdministrationDisabled,
         InvalidRequest,
         CoordinationUnavailable,
         NoLeader,
+        AdministrationDisabled,
     )
 }
 
@@ -253,6 +253,11 @@ class BrokerUnavailable(LogdError):
 
 class CannotConnect(BrokerUnavailable):
     """No connection to a broker could be made: none runs at the address, or it cannot be reached."""
+
+    def __init__(self, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        #: The part of the text that says why, without the address.
+        self.reason = reason or text
 
 
 class ProducerBufferFull(LogdError):

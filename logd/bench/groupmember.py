@@ -19,6 +19,7 @@ from twisted.protocols.basic import LineOnlyReceiver
 from twisted.python.failure import Failure
 
 from logd.client.consumer import Consumer
+from logd.client.stream import MessageStream
 from logd.topic import TopicPartition
 
 
@@ -31,6 +32,7 @@ class GroupMember(LineOnlyReceiver):
         self._reactor = reactor
         self._zookeeper, self._group, self._topic, self._session = zookeeper, group, topic, session
         self._consumer: Consumer | None = None
+        self._streams: Sequence[MessageStream] = ()
 
     def connectionMade(self) -> None:  # noqa: N802
         """Say that orders are taken."""
@@ -47,7 +49,7 @@ class GroupMember(LineOnlyReceiver):
                 on_revoked=lambda _: self._tell(()),
                 reactor=self._reactor,
             )
-            self._consumer.create_message_streams(self._topic, 1)
+            self._streams = self._consumer.create_message_streams(self._topic, 1)
         elif line == b"leave" and self._consumer is not None:
             self._consumer.close()
 

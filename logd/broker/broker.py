@@ -110,3 +110,4 @@ class Broker(BrokerCore):
             if not self._by_address[address]:
                 del self._by_address[address]
         self.gate.discard(session.connection)
+        self.growth.discard(session.connection)

@@ -13,6 +13,7 @@ from logd.broker.growth import GrowthGate
 from logd.broker.pressure import ProducerGate
 from logd.broker.routing import Routing
 from logd.broker.storedends import EndsRecorder
+from logd.broker.waiting import AnswerTurns
 from logd.config import BrokerSettings
 from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads, ITopics
@@ -38,6 +39,7 @@ class BrokerCore:
     ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
+    answer_turns: AnswerTurns = field(init=False)
     #: Partitions that are being repaired.
     repairs: set[tuple[str, int]] = field(factory=set, init=False)
     stopping: bool = field(default=False, init=False)
@@ -48,6 +50,7 @@ class BrokerCore:
     _creating: dict[str, list[Deferred[None]]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.answer_turns = AnswerTurns(self.clock)
         create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 

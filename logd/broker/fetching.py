@@ -123,6 +123,7 @@ class Fetching:
             broker.store,
             broker.topics,
             broker.clock,
+            broker.answer_turns,
             broker.settings.fetch_max_bytes,
             self._answer_wait,
         )

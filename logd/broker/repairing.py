@@ -98,7 +98,7 @@ class Repairing:
             if self._broker.topics.get(request.topic) is None:
                 raise UnknownTopic(f"there is no topic {request.topic!r}")
             raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
-        lost = self._broker.ends.lost.get((request.topic, request.partition))
+        lost = self._broker.ends.lost(request.topic, request.partition)
         if lost is not None:
             return await self._repair_lost(log, lost, request)
         if log.offline is not None:

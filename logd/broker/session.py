@@ -90,8 +90,7 @@ class BrokerSession:
         except CreationNeeded as needed:
             self._create(needed.topic)
         except GrowthNeeded:
-            self.connection.hold("growth")
-            growth.wait(lambda: self.connection.proceed("growth"))
+            growth.wait(self.connection)
         except CheckNeeded as large:
             self.connection.hold("check")
             producing.checks.start(large, lambda: self.connection.proceed("check"))

@@ -71,10 +71,10 @@ class EndsRecorder:
     #: Called with a topic whose node somebody else has changed.
     changed: Callable[[str], None] = field(default=lambda topic: None, init=False)
     #: By topic and partition: what is lost and not yet accepted.
-    lost: dict[tuple[str, int], LostLog] = field(factory=dict, init=False)
+    _lost: dict[str, dict[int, LostLog]] = field(factory=dict, init=False)
     _nodes: dict[str, _TopicEnds] = field(factory=dict, init=False)
     #: By topic and partition: the position above which producers wait.
-    _limits: dict[tuple[str, int], int] = field(factory=dict, init=False)
+    _limits: dict[str, dict[int, int]] = field(factory=dict, init=False)
     #: Topics that have grown since they were written; topics written in this minute; those of them where that failed.
     _grown: set[str] = field(factory=set, init=False)
     _recent: set[str] = field(factory=set, init=False)
@@ -84,6 +84,10 @@ class EndsRecorder:
     _stopping: bool = field(default=False, init=False)
     #: One write at a time for each topic.
     _turns: Turns = field(factory=Turns, init=False)
+
+    def lost(self, topic: str, number: int) -> LostLog | None:
+        """Return what is known of a partition whose log is lost and whose loss is not accepted yet; else None."""
+        return self._lost.get(topic, {}).get(number)
 
     # Comparison
 
@@ -96,7 +100,10 @@ class EndsRecorder:
         node = self._nodes.get(topic)
         fresh = node is None or node.uuid != entry.uuid
         if node is None or fresh:
+            before = self._lost.get(topic, {})
             self.forget(topic)
+            # Those that are lost are offline, so that nothing else than what was found then tells of them.
+            self._lost[topic] = {number: each for number, each in before.items() if each.uuid == entry.uuid}
             found = await read_ends(self._tree, entry.uuid, self._me)
             node = _TopicEnds(topic, entry.uuid, *(found or (None, None)))
         others = await self._read_others(node, mine)
@@ -104,10 +111,10 @@ class EndsRecorder:
         for number in mine:
             lost = self._compare_one(node, number, others, fresh)
             if lost is None:
-                self.lost.pop((topic, number), None)
+                self._found(topic, number)
             else:
-                losses[number] = self.lost[topic, number] = lost
-                self._store.hold(topic, number, lost.reason(), lost.known_end)
+                losses[number] = lost
+                self._hold(lost)
         self._nodes[topic] = node
         return losses
 
@@ -134,9 +141,9 @@ class EndsRecorder:
         topic, ends = node.topic, node.value.ends if node.value is not None else {}
         log = self._store.log(topic, number)
         served = log is not None and log.offline is None
-        known = self.lost.get((topic, number))
+        known = self.lost(topic, number)
         if known is not None:
-            return None if served else known
+            return None if served else evolve(known, known_end=max(known.known_end, ends.get(number, 0)))
         if number not in ends:
             if number not in others:
                 return None
@@ -146,8 +153,9 @@ class EndsRecorder:
             return None
         here = log.end if log is not None and served else None
         lost = LostLog(topic, number, node.uuid, self._me, ends[number], here, self._store.path)
-        if node.value is not None and node.value.instance != self._store.instance:
-            return evolve(lost, other_instance=node.value.instance)
+        instance = self._store.instance if node.value is None else node.value.instance_of(number)
+        if instance != self._store.instance:
+            return evolve(lost, other_instance=instance)
         # A log that is offline for a reason of its own is looked at when it is served again (``reopened``).
         return lost if log is None or (here is not None and here < lost.known_end) else None
 
@@ -158,21 +166,26 @@ class EndsRecorder:
             return
         end = node.value.ends.get(number, 0) if node.value is not None else 0
         if log.end < end:
-            lost = LostLog(topic, number, node.uuid, self._me, end, log.end, self._store.path)
-            self.lost[topic, number] = lost
-            self._store.hold(topic, number, lost.reason(), end)
+            self._hold(LostLog(topic, number, node.uuid, self._me, end, log.end, self._store.path))
         else:
-            self.lost.pop((topic, number), None)
+            self._found(topic, number)
             self._allow(node)
+
+    def _hold(self, lost: LostLog) -> None:
+        """Serve a lost log no more."""
+        self._lost.setdefault(lost.topic, {})[lost.partition] = lost
+        self._store.hold(lost.topic, lost.partition, lost.reason(), lost.known_end)
+
+    def _found(self, topic: str, number: int) -> None:
+        """A log is not lost, or not any more."""
+        self._lost.get(topic, {}).pop(number, None)
 
     def forget(self, topic: str) -> None:
         """The topic is gone, or another one has its name."""
         self._nodes.pop(topic, None)
         self._grown.discard(topic)
-        for key in [key for key in self.lost if key[0] == topic]:
-            del self.lost[key]
-        for key in [key for key in self._limits if key[0] == topic]:
-            del self._limits[key]
+        self._lost.pop(topic, None)
+        self._limits.pop(topic, None)
         self._gate.let_go_topic(topic)
 
     # Writing
@@ -187,7 +200,7 @@ class EndsRecorder:
         logs = [self._store.log(topic, number) for number in mine if number not in named]
         new = [log for log in logs if log is not None and log.offline is None]
         other = node.value is not None and node.value.instance != self._store.instance
-        if new or (other and not any(key[0] == topic for key in self.lost)):
+        if new or (other and not self._lost.get(topic)):
             await self._make_lasting([log for log in new if not log.visible_end])
             await self._write(node, {log.partition: 0 for log in new})
         self._allow(node)
@@ -202,13 +215,16 @@ class EndsRecorder:
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
         """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
         async with self._turns.on(node.topic):
-            ends = {**(node.value.ends if node.value is not None else {}), **more}
+            before, instance = node.value or StoredEnds(self._store.instance, {}), self._store.instance
+            ends, others = {**before.ends, **more}, {}
             for number in ends:
                 log = self._store.log(node.topic, number)
                 if log is not None and log.offline is None:
                     ends[number] = max(ends[number], log.visible_end)
+                elif number not in more and before.instance_of(number) != instance:
+                    others[number] = before.instance_of(number)
             self._grown.discard(node.topic)
-            await self._put(node, StoredEnds(self._store.instance, ends))
+            await self._put(node, StoredEnds(instance, ends, others))
 
     async def _put(self, node: _TopicEnds, value: StoredEnds) -> None:
         try:
@@ -229,20 +245,25 @@ class EndsRecorder:
         """Let the logs of a topic grow as far as the ends that were written allow."""
         if node.value is None or self._nodes.get(node.topic) is not node:
             return
+        limits = self._limits.setdefault(node.topic, {})
+        free = []
         for number, end in node.value.ends.items():
             log = self._store.log(node.topic, number)
             if log is not None and log.offline is None:
-                limit = self._limits[node.topic, number] = growth_limit(end)
+                limit = limits[number] = growth_limit(end)
                 if log.end <= limit:
-                    self._gate.let_go(log)
+                    free.append(log)
+        self._gate.let_go(free)
 
     def flushed(self, log: PartitionLog) -> None:
         """Take note that a log has grown."""
         topic = log.topic
-        key = topic, log.partition
-        limit = self._limits.get(key)
+        limits = self._limits.get(topic)
+        if limits is None:
+            limits = self._limits[topic] = {}
+        limit = limits.get(log.partition)
         if limit is None:  # the tree was not reached yet
-            limit = self._limits[key] = growth_limit_unknown(log.visible_end)
+            limit = limits[log.partition] = growth_limit_unknown(log.visible_end)
         if log.end > limit:
             self._gate.hold(log)
         self._grown.add(topic)
@@ -260,7 +281,10 @@ class EndsRecorder:
     def _lead_over(self) -> None:
         self._lead = None
         self._write_soon({topic for topic in self._grown if any(map(self._is_due, self._store.logs_of(topic)))})
-        if self._minute is None:
+        self._begin_minute()
+
+    def _begin_minute(self) -> None:
+        if self._minute is None and not self._stopping:
             self._minute = self._clock.callLater(WRITE_SECONDS, self._minute_over)
 
     def _minute_over(self) -> None:
@@ -268,7 +292,7 @@ class EndsRecorder:
         self._recent.clear()
         self._failed.clear()
         if self._grown:
-            self._minute = self._clock.callLater(WRITE_SECONDS, self._minute_over)
+            self._begin_minute()
             self._write_soon(self._grown)
 
     def _write_soon(self, topics: Iterable[str]) -> None:
@@ -291,6 +315,7 @@ class EndsRecorder:
                     errors.append(error)
                     self._grown.add(node.topic)
                     self._failed.add(node.topic)
+                    self._begin_minute()  # the one of its write may be over
 
         count = min(WRITTEN_AT_ONCE, len(nodes))
         writing = DeferredList([Deferred.fromCoroutine(write()) for _ in range(count)], consumeErrors=True)
@@ -332,13 +357,13 @@ class EndsRecorder:
         """
         log = self._store.log(lost.topic, lost.partition)
         node = self._nodes.get(lost.topic)
-        if log is None or node is None or self.lost.get((lost.topic, lost.partition)) is not lost:
+        if log is None or node is None or self.lost(lost.topic, lost.partition) != lost:
             raise UnknownTopic(f"topic {lost.topic!r} has changed meanwhile: look again")
         await self._write(node, {lost.partition: position})
         begun: Deferred[None] = Deferred()
         self._store.begin_again(log, position, partial(_fire, begun))
         await begun
-        self.lost.pop((lost.topic, lost.partition), None)
+        self._found(lost.topic, lost.partition)
         self._allow(node)
 
 

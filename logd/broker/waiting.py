@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from attrs import define, field, frozen
@@ -16,6 +17,11 @@ from logd.protocol.fetch_wait import FetchPart, FetchWait
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 60_000
+
+#: A fetch of more parts than this is answered in its turn, and a turn ends with the fetch that brings it to so many
+#: parts: each costs some 10 us.
+LARGE_FETCH_PARTS = 100
+TURN_PARTS = 1000
 
 #: Where to read a part from, or why that cannot be told.
 Start = int | WireError
@@ -36,6 +42,41 @@ class ReadPart:
     def count(self) -> int:
         """How many bytes were found."""
         return 0 if self.found is None else self.found.count
+
+
+@define(eq=False)
+class AnswerTurns:
+    """Large fetches of all connections that are to be answered, some in each turn of the reactor.
+
+    One flush can be what hundreds of them wait for; answered together they would hold up all other work for seconds.
+    """
+
+    _clock: Clock
+    _line: deque[WaitingFetch] = field(factory=deque, init=False)
+    _scheduled: bool = field(default=False, init=False)
+
+    def add(self, fetch: WaitingFetch) -> None:
+        """Have a fetch answered soon, behind those that were added before."""
+        self._line.append(fetch)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._line and not self._scheduled:
+            self._scheduled = True
+            self._clock.callLater(0, self._answer_some)
+
+    def _answer_some(self) -> None:
+        """Answer the first fetches in line; those that were answered or cancelled meanwhile cost nothing."""
+        self._scheduled = False
+        fetches = []
+        parts = 0
+        while self._line and parts < TURN_PARTS:
+            fetch = self._line.popleft()
+            parts += fetch.size
+            fetches.append(fetch)
+        self._schedule()
+        for fetch in fetches:
+            fetch.finish()
 
 
 @implementer(IFlushListener)
@@ -68,7 +109,7 @@ class WaitingPart:
 
     def failed(self, error: BaseException) -> None:
         """The partition went away: the fetch is answered, this part with the error."""
-        self._fetch.finish()
+        self._fetch.finish_in_turn()
 
 
 @define(eq=False)
@@ -84,6 +125,7 @@ class WaitingFetch:
     _logs: Logs
     _topics: ITopics
     _clock: Clock
+    _turns: AnswerTurns
     _max_bytes: int
     _answer: Callable[[WaitingFetch, FetchWait, list[ReadPart]], None]
     _parts: list[WaitingPart] = field(factory=list, init=False)
@@ -92,7 +134,14 @@ class WaitingFetch:
     #: How many parts may hold more than is there.
     _incomplete: int = field(default=0, init=False)
     _timer: Timer | None = field(default=None, init=False)
+    #: Whether it is in line to be answered.
+    _in_line: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
+
+    @property
+    def size(self) -> int:
+        """How many parts an answer costs; 0 when none is wanted any more."""
+        return 0 if self._over else len(self._request.parts)
 
     def begin(self) -> None:
         """Answer now if there is enough, else start to wait."""
@@ -102,7 +151,15 @@ class WaitingFetch:
         self._wait()
         if not self._over:
             seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
-            self._timer = self._clock.callLater(seconds, self.finish)
+            self._timer = self._clock.callLater(seconds, self.finish_in_turn)
+
+    def finish_in_turn(self) -> None:
+        """Answer with what there is: at once, a large fetch in its turn."""
+        if len(self._request.parts) <= LARGE_FETCH_PARTS:
+            self.finish()
+        elif not self._in_line:
+            self._in_line = True
+            self._turns.add(self)
 
     def finish(self) -> None:
         """Answer with what there is."""
@@ -118,19 +175,19 @@ class WaitingFetch:
 
     def moved(self, index: int) -> None:
         """Look at one part again, whose log has moved."""
-        if self._over:
+        if self._over or self._in_line:
             return
         waiting = self._parts[index]
         there = self._look(index, waiting.log)
         if there is None:
-            self.finish()
+            self.finish_in_turn()
             return
         self._total += there - waiting.there
         waiting.there = there
         if there == self._request.parts[index].max_bytes:
             self._incomplete -= 1
         if self._is_enough():
-            self.finish()
+            self.finish_in_turn()
         elif there < self._request.parts[index].max_bytes:
             waiting.wait_for(self._position_to_wait_for(index, waiting))
 
@@ -193,9 +250,9 @@ class WaitingFetch:
                 if part.leader_epoch > 0:
                     raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
-                if isinstance(start, WireError):
-                    raise start
                 try:
+                    if isinstance(start, WireError):
+                        raise start
                     found = read_range(log, start, min(part.max_bytes, budget))
                 except WireError as error:
                     parts.append(ReadPart(part, error.code, log.start, log.visible_end))

@@ -44,6 +44,17 @@ class _Outcome:
         self.state = response.state
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the log is lost and its loss is not accepted."""
+        return any(each.kind == LOST_LOG and not each.mended for each in self.described)
+
+    @property
+    def begins(self) -> int | None:
+        """The position at which a lost log begins again whose loss was accepted; None for any other."""
+        ends = [each.position + each.bytes for each in self.described if each.kind == LOST_LOG and each.mended]
+        return ends[0] if ends else None
+
+    @property
     def is_sound(self) -> bool:
         """Whether nothing is left to do."""
         return not self.left and self.state != OFFLINE
@@ -92,12 +103,15 @@ async def repair_by_broker(
     else:
         for outcome in outcomes:
             if outcome.state == SERVED_AGAIN:
-                click.echo(f"{topic}-{outcome.partition} is served again")
+                begins = f", and begins at {outcome.begins}" if outcome.begins is not None else ""
+                click.echo(f"{topic}-{outcome.partition} is served again{begins}")
         if not wrong:
-            count = sum(outcome.damages for outcome in outcomes)
+            count = sum(outcome.damages for outcome in outcomes if outcome.begins is None)
             click.echo(f"sound, with {count:,} damages mended" if count else "sound")
     if wrong:
         what = "nothing was changed" if dry_run else "they were left as they are"
+        if any(outcome.is_lost for outcome in wrong):
+            what += "; put lost files back, or give up what was in them with --accept-loss"
         raise DamageLeft(f"not sound: partitions {', '.join(str(each.partition) for each in wrong)}; {what}")
 
 

@@ -20,6 +20,7 @@ from logd.cli.progress import ProgressLine
 from logd.cli.running import complain, run
 from logd.cli.stamping import Stamp, may_stamp, timestamps_option
 from logd.client.admin import Admin
+from logd.client.pending import Sent
 from logd.client.producer import Producer
 from logd.errors import LogdError
 from logd.protocol.message import Message
@@ -47,8 +48,11 @@ class Tally:
     sent: int = 0
     bytes: int = 0
     acknowledged: int = 0
-    #: Lines that were left out.
+    #: Lines that were left out here, and by the broker.
     skipped: int = 0
+    refused: int = 0
+    #: Bytes of a line that no message has: those of the separator.
+    between: int = 0
     failure: Exception | None = None
     #: Called at the first failure.
     on_failure: Callable[[], None] = _nothing
@@ -62,8 +66,14 @@ class Tally:
 
         def ended(result: object) -> None:
             if not isinstance(result, Failure):
-                self.acknowledged += count
-                self.progress(count)
+                stored = count
+                if isinstance(result, Sent) and result.skipped:
+                    stored -= result.skipped
+                    self.refused += result.skipped
+                    self.sent -= result.skipped
+                    self.bytes -= result.skipped_bytes + self.between * result.skipped
+                self.acknowledged += stored
+                self.progress(stored)
             elif self.failure is None and isinstance(result.value, Exception):
                 self.failure = result.value
                 self.on_failure()
@@ -145,7 +155,9 @@ def messages_of(batch: Batch, separator: bytes | None, stamp: Stamp) -> list[Mes
     help="Seconds after which a message that cannot be delivered has failed.",
 )
 @click.option(
-    "--skip-too-long", is_flag=True, help="Leave out lines that are longer than --message-bytes, and say how many."
+    "--skip-too-long",
+    is_flag=True,
+    help="Leave out lines that are longer than --message-bytes, or than the broker allows, and say how many.",
 )
 @timestamps_option
 @json_option
@@ -188,8 +200,9 @@ async def _produce(
         compression=compression,
         delivery_timeout=timeout,
         message_bytes=message_bytes,
+        on_too_large="skip" if skip_too_long else "fail",
     )
-    tally = Tally()
+    tally = Tally(between=len(separator or b""))
     began = time.monotonic()
     error: BaseException | None = None
     try:
@@ -257,7 +270,7 @@ def _end(
             "messages": tally.sent,
             "bytes": tally.bytes,
             "acknowledged": tally.acknowledged if acks else None,
-            "skipped": tally.skipped,
+            "skipped": tally.skipped + tally.refused,
             "seconds": round(seconds, 3),
             "error": str(error or tally.failure or "") or None,
         }
@@ -265,6 +278,10 @@ def _end(
     problem = error if isinstance(error, CancelledError) else tally.failure or error
     if tally.skipped:
         complain(f"{tally.skipped} lines were left out, as they are longer than --message-bytes allows")
+    if tally.refused:
+        complain(
+            f"{tally.refused} lines were left out, as they are longer than message.bytes of the broker or topic allows"
+        )
     counted = f"{tally.acknowledged} of {tally.sent} messages were {'acknowledged' if acks else 'sent'}"
     if isinstance(problem, CancelledError):
         click.echo(f"logd: interrupted; {counted}", err=True)

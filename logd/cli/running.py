@@ -25,7 +25,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from logd.cli.rendering import escape_controls
-from logd.client.warnings import tell_connections
+from logd.client.warnings import tell_warnings
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic, WrapperTooLarge
 from logd.net.monotonic import use_monotonic_time
 
@@ -99,7 +99,7 @@ def run(work: Work) -> int:
     running: Deferred[None] = Deferred()
 
     def start() -> None:
-        tell_connections(complain)
+        tell_warnings(complain)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, interrupt)
         nonlocal running

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.logger import Logger
 
 from logd.interfaces import Clock, Timer
@@ -11,24 +13,43 @@ WARN_SECONDS = 3.0
 
 
 class Absence:
-    """The absence of one broker. ``name`` is its address as people write it."""
+    """The absence of one broker.
+
+    ``name`` is its address as people write it. ``attempt`` makes an attempt to connect, or joins the one under way: a
+    client that has nothing to send makes none by itself, and what is told has to be true.
+    """
 
     _log = Logger()
 
-    def __init__(self, clock: Clock, name: str) -> None:
+    def __init__(self, clock: Clock, name: str, attempt: Callable[[], None]) -> None:
         self._clock = clock
         self._name = name
+        self._attempt = attempt
         self._since: float | None = None
         self._reason = ""
+        #: An attempt has begun since the connection was lost.
+        self._tried = False
         self._told = False
         self._timer: Timer | None = None
 
-    def noticed(self, reason: str) -> None:
-        """There is no connection, or another attempt has failed; the latest reason is the one that is told."""
+    def lost(self, reason: str) -> None:
+        """The connection has ended."""
         self._reason = reason
+        self._begin()
+
+    def trying(self) -> None:
+        """An attempt to connect begins."""
         if self._since is None:
-            self._since = self._clock.seconds()
-            self._timer = self._clock.callLater(WARN_SECONDS, self._tell)
+            self._reason = "no answer to the attempt to connect"
+        self._tried = True
+        self._begin()
+
+    def failed(self, reason: str) -> None:
+        """An attempt to connect has failed; the latest reason is the one that is told."""
+        self._reason = reason
+        if self._timer is None and self._since is not None:
+            self._tell()
+            self._attempt()
 
     def over(self) -> None:
         """There is a connection."""
@@ -44,16 +65,28 @@ class Absence:
         """Nobody wants to know any more."""
         self._end()
 
-    def _tell(self) -> None:
+    def _begin(self) -> None:
+        if self._since is None:
+            self._since = self._clock.seconds()
+            self._timer = self._clock.callLater(WARN_SECONDS, self._due)
+
+    def _due(self) -> None:
         self._timer = None
+        if self._tried:
+            self._tell()
+        self._attempt()
+
+    def _tell(self) -> None:
+        if self._told or self._since is None:
+            return
         self._told = True
         self._log.warn(
             "no connection to the broker at {name} for {seconds:.0f} seconds ({reason}); it is tried again and again",
-            name=self._name, seconds=WARN_SECONDS, reason=self._reason,
+            name=self._name, seconds=self._clock.seconds() - self._since, reason=self._reason,
         )  # fmt: skip
 
     def _end(self) -> None:
-        self._since, self._told = None, False
+        self._since, self._tried, self._told = None, False, False
         timer, self._timer = self._timer, None
         if timer is not None and timer.active():
             timer.cancel()

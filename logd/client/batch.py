@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 
 from logd.client.pending import PendingSend, Sent
 from logd.errors import MessageTooLarge
-from logd.protocol.loops import encode_set
+from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap
-from logd.protocol.wrapper import encode_wrapper
+from logd.protocol.wrapper import encode_wrapper, open_wrapper
 
 #: An entry's length, magic and checksum: what the brokers' message.bytes does not count.
 ENTRY_HEAD_BYTES = 9
+
+#: Bytes of a wrapper before its payload: length, magic, attributes and checksum.
+WRAPPER_HEAD_BYTES = 10
 
 #: What is held for a set beside its bytes: its Deferred and the records about it (measured: 0.9 KB in CPython 3.11). It
 #: counts as well, or a producer of single messages would take five times the memory that its settings say.
@@ -82,6 +85,36 @@ class Batch:
             self._pieces = []
         return data
 
+    def divide(self) -> tuple[Batch, Batch] | None:
+        """Make two batches of the halves of one that was refused; None where it is one message, or compressed sets."""
+        data = self.encode()
+        plain = data if self.codec == "none" else open_wrapper(data[5], data[WRAPPER_HEAD_BYTES:], self.bytes)
+        ends = entry_ends(plain)
+        if len(ends) != self.messages or self.messages < 2:
+            return None
+        middle = self.messages // 2
+        halves = Batch(self.topic, self.partition, self.codec), Batch(self.topic, self.partition, self.codec)
+        at = begin = 0
+        for send, count, _ in self._shares:
+            here = min(max(middle - at, 0), count)
+            if 0 < here < count:
+                send.divide()
+            for half, part in zip(halves, (here, count - here), strict=True):
+                if part:
+                    at += part
+                    half.add(plain[begin : ends[at - 1]], part, send)
+                    begin = ends[at - 1]
+        return halves
+
+    def left_out(self) -> bool:
+        """Tell the send of a single message that it was left out; return False where this is none."""
+        if self.messages != 1:
+            return False
+        message = decode_set(self.encode()).messages[0]
+        size = len(message.key or b"") + len(message.payload or b"")
+        self._shares[0][0].part_sent(Sent(self.topic, self.partition, skipped=1, skipped_bytes=size))
+        return True
+
     def succeeded(self, partition: int, first_id: int, next_id: int) -> None:
         """It is stored in ``partition`` from ``first_id`` to ``next_id``: tell every send its place."""
         topic = self.topic
@@ -100,6 +133,16 @@ class Batch:
         """It will not be delivered: tell every send."""
         for send, _, _ in self._shares:
             send.part_failed(error)
+
+
+def entry_ends(data: bytes) -> list[int]:
+    """Return where each entry of a set ends."""
+    ends = []
+    at = 0
+    while at < len(data):
+        at += 4 + int.from_bytes(data[at : at + 4], "big")
+        ends.append(at)
+    return ends
 
 
 def encode_pieces(

@@ -50,7 +50,12 @@ class SendResult:
 
         Raises TimeoutError (the set is still on its way), or what ``Producer.send`` fails with.
         """
-        if not self._done.wait(timeout):
+        try:
+            done = self._done.wait(timeout)
+        except BaseException:  # Ctrl-C: the one that waited knows that it did not learn the end
+            self._seen = True
+            raise
+        if not done:
             raise TimeoutError(f"not delivered within {timeout:g} seconds yet")
         self._seen = True
         result = self._result

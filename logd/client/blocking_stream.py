@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from operator import length_hint
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
 
 from logd.client.crossing import Crossing
 from logd.client.deliveries import MessageBatch
+from logd.client.dropping import when_dropped
 from logd.client.reactorthread import call_there, wait_there
 from logd.client.stream import MessageStream
 from logd.errors import ClientClosed
@@ -19,17 +20,68 @@ from logd.protocol.message import Message
 BATCHES_BETWEEN = 4
 
 
-class BlockingStream:
-    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does."""
+class Pump:
+    """Carries a stream's batches to where another thread takes them. All of it runs on the reactor's thread.
 
-    def __init__(self, reactor: Any, stream: MessageStream) -> None:
+    Nothing in it leads to the BlockingStream, so that one which is dropped is noticed.
+    """
+
+    def __init__(self, stream: MessageStream, crossing: Crossing[MessageBatch]) -> None:
+        self._stream: MessageStream | None = stream
+        self.crossing = crossing
+        self._running: Deferred[None] = succeed(None)
+
+    def begin(self) -> None:
+        """Carry from now on."""
+        if self._stream is not None:
+            self._running = Deferred.fromCoroutine(self._carry(self._stream))
+
+    def seek(self, partition: int, position: int) -> None:
+        """Go on elsewhere. Raises what MessageStream.seek raises."""
+        stream = self._stream
+        if stream is not None:
+            failed = stream.failed
+            stream.seek(partition, position)
+            self.crossing.drop(lambda batch: batch.partition == partition)
+            if failed:
+                self.begin()
+
+    def abandon(self) -> None:
+        """Nobody takes anything any more."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.let_go()
+            self._running.cancel()
+
+    async def _carry(self, stream: MessageStream) -> None:
+        try:
+            async for batch in stream.batches():
+                room = self.crossing.put(batch)
+                if room is not None:
+                    await room
+        except CancelledError:
+            self.crossing.end()
+        except Exception as error:
+            self.crossing.end(error)
+        else:
+            self.crossing.end()
+
+
+class BlockingStream:
+    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does, and ends as that does
+    when it is dropped.
+    """
+
+    def __init__(self, reactor: Any, stream: MessageStream, pump: Pump | None = None) -> None:
         self._reactor = reactor
         self._stream = stream
-        self._crossing: Crossing[MessageBatch] = Crossing(reactor, BATCHES_BETWEEN)
+        self._pump = Pump(stream, Crossing(reactor, BATCHES_BETWEEN)) if pump is None else pump
+        self._crossing = self._pump.crossing
         self._positions: dict[tuple[str, int], int] = {}
         self._batch: MessageBatch | None = None
         self._messages: Iterator[Message] = iter(())
-        reactor.callFromThread(self._begin)
+        when_dropped(self, reactor, self._pump.abandon)
+        reactor.callFromThread(self._pump.begin)
 
     @property
     def topic(self) -> str:
@@ -75,7 +127,7 @@ class BlockingStream:
 
     def seek(self, partition: int, position: int) -> None:
         """Go on at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
-        call_there(self._reactor, lambda: self._seek(partition, position))
+        call_there(self._reactor, lambda: self._pump.seek(partition, position))
         if self._batch is not None and self._batch.partition == partition:
             self._batch.messages.clear()
             self._batch = None
@@ -123,26 +175,3 @@ class BlockingStream:
         if batch is not None:
             self._positions[batch.topic, batch.partition] = batch.next_position
         return batch
-
-    # On the reactor's thread.
-
-    def _begin(self) -> None:
-        ensureDeferred(self._pump())
-
-    async def _pump(self) -> None:
-        try:
-            async for batch in self._stream.batches():
-                room = self._crossing.put(batch)
-                if room is not None:
-                    await room
-        except Exception as error:
-            self._crossing.end(error)
-        else:
-            self._crossing.end()
-
-    def _seek(self, partition: int, position: int) -> None:
-        failed = self._stream.failed
-        self._stream.seek(partition, position)
-        self._crossing.drop(lambda batch: batch.partition == partition)
-        if failed:
-            self._begin()

@@ -13,6 +13,7 @@ from logd.client.addresses import Address, discovered, parse_brokers
 from logd.client.link import Connect, Connection, Link
 from logd.client.numbers import in_words, is_among
 from logd.client.settings import LinkSettings
+from logd.client.warnings import warn_without_log
 from logd.deferreds import WaitingDeferreds
 from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
 from logd.net.connection import BrokerConnection
@@ -67,6 +68,8 @@ class Cluster:
 
         ``brokers`` may be () when ``begin_at`` tells them later.
         """
+        if connect is None:
+            warn_without_log()
         self.clock = reactor
         self.settings = settings = settings or LinkSettings()
         self.random = random

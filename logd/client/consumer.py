@@ -8,15 +8,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
-from logd.client.background import Background
-from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
-from logd.client.feed import Feed
-from logd.client.fetcher import Fetcher
+from logd.client.consumer_state import ConsumerState
+from logd.client.dropping import when_dropped
 from logd.client.group import Group, Listener
 from logd.client.group_settings import GroupSettings
+from logd.client.group_stream import GroupStream
 from logd.client.link import Connect
 from logd.client.membership import connect_tree, consumer_id
 from logd.client.settings import ConsumerSettings, LinkSettings
@@ -25,7 +23,7 @@ from logd.client.starts import Starts, start_for
 from logd.client.stream import MessageStream
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
-from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, WireError
+from logd.errors import ClientClosed, ConfigurationError
 from logd.topic import check_topic_name
 
 
@@ -34,9 +32,10 @@ class Consumer:
 
     Use it on the reactor's thread (``logd.client.blocking`` otherwise). Settings are those of ConsumerSettings and
     LinkSettings, and with a group those of GroupSettings, by name: ``Consumer("host:6667", prefetch_bytes=1 << 20)``.
-    """
 
-    _log = Logger()
+    Use it in a block of ``async with``, or call ``close``. A stream that is dropped without that gives back what it
+    has, and so does a consumer once it is dropped with all its streams; a warning in the log says so.
+    """
 
     def __init__(
         self,
@@ -80,17 +79,13 @@ class Consumer:
         start_for(start, 0)
         self.settings: ConsumerSettings = mine
         self._start = start
-        self._clock = reactor
         find_brokers = brokers is None and group is not None
         if brokers is None:
             brokers = () if find_brokers else "127.0.0.1:6667"
         seams = {} if random is None else {"random": random}
-        self._cluster = Cluster(reactor, brokers, links, connect=connect, **seams)
-        self._fetcher = Fetcher(self._cluster, mine)
-        self._background = Background(reactor)
-        self._streams: list[MessageStream] = []
-        self._closed = False
-        self._coordination: ICoordination | None = None
+        cluster = Cluster(reactor, brokers, links, connect=connect, **seams)
+        self._state = state = ConsumerState(cluster, mine)
+        when_dropped(self, reactor, state.abandon)
         #: What there is to know about its group; None without one.
         self.group: Group | None = None
         if group is None:
@@ -101,15 +96,15 @@ class Consumer:
             return
         (in_group,) = more
         if coordination is None:
-            coordination = self._coordination = connect_tree(reactor, zookeeper, in_group.session_timeout)
+            coordination = state.coordination = connect_tree(reactor, zookeeper, in_group.session_timeout)
         elif zookeeper is not None:
             raise ConfigurationError("zookeeper and coordination are two ways to say the same: give one of them")
-        self.group = Group(
+        self.group = state.group = Group(
             group,
             consumer_id(consumer_name),
             coordination,
-            self._cluster,
-            self._fetcher,
+            cluster,
+            state.fetcher,
             mine,
             in_group,
             start,
@@ -140,24 +135,19 @@ class Consumer:
         """
         if n < 1:
             raise ValueError(f"n = {n} is not allowed; allowed is a whole number from 1")
-        if self._closed:
+        state = self._state
+        if state.closed:
             raise ClientClosed("the consumer is closed")
         if self.group is not None:
             if partitions is not None or start is not None:
                 raise ConfigurationError("in a group neither partitions nor a start can be chosen for a stream")
-            return self.group.open(topic, n)
+            return [GroupStream(each, self, state) for each in state.open_in_group(self.group, topic, n)]
         if not isinstance(topic, str):
             raise ConfigurationError(f"a pattern, such as {topic.pattern!r}, is for consumers of a group")
         check_topic_name(topic)
         starts = self._start if start is None else start
         start_for(starts, 0)
-        streams = [MessageStream(topic, self._clock, self._fetcher, self.settings) for _ in range(n)]
-        self._streams += streams
-        if partitions is not None:
-            self._share_out(topic, streams, sorted(set(partitions)), starts)
-        else:
-            self._background.start(self._discover(topic, streams, starts))
-        return streams
+        return [MessageStream(each, self, state) for each in state.open(topic, n, partitions, starts)]
 
     def commit(self) -> Deferred[None]:
         """In a group: store what is handled (see GroupStream). Fires when it is stored.
@@ -176,12 +166,7 @@ class Consumer:
         In a group what is handled is committed before, and the partitions are given back, so that others take over at
         once.
         """
-        self._closed = True
-        if self.group is not None:  # who closes it again waits, too: to disconnect now would cut the leaving short
-            return self.group.close().addCallback(lambda _: self._disconnect())
-        for stream in self._streams:
-            stream.close()
-        return self._disconnect()
+        return self._state.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -191,41 +176,3 @@ class Consumer:
     ) -> None:
         """Close, however the block ends: a group's partitions go to others at once when an application fails."""
         await self.close()
-
-    def _disconnect(self) -> Deferred[None]:
-        self._fetcher.close()
-        self._background.close()
-        closing = self._cluster.close()
-        tree = self._coordination
-        return closing if tree is None else closing.addCallback(lambda _: tree.close())
-
-    def _share_out(self, topic: str, streams: list[MessageStream], partitions: Sequence[int], starts: Starts) -> None:
-        """Give each stream consecutive partitions, the first ones one more (the paper's Algorithm 1)."""
-        each, more = divmod(len(partitions), len(streams))
-        at = 0
-        for index, stream in enumerate(streams):
-            count = each + (index < more)
-            stream.assign(
-                [Feed(topic, p, start_for(starts, p), self.settings) for p in partitions[at : at + count]],
-            )
-            at += count
-
-    async def _discover(self, topic: str, streams: list[MessageStream], starts: Starts) -> None:
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
-        while not self._closed:
-            try:
-                view = await self._cluster.read(topic)
-            except ClientClosed:
-                return
-            except (BrokerUnavailable, WireError) as error:
-                if isinstance(error, WireError) and not error.retriable:
-                    for stream in streams:
-                        stream.fail(error)
-                    return
-                delay = backoff.next()
-                self._log.debug("waiting for topic {topic}: {error!r}", topic=topic, error=error, delay=delay)
-                await self._background.sleep(delay)
-            else:
-                self._share_out(topic, streams, view.partitions, starts)
-                return

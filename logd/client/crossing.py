@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from logd.client.dropping import afresh
+
 T = TypeVar("T")
 
 
@@ -21,7 +23,7 @@ class Crossing(Generic[T]):
         self._items: deque[T] = deque()
         self._changed = threading.Condition()
         self._ended = False
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._waiting: Deferred[None] | None = None
 
     def put(self, item: T) -> Deferred[None] | None:
@@ -34,7 +36,7 @@ class Crossing(Generic[T]):
             self._waiting = Deferred()
             return self._waiting
 
-    def end(self, error: BaseException | None = None) -> None:
+    def end(self, error: Exception | None = None) -> None:
         """Nothing more will come: once the items are taken, ``get`` returns None, or raises ``error``."""
         with self._changed:
             self._ended = True
@@ -58,7 +60,7 @@ class Crossing(Generic[T]):
                 raise TimeoutError(f"nothing came within {timeout:g} seconds")
             if not self._items:
                 if self._error is not None:
-                    raise self._error
+                    raise afresh(self._error)
                 return None
             item = self._items.popleft()
             if self._waiting is not None and len(self._items) * 2 <= self._limit:

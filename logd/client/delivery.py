@@ -16,6 +16,7 @@ an item whose answer was lost is sent again. The first occurrences arrive in ord
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -90,6 +91,17 @@ class Delivery(Generic[T]):
     def refused_for_good(self, item: T) -> None:
         """The broker will never take it; the ones behind it go on without it."""
         del self._in_flight[item]
+        self._draining = True
+        self._settle()
+
+    def divided(self, item: T, parts: Iterable[T]) -> None:
+        """The broker will never take it, but these parts of it, which stand in its place."""
+        in_flight, self._in_flight = self._in_flight, {}
+        for each, refused in in_flight.items():
+            if each is item:
+                self._in_flight.update(dict.fromkeys(parts, True))
+            else:
+                self._in_flight[each] = refused
         self._draining = True
         self._settle()
 

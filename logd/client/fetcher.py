@@ -18,9 +18,11 @@ from logd.client.fetchwindow import Wanted
 from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
+from logd.client.unavailable import UnavailablePartitions
 from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
 from logd.interfaces import Timer
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.topic import TopicPartition
 
 #: Room in an answer's frame for what is around the sets.
 FRAME_MARGIN = 64 << 10
@@ -44,6 +46,7 @@ class Fetcher:
         #: Calls at the time from which idle entries may be asked for.
         self._timers: dict[Link, Timer] = {}
         self._background = Background(cluster.clock)
+        self._unavailable = UnavailablePartitions(cluster.clock)
         self._scheduled = False
         self._connecting: set[Link] = set()
         self._closed = False
@@ -64,6 +67,7 @@ class Fetcher:
         """Stop filling this feed."""
         entry = self._entries.pop(feed, None)
         if entry is not None:
+            self._unavailable.forget(TopicPartition(feed.topic, feed.partition))
             self._changed.pop(entry, None)
             if entry.plan is not None:
                 entry.plan.discard(entry)
@@ -83,6 +87,7 @@ class Fetcher:
         """Ask for nothing more."""
         self._closed = True
         self._background.close()
+        self._unavailable.close()
         self._entries.clear()
         self._changed.clear()
         self._plans.clear()
@@ -220,6 +225,8 @@ class Fetcher:
                 continue
             if part.error == 0:
                 entry.backoff.reset()
+                if self._unavailable:
+                    self._unavailable.over(TopicPartition(feed.topic, feed.partition))
                 if feed.received(want, part.first_position, part.message_set, part.visible_end):
                     entry.idle = False
                     arrived.append(entry)
@@ -244,6 +251,9 @@ class Fetcher:
         for entry, want in wants:
             if entry.feed.answered(want):
                 self._trouble(entry, failure.value)
+        # Those in line behind a request that failed may have another leader by now, and no answer will come for them.
+        for entry in plan.take_all():
+            self._look_at(entry)
 
     def _connected(self, _: object, link: Link) -> None:
         self._connecting.discard(link)
@@ -269,6 +279,8 @@ class Fetcher:
             "topic {topic}, partition {partition}: fetching again after {error!r}",
             topic=feed.topic, partition=feed.partition, error=error,
         )  # fmt: skip
+        if isinstance(error, WireError):
+            self._unavailable.noticed(TopicPartition(feed.topic, feed.partition), str(error))
         self._begin(entry, self._recover(entry))
 
     def _begin(self, entry: FetchEntry, work: Coroutine[Any, Any, None]) -> None:

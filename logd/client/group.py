@@ -17,7 +17,7 @@ from logd.client.cluster import Cluster
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
 from logd.client.group_settings import GroupSettings
-from logd.client.group_stream import GroupStream
+from logd.client.group_stream_state import GroupStreamState
 from logd.client.locate import locate_start
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Starts, start_for
@@ -66,8 +66,11 @@ class Group:
         self._start = start
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._by_topic: dict[str, list[GroupStream]] = {}
-        self._by_pattern: list[tuple[PatternStreams, list[GroupStream]]] = []
+        self._by_topic: dict[str, list[GroupStreamState]] = {}
+        self._by_pattern: list[tuple[PatternStreams, list[GroupStreamState]]] = []
+        #: Streams that nobody reads any more, until what was handled of them is committed.
+        self._ended_streams: list[GroupStreamState] = []
+        self._closing = False
         self._given: tuple[TopicPartition, ...] = ()
         #: How often partitions were given: what was begun for an earlier time is of no use.
         self._starts = 0
@@ -106,7 +109,7 @@ class Group:
         """Fires once it has its share of the group by what it has seen. Fails with ClientClosed."""
         return self._membership.settled()
 
-    def open(self, topic: str | re.Pattern[str], n: int) -> list[GroupStream]:
+    def open(self, topic: str | re.Pattern[str], n: int) -> list[GroupStreamState]:
         """``n`` streams over the group's share of a topic, or of all that a pattern matches.
 
         Raises ConfigurationError for a number of streams, or a pattern, that the others would not take.
@@ -119,18 +122,33 @@ class Group:
             check_topic_name(topic)
             if topic in self._by_topic:
                 raise ConfigurationError(f"topic {topic!r}: there are streams of it already; ask for more at once")
-            streams = self._by_topic[topic] = self._make(topic, n)
+            made = self._by_topic[topic] = self._make(topic, n)
         else:
             text = pattern_text(topic)
-            streams = self._make(text, n)
-            self._by_pattern.append((PatternStreams(text, n), streams))
-        self._membership.subscribe(
-            Subscription(
-                {name: len(made) for name, made in self._by_topic.items()},
-                tuple(pattern for pattern, _ in self._by_pattern),
-            )
-        )
-        return streams
+            made = self._make(text, n)
+            self._by_pattern.append((PatternStreams(text, n), made))
+        self._subscribe()
+        return list(made)
+
+    def end(self, stream: GroupStreamState) -> None:
+        """Nobody reads a stream any more: commit what is handled of it, and let others have its partitions."""
+        stream.close()
+        if self._closing or stream in self._ended_streams:
+            return
+        self._ended_streams.append(stream)
+        for topic, streams in tuple(self._by_topic.items()):
+            if stream in streams:
+                streams.remove(stream)
+                if not streams:
+                    del self._by_topic[topic]
+        remaining = []
+        for pattern, streams in self._by_pattern:
+            if stream in streams:
+                streams.remove(stream)
+            if streams:
+                remaining.append((PatternStreams(pattern.pattern, len(streams)), streams))
+        self._by_pattern = remaining
+        self._subscribe()
 
     def commit(self) -> Deferred[None]:
         """Store what is handled. Fails with PartitionLost, ClientClosed, or a CoordinationError; cancellable."""
@@ -138,6 +156,7 @@ class Group:
 
     def close(self) -> Deferred[None]:
         """Stop, commit, give back and sign off; fires when that is done. Never fails."""
+        self._closing = True
         if self._brokers is not None:
             self._brokers.stop()
         return self._membership.leave().addCallback(lambda _: self._end())
@@ -146,7 +165,7 @@ class Group:
 
     def stop(self) -> Deferred[None] | None:
         """See IGroupReader."""
-        for stream in self._streams():
+        for stream in self._streams_to_account_for():
             stream.stop()
         given, self._given = self._given, ()
         if given and self._on_revoked is not None:
@@ -159,7 +178,7 @@ class Group:
     def handled(self) -> Mapping[TopicPartition, int]:
         """See IGroupReader."""
         positions: dict[TopicPartition, int] = {}
-        for stream in self._streams():
+        for stream in self._streams_to_account_for():
             positions.update(stream.handled_positions())
         return positions
 
@@ -170,9 +189,10 @@ class Group:
         uuids: Mapping[str, str],
     ) -> None:
         """See IGroupReader."""
-        feeds: dict[GroupStream, list[Feed]] = {stream: [] for stream in self._streams()}
-        late: list[tuple[GroupStream, Feed]] = []
+        feeds: dict[GroupStreamState, list[Feed]] = {stream: [] for stream in self._streams()}
+        late: list[tuple[GroupStreamState, Feed]] = []
         self._starts += 1
+        self._ended_streams.clear()
         self._given = tuple(sorted(streams))
         for where, name in sorted(streams.items()):
             mine = self._streams_of(where.topic)
@@ -194,7 +214,7 @@ class Group:
     def lost(self, where: TopicPartition) -> None:
         """See IGroupReader."""
         self._cluster.forget(where.topic)  # which may be another one by now
-        for stream in self._streams():
+        for stream in self._streams_to_account_for():
             stream.drop(where)
         if where in self._given:
             self._given = tuple(each for each in self._given if each != where)
@@ -202,23 +222,37 @@ class Group:
 
     # The inside.
 
-    def _make(self, topic: str, n: int) -> list[GroupStream]:
+    def _make(self, topic: str, n: int) -> list[GroupStreamState]:
         may_deliver = self._membership.may_deliver
         settings = self._settings
-        return [GroupStream(topic, self._clock, self._fetcher, settings, self._explicit, may_deliver) for _ in range(n)]
+        return [
+            GroupStreamState(topic, self._clock, self._fetcher, settings, self._explicit, may_deliver) for _ in range(n)
+        ]
 
-    def _streams(self) -> list[GroupStream]:
+    def _streams(self) -> list[GroupStreamState]:
         every = [*self._by_topic.values(), *(streams for _, streams in self._by_pattern)]
         return [stream for streams in every for stream in streams]
 
-    def _streams_of(self, topic: str) -> list[GroupStream]:
+    def _streams_to_account_for(self) -> list[GroupStreamState]:
+        """The streams of which something may have to be committed."""
+        return [*self._ended_streams, *self._streams()]
+
+    def _subscribe(self) -> None:
+        self._membership.subscribe(
+            Subscription(
+                {name: len(made) for name, made in self._by_topic.items()},
+                tuple(pattern for pattern, _ in self._by_pattern),
+            )
+        )
+
+    def _streams_of(self, topic: str) -> list[GroupStreamState]:
         """The streams of a topic, by the rule of Subscription."""
         named = self._by_topic.get(topic)
         if named is not None:
             return named
         return next((streams for pattern, streams in self._by_pattern if pattern.matches(topic)), [])
 
-    async def _begin_late(self, stream: GroupStream, feed: Feed) -> None:
+    async def _begin_late(self, stream: GroupStreamState, feed: Feed) -> None:
         """Begin a partition of a new group; where that is gets stored before anything is handed over.
 
         Else a kill before the first commit would move the end of the log, and what came in between would be passed by.

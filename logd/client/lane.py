@@ -14,7 +14,7 @@ from logd.client.interfaces import IPartitioner
 from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.settings import ProducerSettings
-from logd.errors import ClientClosed, DeliveryFailed, LogdError, PipelineBroken, WireError
+from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken, WireError
 from logd.interfaces import Clock, Timer
 
 
@@ -121,6 +121,8 @@ class Lane:
         """The broker answered with an error, or its connection was lost: send again, or give up."""
         if isinstance(error, PipelineBroken):
             self._delivery.refused(batch)
+        elif isinstance(error, MessageTooLarge) and self._settings.on_too_large == "skip":
+            self._leave_out(batch, error)
         elif isinstance(error, WireError) and not error.retriable:
             self._delivery.refused_for_good(batch)
             self._give_up(batch, error)
@@ -128,6 +130,19 @@ class Lane:
             self._trouble = error
             self._delivery.refused(batch)
         self._go_on()
+
+    def _leave_out(self, batch: Batch, error: MessageTooLarge) -> None:
+        """Send the halves of a batch, and theirs, until the messages are alone that the broker does not take."""
+        halves = batch.divide()
+        if halves is not None:
+            self._room.take(sum(half.held for half in halves) - batch.held)
+            self._delivery.divided(batch, halves)
+            return
+        self._delivery.refused_for_good(batch)
+        if batch.left_out():
+            self._room.give(batch.held)
+        else:
+            self._give_up(batch, error)
 
     def unreachable(self, error: Exception) -> None:
         """There is no way to the broker now: wait a while, then look for the way again."""

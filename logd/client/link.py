@@ -15,7 +15,7 @@ from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
 from logd.deferreds import WaitingDeferreds
-from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation, error_for_code
+from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.responses import ErrorResponse
 
@@ -70,7 +70,7 @@ class Link:
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
         self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
-        self._absence = Absence(clock, name_of(address))
+        self._absence = Absence(clock, name_of(address), self._keep_trying)
         #: When the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
         self._attempt: Deferred[Connection] | None = None
@@ -155,6 +155,7 @@ class Link:
 
     def _begin(self) -> None:
         self._timer = None
+        self._absence.trying()
         self._attempt = self._connect(self.address)
         self._attempt.addCallbacks(self._connected, self._failed)
 
@@ -180,8 +181,12 @@ class Link:
             reason = failure.getErrorMessage()
             error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
         self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
-        self._absence.noticed(failure.getErrorMessage())
         self._fail(error)
+        if not self._closed:
+            self._absence.failed(error.reason if isinstance(error, CannotConnect) else failure.getErrorMessage())
+
+    def _keep_trying(self) -> None:
+        self.get().addErrback(lambda _: None)  # the absence is told of the failure
 
     def _lost(self, reason: BaseException, connection: Connection, born: float) -> None:
         if self._clock.seconds() - born < SHORT_LIFE_SECONDS:
@@ -196,7 +201,7 @@ class Link:
         if not self._closed:
             address = name_of(self.address)
             self._log.info("lost the connection to the broker at {address}: {reason}", address=address, reason=reason)
-            self._absence.noticed(reason)
+            self._absence.lost(reason.rstrip("."))
 
     def _fail(self, error: Exception) -> None:
         self._waiters.fail(error)

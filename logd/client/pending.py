@@ -17,7 +17,10 @@ class Sent(NamedTuple):
     ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; -1 where the
     broker says nothing (acks=0). A set that was compressed into one wrapper with others has that wrapper's. When a
     set was split over several partitions or batches, ``parts`` names each; the other fields are those of the first
-    part.
+    part that is stored.
+
+    ``skipped`` of its messages, of ``skipped_bytes`` in keys and values, are not stored: the broker refused them as too
+    large, and ``on_too_large`` is "skip".
     """
 
     topic: str
@@ -25,6 +28,8 @@ class Sent(NamedTuple):
     first_id: int = -1
     next_id: int = -1
     parts: tuple[Sent, ...] = ()
+    skipped: int = 0
+    skipped_bytes: int = 0
 
 
 class Holder(Protocol):
@@ -89,6 +94,10 @@ class PendingSend:
         """It has become this many parts, each of which ends by ``part_sent`` or ``part_failed``."""
         self._missing = parts
 
+    def divide(self) -> None:
+        """One part has become two."""
+        self._missing += 1
+
     def part_sent(self, sent: Sent) -> None:
         """One part is where it should be."""
         if self._missing == 1 and self._parts is None and self._failure is None:
@@ -117,7 +126,11 @@ class PendingSend:
         if self._failure is not None:
             self._end(Failure(self._failure))
         else:
-            self._end(parts[0]._replace(parts=tuple(parts)))
+            stored = [part for part in parts if not part.skipped]
+            skipped = sum(part.skipped for part in parts)
+            skipped_bytes = sum(part.skipped_bytes for part in parts)
+            first = stored[0] if stored else parts[0]
+            self._end(first._replace(parts=tuple(stored), skipped=skipped, skipped_bytes=skipped_bytes))
 
     def _end(self, result: Sent | Failure) -> None:
         self._missing = 0

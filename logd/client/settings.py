@@ -58,6 +58,9 @@ class ProducerSettings:
     max_in_flight: int = attrs.field(default=10, validator=whole(1, 1000))
     #: Largest single message, in bytes of its entry without the length field, as the brokers' message.bytes.
     message_bytes: int = attrs.field(default=1_000_000, validator=whole(1, LARGEST_REQUEST, "bytes"))
+    #: What happens when the broker refuses a message as too large: all that travels with it fails ("fail"), or it is
+    #: left out ("skip") and the rest is delivered, in order; ``Sent.skipped`` counts. (acks=0 has no answers.)
+    on_too_large: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
 
 
 @attrs.frozen(kw_only=True)

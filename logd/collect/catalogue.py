@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from os.path import dirname
 
-from logd.collect.copies import MIN_BYTES, first_that_fits, is_copy
+from logd.collect.copies import MIN_BYTES, cut_short, first_that_fits, is_copy
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, OpenFile, Seen
 from logd.collect.losses import Losses
@@ -237,7 +237,7 @@ class Catalogue:
         followed = {seen.path for seen in found.values()} | set(self.by_name) if unknown else set()
         names.update(self._rotated.name_of(seen.path, followed) for seen in unknown)
         if self._first:
-            names.update(self.by_name)
+            names.update(self.by_name, (each.name for each in self._rotated.passed.values()))
         return self._rotated.unknown(names, found, {*self.sources, *self._copied()}, self.by_name, self._first)
 
     def _copied(self) -> set[Identity]:
@@ -293,6 +293,7 @@ class Catalogue:
             self.sources[source.identity] = source
             self.changed = True
         elif source.broken or source.file is None:
+            source.copies.update(cut_short(self._files, source.known, candidates) if source.broken else {})
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
     def _candidates(self, source: Source, found: dict[Identity, Seen]) -> list[Seen]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from logd.collect.descriptors import Descriptors
-from logd.collect.files import Files, Seen
-from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, Mark, fits
+from logd.collect.files import Files, Identity, Seen
+from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, Mark, beginning, fits
 from logd.collect.source import Source
 
 #: With less in common two files are taken for different ones: lines twice rather than not at all.
@@ -26,6 +26,21 @@ def first_that_fits(files: Files, mark: Mark, candidates: Iterable[Seen]) -> See
                 finally:
                     file.close()
     return None
+
+
+def cut_short(files: Files, mark: Mark, candidates: Iterable[Seen]) -> dict[Identity, Seen]:
+    """The copies that end before the position: what came between copying and emptying was read of the original."""
+    copies = {}
+    for seen in candidates:
+        if MIN_BYTES <= mark.head_bytes <= seen.size < mark.position:
+            with suppress(OSError):
+                file = files.open(seen.path)
+                try:
+                    if file.seen().identity == seen.identity and fits(file, beginning(mark)):
+                        copies[seen.identity] = seen
+                finally:
+                    file.close()
+    return copies
 
 
 def is_copy(files: Files, descriptors: Descriptors, source: Source, seen: Seen) -> bool:

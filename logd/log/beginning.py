@@ -9,6 +9,7 @@ new one. With the first two the partition is as lost as before, and the same cal
 
 from __future__ import annotations
 
+from logd.errors import UnknownError
 from logd.interfaces import IFileOperations
 from logd.log.checkpoint import Checkpoint, write_checkpoint
 from logd.log.folders import remove_folder
@@ -23,8 +24,17 @@ LEAST_JUMP = 1 << 39
 
 
 def beginning_after(end: int) -> int:
-    """Return where a log begins again of which ``end`` is the highest end known: a multiple of JUMP."""
-    return -(-(end + LEAST_JUMP) // JUMP) * JUMP
+    """Return where a log begins again of which ``end`` is the highest end known: a multiple of JUMP.
+
+    Raises UnknownError where no position is left; only a name or number that is not logd's is so high.
+    """
+    position = -(-(end + LEAST_JUMP) // JUMP) * JUMP
+    if position >= 1 << 63:
+        raise UnknownError(
+            f"no log can begin behind {end}, as positions end at 2^63: no log of logd comes so far, so look for a file "
+            "in the partition's folder whose name is such a number, and move it away"
+        )
+    return position
 
 
 def begin_folder_again(files: IFileOperations, folder: str, position: int, now: float) -> None:

@@ -160,5 +160,8 @@ def _check_topics(files: IFileOperations, path: str, broker_id: int | None, fold
         # A broker makes the logs of a new topic first, so this may be one that is being made.
         found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
     for name in sorted(expected - folders):
-        text = "is missing, though topics.json has it: put it back (is its disk mounted?), or accept the loss"
+        text = (
+            "is missing, though topics.json has it: put it back (is its disk mounted?), or start the broker and accept "
+            "the loss with `logd repair --broker`"
+        )
         found.remarks.append(Remark(join(path, name), text, True))

@@ -277,10 +277,11 @@ class LocalFiles:
 
     def lock(self, path: str) -> IFile:
         """Create or open ``path`` and lock it; see IFileOperations."""
+        # Before anything is made: a file of this user in another one's directory would be in the owner's way.
+        _check_owner(os.path.dirname(path) or ".")
         # A link in the place of the file would have another file locked, and cut short.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
         try:
-            _check_owner(os.path.dirname(path) or ".")
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return LocalFile(path, descriptor)
         except BaseException:

@@ -85,6 +85,8 @@ class _Recovery:
     #: Sizes of the segments as they were found.
     sizes: dict[int, int] = field(factory=dict)
     checkpoint: Checkpoint | None = None
+    #: The checkpoint's file cannot be read.
+    damaged: bool = False
     mark: int = 0
     #: Where the log begins, and up to where the checkpoint or the mark vouches for it.
     start: int = 0
@@ -137,7 +139,8 @@ class _Recovery:
         if self.unclean:
             # A broker that was killed may have left names that it had not synced.
             self.files.sync_directory(self.folder)
-        if checkpoint != self.checkpoint:
+        # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
+        if self.damaged or checkpoint != (self.checkpoint or Checkpoint(0, 0)):
             self._write_checkpoint(checkpoint)
         segments = [
             Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
@@ -193,6 +196,7 @@ class _Recovery:
             wrong, unusable = "was emptied on a full disk", True
         except ValueError:
             wrong, unusable = "is damaged", True
+        self.damaged = unusable
         vouched = max(self.mark, self.known_end or 0)
         self.start = start_of_log(self.checkpoint, unusable, self.starts, vouched)
         if self.checkpoint is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
@@ -72,8 +73,9 @@ class BrokerConnection(Protocol):
         def failed(failure: Failure) -> Failure:
             if failure.check(CancelledError):
                 return failure
-            reason = failure.getErrorMessage().rstrip(".")
-            return Failure(CannotConnect(f"cannot connect to the broker at {named}: {reason}"))
+            code = getattr(failure.value, "osError", None)  # Twisted's text has the system's twice, around the number
+            reason = os.strerror(code) if isinstance(code, int) else failure.getErrorMessage().rstrip(".")
+            return Failure(CannotConnect(f"cannot connect to the broker at {named}: {reason}", reason))
 
         def connected(connection: BrokerConnection) -> BrokerConnection:
             connection.address = named

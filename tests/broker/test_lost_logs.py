@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from logd.broker.storedends import WRITE_SECONDS
+from logd.broker.storedends import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord import paths
 from logd.coord.registries.stored import StoredEnds
 from logd.coord.registries.topics import encode_entry
 from logd.log.beginning import JUMP
+from logd.log.names import segment_name
 from logd.protocol.fetch_wait import FetchPart, FetchWait
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProducePart
@@ -175,7 +176,7 @@ class NoLossTests(LostLogTestCase):
         node = paths.stored_ends("new", 0)
         self.in_tree(paths.topic("n"), encode_entry(TopicEntry("new", {0: (0,)})))
         self.assertIsNotNone(self.stored_ends("new"), node)
-        self.assertEqual(self.broker.growth.held, set())
+        self.assertEqual(self.broker.growth.held, {})
         peer = self.connect()
         self.broker.growth.hold(self.log_of("n"))
         peer.send(ProduceAck(-1, 30_000, (ProducePart("n", 0, 0, False, HELLO),)))
@@ -183,7 +184,7 @@ class NoLossTests(LostLogTestCase):
         self.settle()
         self.assertEqual(self.log_of("n").end, 0)
         self.assertEqual(self.produce(self.connect(), "t", HELLO).error, 0)
-        self.broker.growth.let_go(self.log_of("n"))
+        self.broker.growth.let_go([self.log_of("n")])
         self.settle()
         firsts = [answer.parts[0].first_id for answer in peer.answers()]
         self.assertEqual(firsts, [0, len(HELLO)])
@@ -256,6 +257,57 @@ class AcceptedLossTests(LostLogTestCase):
             answer = self.repair(0, position, accept=True)
             self.assertEqual((answer.state, answer.described[0].mended), (OFFLINE, False))
         self.reason()
+
+    def test_node_changed_meanwhile(self) -> None:
+        """A node that was written meanwhile is read again, and the loss can be accepted as before, behind its ends."""
+        self.kill()
+        self.remove_folder("t-0")
+        self.open()
+        found = self.stored_ends()
+        assert found is not None
+        self.in_tree(paths.stored_ends(self.uuid, 0), StoredEnds(found.instance, {0: JUMP, 1: 0}).encode())
+        self.produce(self.connect(), "t", HELLO, 1)
+        self.pass_time(LEAD_SECONDS)
+        self.pass_time(WRITE_SECONDS)
+        self.assertIn("--accept-loss", self.reason())
+        self.assertEqual(self.accept(), 2 * JUMP)
+        self.assertEqual(self.stored_ends().ends, {0: 2 * JUMP, 1: len(HELLO)})  # type: ignore[union-attr]
+
+    def test_accepted_in_part(self) -> None:
+        """What was accepted of one partition says nothing of files that turn up for another one: nobody accepted it."""
+        self.kill()
+        old = self.files
+        self.replace_disk()
+        self.open()
+        self.accept(0)
+        self.kill()
+        self.files.make_directory("/data/t-1")
+        file = self.files.open("/data/t-1/00000000000000000000.log", create=True)
+        file.append([HELLO])
+        file.sync_data()
+        self.open()
+        self.assertIn("is not the data directory of instance", self.reason("t", 1))
+        self.assertIsNone(self.log_of("t", 0).offline)
+        # The former disk is back: it has the one, and not the other.
+        self.kill()
+        self.replace_disk()
+        self.files = old
+        self.open()
+        self.assertIsNone(self.log_of("t", 1).offline)
+        self.assertIn("is not the data directory of instance", self.reason("t", 0))
+
+    def test_no_position_left(self) -> None:
+        """A file whose name is a number near 2^63 gets an answer that says so, and no position that nobody can say."""
+        self.kill()
+        self.remove_folder("t-0")
+        self.files.make_directory("/data/t-0")
+        self.open()
+        stray = f"/data/t-0/{segment_name((1 << 63) - 1)}"
+        self.files.open(stray, create=True).close()
+        answer = self.repair(dry=True)
+        self.assertIn("move it away", answer.text)
+        self.files.remove(stray)
+        self.accept()
 
     def test_replaced_disk(self) -> None:
         """Of a replaced disk each partition is accepted by itself, and the others stay lost through restarts."""

@@ -7,6 +7,7 @@ from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.protocol.fetch_wait import FetchPart, FetchWait
 from logd.protocol.legacy_requests import Produce
+from logd.protocol.produce_ack import ProduceAck, ProducePart
 from tests.broker.doubles import BrokerTestCase
 from tests.log.entries import plain
 
@@ -82,6 +83,41 @@ class ManyPartsTests(BrokerTestCase):
         (answer,) = self.peer.answers()
         self.assertEqual([part.error for part in answer.parts if part.error], [106])
         self.assertEqual(answer.parts[5].message_set, ENTRY)
+
+    def test_answered_in_turns(self) -> None:
+        """Where one flush answers many such fetches, a few are answered in each turn of the reactor, in their order."""
+        requests = [self.fetch(1) for _ in range(8)]
+        self.peer.send(*requests)
+        self.producer.send(ProduceAck(0, 0, (ProducePart("t", 7, 0, False, ENTRY),)))
+        self.flushes.settle()
+        self.peer.pump()
+        self.assertEqual(len(self.peer.answers()), 0)
+        turns: list[int] = []
+
+        def look() -> None:
+            """Be one of those who want to do something meanwhile."""
+            self.peer.pump()
+            turns.append(len(self.peer.answers()))
+            if sum(turns) < len(requests):
+                self.clock.callLater(0, look)
+
+        self.clock.callLater(0, look)
+        self.settle()
+        self.assertEqual(turns, [4, 4])  # 1200 parts in each
+
+    def test_gone_before_its_turn(self) -> None:
+        """A fetch in line is dropped with its connection, and answered at once when the broker stops."""
+        others = [self.connect() for _ in range(4)]
+        for peer in (self.peer, *others):
+            for _ in range(4):
+                peer.send(self.fetch(1))
+        self.producer.send(ProduceAck(0, 0, (ProducePart("t", 7, 0, False, ENTRY),)))
+        self.flushes.settle()
+        self.peer.lose()
+        self.broker.stop()
+        self.assertEqual([len(peer.answers()) for peer in others], [4] * 4)
+        self.settle()
+        self.assertEqual([len(peer.answers()) for peer in others], [0] * 4)
 
     def test_looked_for_in_slices(self) -> None:
         """Offsets that may lie inside entries are looked for some at a time, and for nobody who has gone."""

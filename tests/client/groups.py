@@ -65,7 +65,7 @@ class Application:
 
     def kill(self) -> None:
         """It reaches nothing any more, and says nothing."""
-        self.consumer._fetcher.close()
+        self.consumer._state.fetcher.close()
         self.coordination.link.reachable = False
         self.coordination.link.cut()
 

@@ -150,12 +150,12 @@ class BlockingConsumerTests(BlockingCase):
             count = 0
             with self.consumer() as consumer:
                 (stream,) = consumer.create_message_streams("topic1", 1)
-                try:
-                    for batch in stream.batches(timeout=0.2):
-                        count += len(batch.messages)
-                except TimeoutError:
-                    return count
-            return -1
+                for batch in stream.batches(timeout=20):
+                    count += len(batch.messages)
+                    if count >= 10_000:
+                        break
+                self.assertRaises(TimeoutError, next, stream.batches(timeout=0.01))
+            return count
 
         self.assertEqual(await self.on_thread(work), 10_000)
 

@@ -135,9 +135,10 @@ class FetchTests(ConsumerCase):
 
     def test_partitions_share_requests(self) -> None:
         """Partitions of one broker are asked for in one request."""
-        self.stream()
+        stream = self.stream()
         self.run_for(0.1)
         self.assertEqual(max(len(request.parts) for request in self.fetches()), 3)
+        self.assertEqual(stream.positions(), dict.fromkeys(range(3), 0))
 
     def test_prefetch_is_bounded(self) -> None:
         """While the application takes nothing, no more is fetched than prefetch_bytes."""

@@ -237,4 +237,4 @@ class JumpTests(ClientGroupCase):
         del log.data[ENTRY * 10 :]
         self.run_for(1.0)
         self.assertEqual(len(app.got), 210)
-        self.assertEqual(app.streams[0].handled_positions()[TopicPartition("t", 0)], 0)
+        self.assertEqual(app.streams[0].group_state.handled_positions()[TopicPartition("t", 0)], 0)

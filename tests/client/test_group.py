@@ -78,7 +78,7 @@ class SharingTests(ClientGroupCase):
         """All streams of a consumer together hold no more than the one budget."""
         app = Application(self, n=4, prefetch_bytes=1200, fetch_bytes=300)
         self.run_for(2.0)
-        held = sum(feed.buffered for stream in app.streams for feed in stream._feeds.values())
+        held = sum(feed.buffered for stream in app.streams for feed in stream.state._feeds.values())
         self.assertGreater(held, 600)
         self.assertLessEqual(held, 1200)
         app.read()
@@ -96,13 +96,14 @@ class SharingTests(ClientGroupCase):
 
         app = Application(self, on_assigned=lambda places: told.append(("+", len(places))), on_revoked=revoked)
         self.run_for(1.0)
-        Application(self)
+        other = Application(self)
         self.run_for(1.0)
         self.assertEqual(told, [("+", 4), ("-", 4)])
         finishing.callback(None)
         self.run_for(1.0)
         self.assertEqual(told, [("+", 4), ("-", 4), ("+", 2)])
         self.assertEqual(len(app.consumer.group.partitions if app.consumer.group else ()), 2)
+        self.assertEqual(len(other.streams[0].partitions()), 2)
 
     def test_refuses(self) -> None:
         """What does not go together is refused with the remedy."""

@@ -133,7 +133,7 @@ class StreamTests(ConsumerCase):
         async def loop() -> None:
             nonlocal most, count
             async for batch in stream.batches():
-                most = max(most, sum(feed.unfinished for feed in stream._feeds.values()))
+                most = max(most, sum(feed.unfinished for feed in stream.state._feeds.values()))
                 count += len(batch.messages)
 
         Deferred.fromCoroutine(loop())

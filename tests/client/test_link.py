@@ -10,7 +10,7 @@ from logd.client.addresses import Address
 from logd.client.cluster import Cluster
 from logd.client.link import Connection, Link
 from logd.client.settings import LinkSettings
-from logd.client.warnings import tell_connections
+from logd.client.warnings import tell_warnings
 from logd.errors import (
     BrokerUnavailable,
     ClientClosed,
@@ -39,7 +39,7 @@ class LinkTests(SynchronousTestCase):
     def told(self) -> list[str]:
         """Collect what is told of connections from now on."""
         lines: list[str] = []
-        self.addCleanup(tell_connections(lines.append))
+        self.addCleanup(tell_warnings(lines.append))
         return lines
 
     def test_absence(self) -> None:
@@ -58,6 +58,41 @@ class LinkTests(SynchronousTestCase):
         self.assertEqual(
             lines[1:], [f"the broker at model:6667 is connected again, after {self.clock.seconds():.0f} seconds"]
         )
+
+    def test_idle_absence(self) -> None:
+        """With nothing to send a lost broker is told of as well, after an attempt, and its return is noticed."""
+        lines = self.told()
+        self.link.get()
+        self.clock.advance(10.0)
+        self.broker.up = False
+        self.broker.lose_all()
+        self.clock.pump([0.1] * 100)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("no connection to the broker at model:6667 for 3 seconds (the model is down)", lines[0])
+        self.assertGreater(len(self.attempts), 3)
+        self.broker.up = True
+        self.clock.pump([0.1] * 100)
+        self.assertEqual(len(lines), 2)
+        self.assertIn("connected again", lines[1])
+
+    def test_idle_close(self) -> None:
+        """A connection that the broker closed, as one on which nothing was sent for long, is no absence."""
+        lines = self.told()
+        self.link.get()
+        self.clock.advance(10.0)
+        self.broker.lose_all()
+        self.clock.pump([0.1] * 100)
+        self.assertEqual(lines, [])
+
+    def test_absence_without_answer(self) -> None:
+        """An attempt that gets no answer is told of while it lasts."""
+        lines = self.told()
+        link = Link(self.clock, ("h", 1), lambda address: Deferred(), LinkSettings(), lambda: 1.0)
+        link.get().addErrback(lambda _: None)
+        self.clock.advance(3.0)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("(no answer to the attempt to connect)", lines[0])
+        link.close()
 
     def test_short_absence(self) -> None:
         """One that is back sooner is not told of, nor one that the client does not want any more."""

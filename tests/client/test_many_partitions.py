@@ -125,6 +125,21 @@ class ScalingTests(SynchronousTestCase):
         self.assertLess(sum(isinstance(each, Metadata) for each in again), 10)
         self.assertEqual(sum(isinstance(each, DescribeLog) for each in again), 0)
 
+    def test_leaders_move(self) -> None:
+        """What stands in the line of a broker that is gone is asked for at the broker that leads it now."""
+        self.patch(fetchplan, "MOST_REQUESTS", 2)
+        counted = Counted(self, 300)
+        broker = counted.broker
+        broker.silent = (FetchWait,)
+        run(counted.clock, 1.0, 0.01)  # two requests of 100 partitions each are under way, and the others wait
+        broker.silent = ()
+        broker.leaders = {("t", partition): 8 for partition in range(300)}
+        for partition in range(300):
+            counted.append(partition)
+        broker.lose_all()
+        run(counted.clock, 10.0, 0.01)
+        self.assertEqual(sorted(each.partition for each in counted.got), list(range(300)))
+
 
 class FetchPlanTests(SynchronousTestCase):
     """The line of one broker."""

@@ -290,6 +290,22 @@ class LostTests(AwayTestCase):
         self.assertEqual(self.lines(), [])
         self.said()
 
+    def test_compressed_beside_nothing(self) -> None:
+        """So is one whose name no file has any more, by what is known of those before it, under any pattern."""
+        self.begin(patterns=["/l/a.log*"])
+        self.lines()
+        self.disk.rename("/l/a.log", "/l/a.1.log")
+        self.disk.compress("/l/a.1.log")
+        self.again()
+        self.assertEqual(self.lines(), [])
+        self.notices.clear()
+        self.disk.rename("/l/a.1.log.gz", "/l/a.2.log.gz")
+        self.disk.append("/l/a.1.log", b"second\n")
+        self.disk.compress("/l/a.1.log")
+        self.again()
+        self.assertEqual(self.lines(), [])
+        self.said("/l/a.1.log.gz was compressed before it was read, and compressed files are skipped: its 7 bytes are")
+
     def test_rest_compressed(self) -> None:
         """What was not read of a compressed file is lost; its length is known."""
         for text in (b"second\n", b"third\n"):

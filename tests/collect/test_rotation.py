@@ -132,6 +132,22 @@ class RotationTests(FollowerTestCase):
             self.noticed("/l/a.log was emptied; /l/a.log.1 is its copy, 5 bytes are left to read")
             self.assertEqual(self.lines(), [])
 
+    def test_copy_that_ends_early(self) -> None:
+        """A copy is sent no second time when lines came behind its end that were read before the file was emptied."""
+        for pattern in ("/l/*.log", "/l/*"):
+            self.setUp()
+            self.begin(patterns=[pattern])
+            self.disk.append("/l/a.log", LONG * 20)
+            self.lines()
+            self.disk.copy("/l/a.log", "/l/a.log.1")
+            self.disk.append("/l/a.log", b"late\n")
+            self.assertEqual(self.lines(), [b"late"])
+            (source,) = self.follower.catalogue.sources.values()
+            source.acknowledged = source.mark
+            self.disk.truncate("/l/a.log")
+            self.disk.append("/l/a.log", b"new\n")
+            self.assertEqual(self.lines() + self.lines(), [b"new"], pattern)
+
     def test_copy_seen_first(self) -> None:
         """A copy that is found before its original is emptied is not read, also by the next collector."""
         self.begin(patterns=["/l/*"])

@@ -95,6 +95,22 @@ def blocks_of(text: str) -> Iterator[Block]:
         raise ValueError("a comment for the test stands at the end of the page")
 
 
+def indented(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the number and text of each line that begins a sample by its indent alone, outside lists and fences."""
+    fenced, listed, before = False, False, ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            if re.match(r"( *)([-*]|\d+\.) ", line):
+                listed = True
+            elif line.strip() and not line.startswith(" "):
+                listed = False
+            if line.startswith("    ") and not before.strip() and not listed:
+                yield number, line
+        before = line
+
+
 def typed(block: Block) -> list[Typed]:
     """Return the commands of a terminal. Raises ValueError when it begins with something else."""
     commands: list[tuple[str, list[str]]] = []

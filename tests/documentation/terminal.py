@@ -116,6 +116,7 @@ class Terminals:
         listening = _listening()
         self._count += 1
         output, process = self.folder / f".{self._count}.output", self.folder / f".{self._count}.process"
+        output.touch()  # the shell opens it a moment later
         # Job control gives the command, with all that it pipes to, a process group of its own, as a terminal does.
         self._run(
             f"set -m; ( {command.rstrip().rstrip('&')}\n) >{output} 2>&1 </dev/null & echo $! >{process}; set +m", 10

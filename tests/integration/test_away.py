@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,19 @@ from logd.client.blocking import Producer
 with Producer(sys.argv[1]) as producer:
     print("begun", flush=True)
     producer.send("t", b"never").wait()
+"""
+
+_DEFERRED = """
+import sys
+from twisted.internet.defer import Deferred
+from twisted.internet.task import react
+from logd import Message, Producer
+
+async def main(reactor):
+    print("begun", flush=True)
+    await Producer(sys.argv[1]).send("t", [Message(b"never")])
+
+react(lambda reactor: Deferred.fromCoroutine(main(reactor)))
 """
 
 
@@ -114,9 +128,20 @@ class AwayTests(CliTestCase):
 
     def test_blocking(self) -> None:
         """A script without a broker is told after a few seconds, and one Ctrl-C ends it at once."""
+        text = self.interrupted(_BLOCKING)
+        self.assertIn("KeyboardInterrupt", text)
+        self.assertNotIn("nothing waited", text)
+
+    def test_deferred(self) -> None:
+        """A program on Twisted's reactor that begins no log is told as well, once, and ends at once."""
+        text = self.interrupted(_DEFERRED)
+        self.assertEqual(text.count("no connection to the broker at"), 1, text)
+
+    def interrupted(self, program: str) -> str:
+        """Run a program without a broker until it is told so, send SIGINT, and return its standard error."""
         self.broker.stop()
         script = Path(self.mktemp())
-        script.write_text(_BLOCKING)
+        script.write_text(program)
         process = subprocess.Popen(
             [sys.executable, os.path.abspath(script), self.broker.address],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env,
@@ -129,9 +154,9 @@ class AwayTests(CliTestCase):
         lines.until("no connection to the broker at")
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
-        self.assertNotEqual(self.ended(process, lines), 0)
+        self.ended(process, lines)
         self.assertLess(time.monotonic() - began, 20.0)  # it was two minutes
-        self.assertIn("KeyboardInterrupt", lines.text)
+        return lines.text
 
 
 class TooLongTests(CliTestCase):
@@ -145,6 +170,22 @@ class TooLongTests(CliTestCase):
             "logd: 2 lines were left out, as they are longer than --message-bytes allows\n3 messages", self.errors
         )
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"one\ntwo\nthree\n")
+
+    def test_skipped_by_broker(self) -> None:
+        """So does it with lines that only the broker's smaller message.bytes refuses, compressed or not."""
+        lines = [os.urandom(600 if number % 50 == 7 else 20).hex().encode() for number in range(500)]
+        kept = [line for line in lines if len(line) < 1000]
+        for compression in ("none", "zstd"):
+            topic = f"small-{compression}"
+            self.logd("topics", "create", topic, "--set", "message.bytes=500")
+            given = b"".join(b"%s\n" % line for line in lines)
+            summary = json.loads(
+                self.logd("produce", topic, "--skip-too-long", "--json", "--compression", compression, given=given)
+            )
+            self.assertIn("logd: 10 lines were left out, as they are longer than message.bytes of", self.errors)
+            self.assertEqual([summary[name] for name in ("messages", "acknowledged", "skipped")], [490, 490, 10])
+            self.assertEqual((summary["bytes"], summary["error"]), (490 * 40, None))
+            self.assertEqual(self.logd("consume", topic, "--exit-at-end").splitlines(), kept)
 
     def test_refused_by_broker(self) -> None:
         """A message that the broker refuses is named, with its size and the setting."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import time
 import urllib.error
 import urllib.request
@@ -188,7 +189,10 @@ class FailingTests(DiskTestCase):
             self.assertEqual(peer.ask(CreateTopic("t", 2, {})).error, 0)
         mount_small(self.base / "below", room, self.addCleanup)
         self.image = self.base / "below" / "image"
-        mount_failing(self.data / "t-0", self.image, self.addCleanup)
+        folder, kept = self.data / "t-0", self.base / "kept"
+        shutil.copytree(folder, kept)
+        mount_failing(folder, self.image, self.addCleanup)
+        shutil.copytree(kept, folder, dirs_exist_ok=True)
         return self.start("--set", "segment.bytes=300000")
 
     def test_sync(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from tests.documentation.pages import ROOT, Block, Typed, blocks_of, pages, typed
+from tests.documentation.pages import ROOT, Block, Typed, blocks_of, indented, pages, typed
 
 #: Seconds for one page.
 PATIENCE = 420.0
@@ -48,6 +48,12 @@ class BlocksTests(SynchronousTestCase):
         self.assertGreater(len(found), 30)
         left_out = [block for block in found if block.comment("not run") is not None]
         self.assertLess(len(left_out), 5)
+
+    def test_samples_are_fenced(self) -> None:
+        """The README and the page on clients show no sample by indenting it alone, where no test would run it."""
+        for page in (ROOT / "README.md", ROOT / "docs" / "clients.md"):
+            self.assertEqual(list(indented(page.read_text(encoding="utf-8"))), [], page.name)
+        self.assertEqual(list(indented("a\n\n    b\n- c\n\n    d\n```sh\n\n    e\n```\n")), [(3, "    b")])
 
 
 class PageTests(SynchronousTestCase):

@@ -1,4 +1,4 @@
-"""A consumer group over real brokers and a real coordination server; one member is a process, and is killed."""
+"""Consumer groups over real brokers and a real coordination server: a member is killed, a member is forgotten."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import sys
 
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
 
 from logd.client.consumer import Consumer
@@ -103,3 +104,40 @@ class KilledMemberTests(ClusterTestCase):
         self.assertEqual(len(group.partitions), PARTITIONS)
         self.assertLessEqual(second, set(got))
         await self.until(lambda: member.ended)
+
+
+class DroppedMemberTests(ClusterTestCase):
+    """Two members in one process, one of which is forgotten by its application."""
+
+    async def test_loop_that_raises(self) -> None:
+        """The loop of one raises, and nothing is closed: within seconds the other has all partitions."""
+        await self.admin().create("t", PARTITIONS)
+        other = Consumer(group="g", zookeeper=self.tree.hosts, session_timeout=30.0, reactor=CLOCK)
+        self.addCleanup(other.close)
+        (stream,) = other.create_message_streams("t", 1)
+        got: list[bytes] = []
+        raised: list[object] = []
+
+        async def read() -> None:
+            async for message in stream:
+                got.append(message.payload or b"")
+
+        async def fail() -> None:
+            consumer = Consumer(group="g", zookeeper=self.tree.hosts, session_timeout=30.0, reactor=CLOCK)
+            (mine,) = consumer.create_message_streams("t", 1)
+            async for message in mine:
+                raise KeyError(message.payload)
+
+        self.go_on(read())
+        Deferred.fromCoroutine(fail()).addErrback(lambda failure: raised.append(failure.getErrorMessage()))
+        group = other.group
+        assert group is not None
+        await self.until(lambda: len(group.partitions) == PARTITIONS // 2)
+        producer = self.producer()
+        for partition in range(PARTITIONS):
+            await producer.send("t", b"%d" % partition, partition=partition)
+        await self.until(lambda: len(raised) == 1)
+        began = CLOCK.seconds()
+        await self.until(lambda: len(group.partitions) == PARTITIONS)
+        self.assertLess(CLOCK.seconds() - began, 15.0)  # half of what it took to end the session
+        await self.until(lambda: {*got} == {b"%d" % partition for partition in range(PARTITIONS)})

@@ -18,6 +18,7 @@ from logd.spark.cluster import Cluster, ClusterSettings
 from logd.spark.ranges import IdRange
 from logd.spark.reading import RangeReader
 from logd.testing.processes import free_port
+from tests.integration.test_away import Lines
 from tests.integration.test_cli import CliTestCase
 
 LINES = b"".join(b"%03d\n" % number for number in range(100))
@@ -40,7 +41,7 @@ class LostSegmentsTests(CliTestCase):
         self.broker.options = [f"--http=tcp:{self.http}:interface=127.0.0.1"]
         for topic in ("t", "u"):
             self.logd("topics", "create", topic)
-            self.logd("produce", topic, given=LINES)
+            self.logd("produce", topic, "--no-timestamps", given=LINES)
         self.broker.stop()
         self.folder = Path(self.broker.data, "t-0")
         segment = (self.folder / segment_name(0)).read_bytes()
@@ -144,3 +145,19 @@ class LostSegmentsTests(CliTestCase):
         self.logd("repair", "--broker", self.broker.address, "u", "--yes")
         self.assertEqual(list(self.health()), ["t-0"])
         self.assertEqual(self.logd("consume", "u", "--exit-at-end"), LINES)
+
+    def test_waiting(self) -> None:
+        """A consume command in front of an offline partition says so, with the reason, and goes on once it is back."""
+        self.broker.stop()
+        segment, aside = Path(self.broker.data, "u-0", segment_name(0)), Path(self.broker.data, "aside")
+        segment.rename(aside)
+        self.broker.start()
+        process = self.begin("consume", "u")
+        lines = Lines(process)
+        lines.until("nothing can be read of topic 'u', partition [0] for ")
+        lines.until(f"{segment} is missing")
+        aside.rename(segment)
+        self.logd("repair", "--broker", self.broker.address, "u", "--yes")
+        assert process.stdout is not None
+        self.assertEqual(process.stdout.read(len(LINES)), LINES)
+        lines.until("topic 'u', partition [0] can be read again, after ")

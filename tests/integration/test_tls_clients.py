@@ -99,7 +99,7 @@ class TlsClientTests(SynchronousTestCase):
 
     def test_import(self) -> None:
         """An import finds its brokers as every command does, by an endpoint or by --tls and --tls-ca."""
-        self.logd("produce", "t", given=b"line\n")
+        self.logd("produce", "t", "--no-timestamps", given=b"line\n")
         dry = ("import", "--topics", "t", "--to", str(self.folder / "files"), "--dry-run", "--json")
         plain = f"localhost:{self.broker.port}"
         for more in ((), ("--broker", plain, "--tls-ca", str(self.folder / "cert.pem"))):

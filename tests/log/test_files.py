@@ -66,12 +66,13 @@ class LocalFilesTests(SynchronousTestCase):
             self.assertEqual(file.read(), "somebody's")
 
     def test_a_directory_of_another_owner(self) -> None:
-        """Nothing is locked in it, and the error names both users."""
+        """Nothing is locked or made in it, and the error names both users."""
         if os.geteuid():
             raise SkipTest("to give a directory away needs root")
         os.chown(self.folder, 4711, -1)
         refused = self.assertRaises(PermissionError, self.files.lock, self.folder + "/meta")
         self.assertIn("belongs to user 4711 and this process to user 0", str(refused))
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_append(self) -> None:
         """Appends of one buffer, of several, and of more than one system call takes follow one another."""

@@ -137,7 +137,7 @@ class LossAtStartTests(SynchronousTestCase):
             self.is_offline(log, Loss(0, 60, None), text=f"{rig.path(0)} is missing: bytes 0 to 60 are lost")
 
     def test_the_first_segment_without_anything(self) -> None:
-        """With neither checkpoint nor mark a crash before the first sync may have done it: what is there is served."""
+        """Without checkpoint and mark it may be a crash before the first sync: the log begins with what is there."""
         rig = killed(checkpoint=False)
         rig.files.remove(f"{FOLDER}/mark")
         rig.files.remove(rig.path(0))
@@ -145,7 +145,7 @@ class LossAtStartTests(SynchronousTestCase):
         self.assertEqual((rig.log().offline, rig.log().start, rig.log().end), (None, 60, 160))
 
     def test_the_first_segment_with_a_damaged_checkpoint(self) -> None:
-        """There was a checkpoint, so retention may have removed what is missing: what is left is served."""
+        """A checkpoint was there, so retention may have removed it: the log is served from what is left."""
         rig = killed()
         rig.files.remove(rig.path(0))
         rig.files._inode(f"{FOLDER}/checkpoint").data[20] ^= 1

@@ -6,7 +6,7 @@ import contextlib
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline
+from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, UnknownError
 from logd.log.beginning import JUMP, LEAST_JUMP, beginning_after
 from logd.log.losses import BytesLost
 from logd.log.names import is_beginning_name, is_lost_name
@@ -138,6 +138,9 @@ class BeginAgainTests(SynchronousTestCase):
         """The first multiple of 2^40 that is at least 2^39 above."""
         self.assertEqual([beginning_after(end) for end in (0, 1, LEAST_JUMP)], [JUMP] * 3)
         self.assertEqual(beginning_after(LEAST_JUMP + 1), 2 * JUMP)
+        last = (1 << 63) - JUMP
+        self.assertEqual(beginning_after(last - LEAST_JUMP), last)
+        self.assertRaises(UnknownError, beginning_after, last - LEAST_JUMP + 1)
 
     def test_nothing_left(self) -> None:
         """Where nothing is left an empty log begins at the position, is served, and lasts."""

@@ -123,6 +123,17 @@ class TornTailTests(SynchronousTestCase):
         self.assertLess(rig.files.bytes_read, 2_000_000)  # the index, which was only in memory
         self.assertEqual(rig.log().end, 1009 * 500)
 
+    def test_empty_logs_cost_no_syncs(self) -> None:
+        """A start with logs that nothing was ever written to syncs nothing for them: there may be thousands."""
+        rig = Rig()
+        for partition in range(3):
+            rig.store.create("t", partition)
+        rig.stop()
+        rig.files.sites.clear()
+        rig.open()
+        self.assertEqual(rig.files.sites, {"data in meta.read_or_make_meta", "directory in store.open"})
+        self.assertEqual(len(rig.store.logs()), 3)
+
 
 class MissingPartsTests(SynchronousTestCase):
     """Files that are short, missing or foreign."""
@@ -302,10 +313,10 @@ class FailingTests(SynchronousTestCase):
     """A disk that fails during a recovery."""
 
     def test_nothing_is_left_open(self) -> None:
-        """Where a new segment was made, and its checkpoint cannot be written, the segment's file is closed."""
+        """Where a new segment was made, and its name cannot be synced, the segment's file is closed."""
         rig = Rig()
         rig.files.make_directory(f"{ROOT}/t-0")
         before = rig.files.open_handles
-        rig.files.errors["rename"] = [OSError(errno.EIO, "bad sector")]
+        rig.files.errors[f"sync_directory {ROOT}/t-0"] = [OSError(errno.EIO, "bad sector")]
         self.assertIsNotNone(rig.log().offline)
         self.assertEqual(rig.files.open_handles, before)

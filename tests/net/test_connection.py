@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import pickle
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone
+from twisted.internet.error import ConnectionRefusedError as TwistedConnectionRefused
 from twisted.internet.interfaces import IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
@@ -14,7 +17,14 @@ from twisted.test.iosim import FakeTransport, connect
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from logd.errors import BrokerUnavailable, ConfigurationError, InvalidRequest, MessageTooLarge, ProtocolViolation
+from logd.errors import (
+    BrokerUnavailable,
+    CannotConnect,
+    ConfigurationError,
+    InvalidRequest,
+    MessageTooLarge,
+    ProtocolViolation,
+)
 from logd.net.connection import BrokerConnection, endpoint_for
 from logd.net.limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
@@ -234,6 +244,16 @@ class ConnectTests(SynchronousTestCase):
         text = str(self.failureResultOf(connecting, BrokerUnavailable).value)
         self.assertIn("cannot connect to the broker", text)
         self.assertIn("nobody there", text)
+
+    def test_reason(self) -> None:
+        """The system's reason is said once, in its own words, and can be had without the address."""
+        endpoint = HandEndpoint()
+        connecting = BrokerConnection.connect(Clock(), endpoint)
+        endpoint.connecting.errback(TwistedConnectionRefused(errno.ECONNREFUSED, "Connection refused"))
+        error = self.failureResultOf(connecting, CannotConnect).value
+        self.assertEqual(str(error), "cannot connect to the broker at ?: Connection refused")
+        self.assertEqual(error.reason, "Connection refused")
+        self.assertEqual(pickle.loads(pickle.dumps(error)).reason, "Connection refused")
 
     def test_named(self) -> None:
         """The error names the address that was asked for."""

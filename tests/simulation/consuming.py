@@ -65,8 +65,8 @@ class ConsumingApplication:
         """End at once."""
         if self.clock is not None:
             self.clock.kill()
+            self.world.network.graveyard.append((self.clock, self._consumer, self._streams))
             self._former_jumps, self._streams = self.jumps, []
-            self.world.network.graveyard.append((self.clock, self._consumer))
             self.clock = None
             self.world.network.end_host(self.host)
 

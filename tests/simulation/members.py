@@ -88,8 +88,8 @@ class Member:
         """End at once."""
         if self.clock is not None and self.coordination is not None:
             self.clock.kill()
+            self.world.network.graveyard.append((self.clock, self.consumer, self.coordination, self._streams))
             self._former_jumps, self._streams = self.jumps, []
-            self.world.network.graveyard.append((self.clock, self.consumer, self.coordination))
             self.clock = None
             self.world.network.end_host(self.host)
             self.tree.forget(self.coordination)

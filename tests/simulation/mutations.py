@@ -9,7 +9,7 @@ from unittest import mock
 
 from logd.client.feed import Feed
 from logd.client.group import Group
-from logd.client.group_stream import GroupStream
+from logd.client.group_stream_state import GroupStreamState
 from logd.coord.errors import CoordinationError
 from logd.coord.groups import view
 from logd.coord.groups.assignment import share_of
@@ -117,10 +117,10 @@ def keep_half_a_claim() -> AbstractContextManager[Any]:
 def commit_what_was_handed_over() -> AbstractContextManager[Any]:
     """A message counts as handled when the application is given it."""
 
-    def handled(stream: GroupStream, feed: Feed) -> int:
+    def handled(stream: GroupStreamState, feed: Feed) -> int:
         return feed.position
 
-    return mock.patch.object(GroupStream, "_handled", handled)
+    return mock.patch.object(GroupStreamState, "_handled", handled)
 
 
 def remainder_twice() -> AbstractContextManager[Any]:

@@ -2,6 +2,9 @@
 
 /brokers/stored/<topic uuid>/<broker id>    {"instance": "<uuid of the data directory>", "ends": {"0": 4096, ...}}
 
+Partitions that another data directory has stored, and whose loss nobody has accepted yet, are named with its uuid:
+"others": {"1": "<uuid>"}; without any there is no such member.
+
 An end is a position up to which the partition was flushed. A broker names a partition, with end 0, once the log's files
 last and before the log takes messages; so a named partition without a log is a loss, even at end 0. The node is written
 again while logs grow, and no log grows past ``growth_limit`` of its end before that. So all positions that were ever
@@ -13,9 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import field, frozen
 
-from logd.checkedjson import INT64_MAX, decimal, decimals, excerpt, load_json, whole_number
+from logd.checkedjson import decimal, decimals, excerpt, load_json, whole_number
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
@@ -26,6 +29,8 @@ GROWTH = 1 << 39
 #: Limits are multiples of this, so that a limit that is derived from the end of a log, by a broker that cannot reach
 #: the tree, is never above the limit that is derived from the stored end.
 _BLOCK = GROWTH // 2
+#: Of a log that ends further on there is no room for another beginning: positions end at 2^63.
+LARGEST_END = (1 << 63) - 4 * GROWTH
 #: Taken off each limit: what is appended before producers wait, which unflushed.bytes bounds, stays far below this.
 _MARGIN = 1 << 34
 
@@ -36,11 +41,20 @@ class StoredEnds:
 
     instance: str
     ends: Mapping[int, int]
+    #: Data directories of the partitions that ``instance`` has not stored.
+    others: Mapping[int, str] = field(factory=dict)
+
+    def instance_of(self, number: int) -> str:
+        """Return the data directory that has stored a partition."""
+        return self.others.get(number, self.instance)
 
     def encode(self) -> bytes:
         """Return the node's value."""
         ends = {str(number): end for number, end in sorted(self.ends.items())}
-        return json.dumps({"instance": self.instance, "ends": ends}).encode()
+        value: dict[str, object] = {"instance": self.instance, "ends": ends}
+        if self.others:
+            value["others"] = {str(number): instance for number, instance in sorted(self.others.items())}
+        return json.dumps(value).encode()
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> StoredEnds:
@@ -48,9 +62,11 @@ class StoredEnds:
         try:
             value = load_json(data)
             instance, ends = value["instance"], value["ends"].items()
-            if type(instance) is not str:
-                raise ValueError(f"{excerpt(instance)} is no instance")
-            return cls(instance, {decimal(number): whole_number(end, INT64_MAX) for number, end in ends})
+            others = {decimal(number): other for number, other in value.get("others", {}).items()}
+            for each in (instance, *others.values()):
+                if type(each) is not str:
+                    raise ValueError(f"{excerpt(each)} is no instance")
+            return cls(instance, {decimal(number): whole_number(end, LARGEST_END) for number, end in ends}, others)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"{path[:300]} does not hold stored ends: {error}") from None
 

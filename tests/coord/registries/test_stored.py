@@ -9,6 +9,7 @@ from logd.coord import paths
 from logd.coord.errors import BadVersion, NodeExists
 from logd.coord.registries.stored import (
     GROWTH,
+    LARGEST_END,
     StoredEnds,
     growth_limit,
     growth_limit_unknown,
@@ -33,6 +34,20 @@ class ValueTests(TreeTestCase):
         """The value of a node is read as it was written."""
         self.assertEqual(StoredEnds.decode("/a", ENDS.encode()), ENDS)
 
+    def test_others(self) -> None:
+        """Partitions of another data directory are named; without any the value is as it was before there were such."""
+        value = StoredEnds("mine", {0: 1, 1: 2}, {1: "theirs"})
+        self.assertEqual(StoredEnds.decode("/a", value.encode()), value)
+        self.assertEqual([value.instance_of(number) for number in (0, 1)], ["mine", "theirs"])
+        self.assertNotIn(b"others", ENDS.encode())
+
+    def test_largest(self) -> None:
+        """Behind the largest end that is read there is room for one more beginning, and behind no larger one."""
+        largest = StoredEnds("i", {0: LARGEST_END})
+        self.assertEqual(StoredEnds.decode("/a", largest.encode()), largest)
+        self.assertLess(beginning_after(LARGEST_END), 1 << 63)
+        self.assertRaises(ValueError, StoredEnds.decode, "/a", StoredEnds("i", {0: LARGEST_END + 1}).encode())
+
     def test_refused(self) -> None:
         """Anything else is refused by a ValueError that names the node."""
         for data in (
@@ -49,6 +64,8 @@ class ValueTests(TreeTestCase):
             b'{"instance": "i", "ends": {"0": 1e999}}',
             b'{"instance": "i", "ends": {"0": 9223372036854775808}}',
             b'{"instance": "i", "ends": {"-1": 5}}',
+            b'{"instance": "i", "ends": {}, "others": {"0": 5}}',
+            b'{"instance": "i", "ends": {}, "others": []}',
             b"[" * 100_000,
         ):
             error = self.assertRaises(ValueError, StoredEnds.decode, "/brokers/stored/u/1", data)

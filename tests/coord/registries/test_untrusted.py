@@ -102,6 +102,22 @@ class UntrustedTests(SynchronousTestCase):
                 self.assertLess(len(str(error)), 1000)
                 self.assertTrue(str(error).isprintable(), str(error))
 
+    def test_no_unicode(self) -> None:
+        """Half of a surrogate pair, which no answer to a client can hold, is refused; a pair is not."""
+        for text in (
+            '{"host": "\\ud800", "port": 1, "instance": "a"}',
+            '{"\\uDFFF": 1}',
+            '"\ud800"',
+            '["\\udc00\\ud800"]',
+        ):
+            for read in (BrokerInfo.decode, lambda name, data: load_json(data)):
+                with self.assertRaises(ValueError) as raised:
+                    read("0", text.encode(errors="surrogatepass"))
+                self.assertTrue(str(raised.exception).isprintable())
+        with self.assertRaises(ValueError):
+            load_json('"\ud800"')
+        self.assertEqual(load_json(b'"\\ud83d\\ude00 \\u00e4 \xc3\xa4"'), "\U0001f600 \u00e4 \u00e4")
+
     def test_enormous(self) -> None:
         """As much as a node can hold is read, or refused, at once."""
         for value in ([0] * 300_000, {"topics": {}, "patterns": [["a" * 1000, 1]] * 1000}, {"brokers": [1] * 300_000}):

@@ -1,0 +1,36 @@
+"""What tests of dropped streams share: an application's loop that fails, and the warnings that were logged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from zope.interface import implementer
+
+from logd.client.stream import MessageStream
+
+
+class OwnFaultError(Exception):
+    """What an application's loop raises."""
+
+
+def warnings_of(case: Any) -> list[LogEvent]:
+    """A list that gets every warning about dropped streams."""
+    told: list[LogEvent] = []
+
+    @implementer(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        if event.get("log_namespace") == "logd.client.dropping.DroppedStreams":
+            told.append(event)
+
+    globalLogPublisher.addObserver(observe)
+    case.addCleanup(globalLogPublisher.removeObserver, observe)
+    return told
+
+
+async def fail_in_a_loop(stream: MessageStream, after: int) -> None:
+    """Read some messages and raise, as applications do."""
+    async for _ in stream:
+        after -= 1
+        if not after:
+            raise OwnFaultError
