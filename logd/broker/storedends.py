@@ -281,7 +281,10 @@ class EndsRecorder:
     def _lead_over(self) -> None:
         self._lead = None
         self._write_soon({topic for topic in self._grown if any(map(self._is_due, self._store.logs_of(topic)))})
-        if self._minute is None:
+        self._begin_minute()
+
+    def _begin_minute(self) -> None:
+        if self._minute is None and not self._stopping:
             self._minute = self._clock.callLater(WRITE_SECONDS, self._minute_over)
 
     def _minute_over(self) -> None:
@@ -289,7 +292,7 @@ class EndsRecorder:
         self._recent.clear()
         self._failed.clear()
         if self._grown:
-            self._minute = self._clock.callLater(WRITE_SECONDS, self._minute_over)
+            self._begin_minute()
             self._write_soon(self._grown)
 
     def _write_soon(self, topics: Iterable[str]) -> None:
@@ -312,6 +315,7 @@ class EndsRecorder:
                     errors.append(error)
                     self._grown.add(node.topic)
                     self._failed.add(node.topic)
+                    self._begin_minute()  # the one of its write may be over
 
         count = min(WRITTEN_AT_ONCE, len(nodes))
         writing = DeferredList([Deferred.fromCoroutine(write()) for _ in range(count)], consumeErrors=True)

@@ -311,6 +311,7 @@ class TreeTopics:
         try:
             while self._dirty and not self._stopping:
                 if not await self._settle_dirty():
+                    self._retry_later()  # the timer of what failed first may have fired before the others were done
                     return
         finally:
             self._working = False
@@ -363,6 +364,9 @@ class TreeTopics:
                 error=text,
             )
         self._dirty.add(topic)
+        self._retry_later()
+
+    def _retry_later(self) -> None:
         if self._retry is None and not self._stopping:
             self._retry = self._clock.callLater(RETRY_SECONDS, self._retry_now)
 

@@ -40,6 +40,8 @@ class Member:
     port: int = 6667
     options: dict[str, Any] = field(factory=dict)
     threads: Threads = field(factory=Threads)
+    #: Whether its disk answers nothing.
+    hung: bool = field(default=False, init=False)
     process: ProcessClock = field(init=False)
     access: TestedTree = field(init=False)
     assembly: BrokerAssembly = field(init=False)
@@ -113,7 +115,7 @@ class MembersTestCase(SynchronousTestCase):
                 self.clock.advance(0)
                 busy = True
             for member in self.members:
-                if member.threads.works or member.threads.outcomes:
+                if not member.hung and (member.threads.works or member.threads.outcomes):
                     member.threads.settle()
                     busy = True
             if not busy:

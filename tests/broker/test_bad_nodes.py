@@ -58,6 +58,22 @@ class BadNodesTests(MembersTestCase):
         self.outcome(member.broker.topics.delete("t"))
         self.assertEqual(member.broker.topics.names(), ["u"])
 
+    def test_mended_while_another_topic_waits_for_the_disk(self) -> None:
+        """A topic whose stored ends are spoilt is tried again, also when that comes due beside one that takes long."""
+        member = self.member(1)
+        spoilt = paths.stored_ends("spoilt", 1)
+        self.outcome(self.reader.create(spoilt, b"no ends", makepath=True))
+        member.hung = True
+        for topic in ("spoilt", "slow"):
+            self.outcome(self.reader.create(paths.topic(topic), encode_entry(TopicEntry(topic, {0: (1,)}))))
+        self.pass_time(RETRY_SECONDS + 1)
+        self.outcome(self.reader.delete(spoilt))
+        member.hung = False
+        self.settle()
+        self.assertEqual((member.partitions("slow"), member.partitions("spoilt")), ([0], []))
+        self.pass_time(RETRY_SECONDS + 1)
+        self.assertEqual(member.partitions("spoilt"), [0])
+
     def made(self, member: Member, topic: str) -> Deferred[Any]:
         """A creation, once everything has happened."""
         making: Deferred[Any] = member.broker.topics.create(topic, 1, {})

@@ -49,6 +49,26 @@ class RecordingTests(LostLogTestCase):
         self.pass_time(LEAD_SECONDS)
         self.assertEqual(self.end(), 4 * len(HELLO))
 
+    def test_tree_away_as_the_minute_ends(self) -> None:
+        """A topic whose write is under way when the minute ends, and fails, is written a minute later: it may rest."""
+        self.create("u", 1)
+        self.uuid = self.entry("u").uuid
+        link = self.access.client.link
+        self.pass_time(WRITE_SECONDS - 1.5 * LEAD_SECONDS)
+        self.produce(self.connect(), "u", HELLO)
+        link.delay = lambda: 1.0
+        for _ in range(2):
+            self.pass_time(LEAD_SECONDS)
+        link.cut()
+        link.delay = lambda: 0.0
+        for _ in range(10):
+            self.tree_clock.advance(1)
+            self.settle()
+        self.assertEqual(len(self.events.warnings("could not be written")), 1)
+        self.assertEqual(self.end(), 0)
+        self.pass_time(WRITE_SECONDS)
+        self.assertEqual(self.end(), len(HELLO))
+
     def test_stop(self) -> None:
         """A clean stop writes what has grown."""
         self.produce(self.connect(), "t", HELLO)
