@@ -84,7 +84,7 @@ class Ledger:
         if position > progress.handled:
             # A group that has handled nothing yet begins where the log does. What was committed does not tell: a group
             # that was told of a loss commits the position behind it.
-            self.skips[group] += 0 < progress.handled
+            self.skips[group] += progress.handled > 0
             known = who, topic, partition, position, progress.handled, removed
             check(position <= removed, "messages were left out", *known)
         key = key_of(message.payload)
