@@ -250,9 +250,9 @@ class WaitingFetch:
                 if part.leader_epoch > 0:
                     raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
-                if isinstance(start, WireError):
-                    raise start
                 try:
+                    if isinstance(start, WireError):
+                        raise start
                     found = read_range(log, start, min(part.max_bytes, budget))
                 except WireError as error:
                     parts.append(ReadPart(part, error.code, log.start, log.visible_end))

@@ -310,6 +310,16 @@ class SegmentTests(FetchWaitTestCase):
         ((found,),) = self.answered()
         self.assertEqual((found.error, found.log_start), (1, END))
 
+    def test_retention_removes_what_is_looked_for(self) -> None:
+        """An entry that is removed before it was found is out of range, and the answer says what the log has."""
+        self.clock.advance(0.4)
+        self.log_of("t").configure(self.log_of("t").settings.overridden({"retention.ms": 1}))
+        self.peer.send(fetch(part(3, exact=False)))
+        self.assertEqual(len(self.reads.works), 1)
+        self.store.expire()
+        ((found,),) = self.answered()
+        self.assertEqual((found.error, found.log_start, found.visible_end), (1, END, END))
+
 
 class EndTests(FetchWaitTestCase):
     """Requests that come to no end of their own. That nothing is left of them is checked after each test."""
