@@ -9,7 +9,6 @@ from typing import Any
 from unittest import mock
 
 from logd.broker import comparison, storedends, storedtopics
-from logd.client.feed import Feed
 from logd.coord.registries import topics
 from logd.coord.registries.brokers import BrokerInfo
 from logd.errors import CorruptMessage
@@ -52,11 +51,6 @@ def store_wrappers_of_no_codec() -> AbstractContextManager[Any]:
     return mock.patch.object(loops, "may_be_wrapper", lambda attributes, payload: True)
 
 
-def believe_names_in_the_tree() -> AbstractContextManager[Any]:
-    """A topic's node is used, whatever its name is."""
-    return mock.patch.object(topics, "check_topic_name", lambda name: name)
-
-
 def believe_json_in_the_tree() -> AbstractContextManager[Any]:
     """A topic's node is read as if its JSON were sound and shallow."""
     return mock.patch.object(topics, "load_json", json.loads)
@@ -72,11 +66,6 @@ def believe_brokers_in_the_tree() -> Iterator[None]:
 
     with mock.patch.object(BrokerInfo, "decode", staticmethod(decode)):
         yield
-
-
-def pass_gaps_silently() -> AbstractContextManager[Any]:
-    """A consumer does not count the gaps that it passes."""
-    return mock.patch.object(Feed, "_pass_gaps", lambda *arguments: None)
 
 
 def begin_again_at_the_known_end() -> AbstractContextManager[Any]:
@@ -105,10 +94,8 @@ BROKER_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         flush_each_append,
         more_messages_than_bytes_are_damage,
         store_wrappers_of_no_codec,
-        believe_names_in_the_tree,
         believe_json_in_the_tree,
         believe_brokers_in_the_tree,
-        pass_gaps_silently,
         begin_again_at_the_known_end,
         remove_before_the_checkpoint,
     )

@@ -89,8 +89,9 @@ class Ledger:
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
         if position > self.through((topic, partition), progress.handled):
-            # A group without a position begins where the log does, and may have stored that before its first message.
-            self.skips[group] += 0 < progress.committed < position
+            # A group that has handled nothing yet begins where the log does. What was committed does not tell: a group
+            # that was told of a loss commits the position behind it.
+            self.skips[group] += progress.handled > 0
             known = who, topic, partition, position, progress.handled, removed
             check(position <= removed, "messages were left out", *known)
         key = key_of(message.payload)

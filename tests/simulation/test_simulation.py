@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,17 +17,19 @@ from tests.simulation.violation import Violation
 
 #: Tests that share them.
 PARTS = 4
-SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "200"))
+SEEDS = int(os.environ.get("LOGD_SIMULATIONS", "100"))
 START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 #: Seeds that one broken thing may take to be found, here.
-TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "150"))
-#: Where to begin, for what the first seeds do not find (docs/reliability.md).
+TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
+#: Seeds from 0 on, one after the other, that one broken thing may take where a hint has become wrong: any change of
+#: timing moves the seeds that find a thing, and must not make the suite fail.
+MOST_TRIES = 80
+#: Hints at where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
     "claim_without_fence": 10,
     "claim_without_waiting": 10,
     "commit_without_version": 10,
     "no_own_timer": 35,
-    "skip_silently": 20,
     "skip_what_is_left": 20,
     "begin_a_lost_log_again": 25,
     "tree_answers_before_the_flush": 10,
@@ -107,8 +110,9 @@ class MutationTests(SimulatingTestCase):
         """The simulator finds each."""
         for name, broken in MUTATIONS.items():
             begin = BEGINNINGS.get(name, 0)
+            seeds = chain(range(begin, begin + TRIES), range(max(TRIES, MOST_TRIES)))
             with broken():
-                found = any(_fails(seed) for seed in range(begin, begin + TRIES))
+                found = any(_fails(seed) for seed in seeds)
             self.assertTrue(found, f"{name} is not found")
             self.flushLoggedErrors()
 

@@ -44,7 +44,7 @@ class CoordinationServerSettings:
     #: Connections at a time. When there are as many, the oldest one without a session goes, or the new one.
     connections: int = field(default=2_000, validator=_at_least(1))
     #: Connections from one address at a time; a further one goes, so that one host cannot keep out all the others.
-    address_connections: int = field(default=1_000, validator=_at_least(1))
+    address_connections: int = field(default=1_900, validator=_at_least(1))
     #: Seconds that a connection has for asking for its session.
     handshake: float = field(default=10.0, validator=_at_least(0))
     #: Requests of a connection that may wait for their answer; then it is not read until some are answered.
