@@ -24,7 +24,7 @@ class Broker(BrokerCore):
 
     #: In the order in which they came.
     sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
-    #: How many of these each address has.
+    #: The number of these from each address.
     _by_address: dict[str, int] = field(factory=dict, init=False)
     #: Whether it is decided what is served here; connections wait until then.
     ready: bool = field(default=False, init=False)

@@ -78,7 +78,7 @@ class CoordinationServer:
         #: Why nothing is served at the moment; None while it is.
         self.error: Exception | None = None
         self.connections: dict[ServerConnection, None] = {}
-        #: How many of these each host has.
+        #: The number of these from each host.
         self._by_host: dict[str, int] = {}
         #: Bytes of requests that wait for their answer.
         self.pending_bytes = 0
