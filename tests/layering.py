@@ -62,7 +62,7 @@ ROOMS = (
     Room(
         "words",
         0,
-        ("logd.errors", "logd.interfaces", "logd.config", "logd.topic", "logd.checkedjson"),
+        ("logd.errors", "logd.interfaces", "logd.config", "logd.leadership", "logd.topic", "logd.checkedjson"),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
