@@ -66,7 +66,7 @@ ROOMS = (
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
-    Room("deferreds", 0, ("logd.deferreds",), allowed=("twisted",)),
+    Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
     Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
     Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
     Room(

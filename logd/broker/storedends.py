@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.growth import GrowthGate
@@ -28,6 +27,7 @@ from logd.coord.registries.stored import (
     read_ends,
     write_ends,
 )
+from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock, Timer
 from logd.log.beginning import beginning_after
@@ -303,23 +303,19 @@ class EndsRecorder:
         )
 
     async def _write_all(self, nodes: Sequence[_TopicEnds]) -> None:
-        waiting = iter(nodes)
         errors: list[Exception] = []
 
-        async def write() -> None:
-            for node in waiting:
-                try:
-                    await self._write(node)
-                    self._allow(node)
-                except (CoordinationError, ValueError) as error:
-                    errors.append(error)
-                    self._grown.add(node.topic)
-                    self._failed.add(node.topic)
-                    self._begin_minute()  # the one of its write may be over
+        async def write(node: _TopicEnds) -> None:
+            try:
+                await self._write(node)
+                self._allow(node)
+            except (CoordinationError, ValueError) as error:
+                errors.append(error)
+                self._grown.add(node.topic)
+                self._failed.add(node.topic)
+                self._begin_minute()  # the one of its write may be over
 
-        count = min(WRITTEN_AT_ONCE, len(nodes))
-        writing = DeferredList([Deferred.fromCoroutine(write()) for _ in range(count)], consumeErrors=True)
-        outcomes: Sequence[tuple[bool, Any]] = await writing
+        await for_each(nodes, write, WRITTEN_AT_ONCE)
         if errors:
             self._log.warn(
                 "how far {count} topics are stored could not be written to the coordination tree, which is tried again "
@@ -327,9 +323,6 @@ class EndsRecorder:
                 count=len(errors),
                 error=str(errors[0]),
             )
-        for well, failure in outcomes:
-            if not well:
-                failure.raiseException()
 
     def halt(self) -> None:
         """Write no more until ``finish``."""
