@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.gap import encode_gap, gap_length
+from logd.protocol.entry import encode_gap, gap_length
 
 
 class GapTests(SynchronousTestCase):
