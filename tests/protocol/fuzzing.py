@@ -107,7 +107,7 @@ def client(data: bytes) -> None:
     assert converse(pieces) == converse([b"".join(pieces)])
 
 
-def sets(data: bytes) -> None:
+def sets(data: bytes, loops: Any = loops) -> None:
     """A set that the broker takes is one that a consumer can read: as many entries, and every one of them sound."""
     try:
         count, _ = loops.check_set(data, LIMIT)

@@ -1,4 +1,4 @@
-"""Tests of sets that are checked in slices, against the check in one."""
+"""Tests of logd.protocol.slices: sets that are checked in slices, against the check in one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,6 @@ def check(data: bytes, entries: int = 3, size: int = 40, limit: int = 1000) -> t
 
 class SliceTests(SynchronousTestCase):
     """Slices of a set."""
-
-    def test_bounds(self) -> None:
-        """A slice ends behind so many entries, or behind the first that makes it longer than so many bytes."""
-        self.assertEqual(loops.slice_end(SET, 0, 1, 1000), 9)
-        self.assertEqual(loops.slice_end(SET, 0, 3, 1000), 9 + 10 + 11)
-        self.assertEqual(loops.slice_end(SET, 0, 100, 19), 9 + 10 + 11)
-        self.assertEqual(loops.slice_end(SET, 9, 100, 9), 9 + 10)
-        self.assertEqual(loops.slice_end(SET, 0, 100, 1000), len(SET))
 
     @given(message_lists.filter(bool), st.integers(1, 4), st.integers(1, 100))
     @settings(deadline=None, max_examples=100)
