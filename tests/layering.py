@@ -62,11 +62,11 @@ ROOMS = (
     Room(
         "words",
         0,
-        ("logd.errors", "logd.interfaces", "logd.config", "logd.topic", "logd.checkedjson"),
+        ("logd.errors", "logd.interfaces", "logd.config", "logd.leadership", "logd.topic", "logd.checkedjson"),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
-    Room("deferreds", 0, ("logd.deferreds",), allowed=("twisted",)),
+    Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
     Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
     Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
     Room(

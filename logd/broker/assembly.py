@@ -9,9 +9,8 @@ from typing import Any, Protocol
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
 from logd.broker.joining import join_others
@@ -20,6 +19,8 @@ from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import fired_within
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.filewatch import FileWatch
 from logd.log.store import LogStore
@@ -312,7 +313,7 @@ class BrokerAssembly:
         """Wait until ``reached()``, at most to the time ``until``."""
         clock = self.resources.clock
         while not reached() and clock.seconds() < until:
-            await deferLater(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
+            await sleep(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
 
     def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
         """The health of the membership, and of the tree when the tree is the trouble."""
@@ -362,16 +363,4 @@ def _or_none(milliseconds: int) -> int | None:
 
 
 def _fired_by(clock: Any, deadline: float, doing: Deferred[Any]) -> Deferred[bool]:
-    """Fire with True once ``doing`` has fired, with False at ``deadline``; ``doing`` goes on. A failure is logged."""
-    fired: Deferred[bool] = Deferred()
-    timer = clock.callLater(max(0.0, deadline - clock.seconds()), lambda: fired.callback(False))
-
-    def done(result: object) -> None:
-        if isinstance(result, Failure):
-            BrokerAssembly._log.failure("a step of the stop failed", result)
-        if timer.active():
-            timer.cancel()
-            fired.callback(True)
-
-    doing.addBoth(done)
-    return fired
+    return fired_within(clock, deadline - clock.seconds(), doing)

@@ -20,10 +20,10 @@ from logd.client.lag import AT_ONCE, find_brokers
 from logd.client.reset import target
 from logd.client.starts import Position, Start
 from logd.coord.groups.administration import GroupLive, move_positions
-from logd.coord.groups.gathering import gather_some
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic
+from logd.deferreds.gathering import gather_some
 from logd.errors import WrongPartition
 from logd.topic import TopicPartition
 

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
-from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from logd.cli.background import BackgroundThread
@@ -28,6 +27,7 @@ from logd.client.starts import Start
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.offsets import OffsetRegistry
+from logd.deferreds.sleeping import sleep
 from logd.errors import PartitionLost, UnknownTopic
 from logd.topic import TopicPartition
 
@@ -207,7 +207,7 @@ class Member:
                     for partition, (begin, end) in ends.items()
                 ):
                     return
-            await deferLater(self._reactor, LOOK_SECONDS)
+            await sleep(self._reactor, LOOK_SECONDS)
 
     def _tell(self, group: str, partitions: Sequence[TopicPartition]) -> None:
         self._progress.describe(f"as one of {group}, from {len(partitions)} partitions")

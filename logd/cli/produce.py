@@ -9,8 +9,8 @@ from contextlib import aclosing
 from typing import Any
 
 import click
-from attrs import define
-from twisted.internet.defer import CancelledError, Deferred
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
 from logd.cli.background import BackgroundThread
@@ -22,6 +22,7 @@ from logd.cli.stamping import Stamp, may_stamp, timestamps_option
 from logd.client.admin import Admin
 from logd.client.pending import Sent
 from logd.client.producer import Producer
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.protocol.metadata import MetadataResponse
@@ -59,7 +60,7 @@ class Tally:
     #: Told how many more were acknowledged.
     progress: Callable[[int], None] = lambda _: None
     _open: int = 0
-    _settled: Deferred[None] | None = None
+    _settled: WaitingDeferreds[None] = field(factory=WaitingDeferreds)
 
     def watch(self, sending: Deferred[Any], count: int) -> None:
         """Count the lines of one set when their Deferred fires; keep the first failure."""
@@ -78,9 +79,8 @@ class Tally:
                 self.failure = result.value
                 self.on_failure()
             self._open -= 1
-            if not self._open and self._settled is not None:
-                settled, self._settled = self._settled, None
-                settled.callback(None)
+            if not self._open:
+                self._settled.fire(None)
 
         self.sent += count
         self._open += 1
@@ -88,12 +88,7 @@ class Tally:
 
     def settled(self) -> Deferred[None]:
         """Fires once every set that is watched has been counted."""
-        waiting: Deferred[None] = Deferred()
-        if self._open:
-            self._settled = waiting
-        else:
-            waiting.callback(None)
-        return waiting
+        return self._settled.new() if self._open else succeed(None)
 
 
 class SendFailed(LogdError):

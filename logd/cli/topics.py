@@ -19,7 +19,7 @@ from logd.client.describe import DESCRIBED_AT_ONCE
 from logd.config import LogSettings, parse_assignments
 from logd.config.names import unknown
 from logd.config.setting import settings_of
-from logd.coord.groups.gathering import gather_some
+from logd.deferreds.gathering import gather_some
 from logd.errors import ConfigurationError, LogdError
 
 _CREATE_EPILOG = """\b

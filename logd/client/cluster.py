@@ -14,7 +14,7 @@ from logd.client.link import Connect, Connection, Link
 from logd.client.numbers import in_words, is_among
 from logd.client.settings import LinkSettings
 from logd.client.warnings import warn_without_log
-from logd.deferreds import WaitingDeferreds
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
 from logd.net.connection import BrokerConnection
 from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.dropping import DroppedStreams
@@ -20,6 +19,8 @@ from logd.client.settings import ConsumerSettings
 from logd.client.starts import Starts, start_for
 from logd.client.stream_state import StreamState
 from logd.coord.interfaces import ICoordination
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, WireError
 
 
@@ -37,7 +38,7 @@ class ConsumerState:
         #: A client of the tree that is this consumer's own.
         self.coordination: ICoordination | None = None
         self.closed = False
-        self._background = Background(cluster.clock)
+        self._background = Background("a consumer")
         self._streams: list[StreamState] = []
         self._dropped = DroppedStreams()
 
@@ -90,7 +91,7 @@ class ConsumerState:
 
     def _disconnect(self) -> Deferred[None]:
         self.fetcher.close()
-        self._background.close()
+        self._background.stop()
         closing = self.cluster.close()
         tree = self.coordination
         return closing if tree is None else closing.addCallback(lambda _: tree.close())
@@ -121,7 +122,7 @@ class ConsumerState:
                     return
                 delay = backoff.next()
                 self._log.debug("waiting for topic {topic}: {error!r}", topic=topic, error=error, delay=delay)
-                await self._background.sleep(delay)
+                await sleep(self.cluster.clock, delay)
             else:
                 self._share_out(topic, streams, view.partitions, starts)
                 return

@@ -8,7 +8,6 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster, TopicView
 from logd.client.describe import describe_log, describe_logs
@@ -19,6 +18,8 @@ from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
 from logd.client.unavailable import UnavailablePartitions
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
 from logd.interfaces import Timer
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
@@ -45,7 +46,7 @@ class Fetcher:
         self._plans: dict[Link, FetchPlan] = {}
         #: Calls at the time from which idle entries may be asked for.
         self._timers: dict[Link, Timer] = {}
-        self._background = Background(cluster.clock)
+        self._background = Background("fetching")
         self._unavailable = UnavailablePartitions(cluster.clock)
         self._scheduled = False
         self._connecting: set[Link] = set()
@@ -86,7 +87,7 @@ class Fetcher:
     def close(self) -> None:
         """Ask for nothing more."""
         self._closed = True
-        self._background.close()
+        self._background.stop()
         self._unavailable.close()
         self._entries.clear()
         self._changed.clear()
@@ -293,7 +294,7 @@ class Fetcher:
         since = self._clock.seconds()
         while not self._closed and entry.feed in self._entries:
             if not at_once:
-                await self._background.sleep(entry.backoff.next())
+                await sleep(self._clock, entry.backoff.next())
                 view = self._cluster.known(topic)
                 if view is not None and view.read_at > since:
                     break

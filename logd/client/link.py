@@ -14,7 +14,7 @@ from logd.client.addresses import Address, name_of
 from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
-from logd.deferreds import WaitingDeferreds
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.responses import ErrorResponse

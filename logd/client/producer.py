@@ -21,6 +21,7 @@ from logd.client.room import Place, Room
 from logd.client.router import Router
 from logd.client.settings import LinkSettings, ProducerSettings
 from logd.client.split import read_settings
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, LogdError, ProducerBufferFull
 from logd.interfaces import Timer
 from logd.protocol.message import Message
@@ -212,7 +213,7 @@ class Producer:
         self._closed = True
         flushing = self.flush()
         with suppress(CancelledError, defer.TimeoutError):
-            await flushing.addTimeout(timeout, self._clock)
+            await with_timeout(self._clock, timeout, flushing)
         self._ended = True
         self._router.close()
         self._room.open()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import CancelledError
 
-from logd.client.background import Background
 from logd.client.backoff import Backoff
 from logd.client.batch import SET_BYTES, encode_pieces
 from logd.client.cluster import Cluster, TopicView
@@ -18,6 +17,8 @@ from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.sender import BrokerSender
 from logd.client.settings import ProducerSettings
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
 from logd.protocol.message import Message
 
@@ -42,7 +43,7 @@ class Router:
         self._unknown: dict[str, dict[PendingSend, None]] = {}
         #: Why the last look of such a search found nothing, by topic.
         self._reasons: dict[str, Exception] = {}
-        self._background = Background(cluster.clock)
+        self._background = Background("a producer")
         self._closed = False
 
     def submit(self, send: PendingSend) -> None:
@@ -83,7 +84,7 @@ class Router:
     def close(self) -> None:
         """Fail what is left."""
         self._closed = True
-        self._background.close()
+        self._background.stop()
         for lane in self.all_lanes():
             lane.close()
         for sends in list(self._unknown.values()):
@@ -237,7 +238,7 @@ class Router:
                         self._fail_held(send, error)
                     break
                 self._reasons[topic] = error
-                await self._background.sleep(backoff.next())
+                await sleep(self._clock, backoff.next())
             else:
                 sends = self._unknown[topic]
                 while sends:  # what is submitted meanwhile joins the line here: order holds

@@ -52,7 +52,7 @@ from logd.coord.tree.host import TreeHost
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
 from logd.coord.watches import Watches, WatchKind
-from logd.deferreds import WaitingDeferreds
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 
 T = TypeVar("T")

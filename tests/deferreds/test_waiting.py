@@ -1,4 +1,4 @@
-"""Tests of logd.deferreds, and of those who keep callers waiting by it."""
+"""Tests of logd.deferreds.waiting, and of those who keep callers waiting by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.cluster import Cluster
 from logd.client.link import Link
 from logd.client.settings import LinkSettings
-from logd.deferreds import WaitingDeferreds
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.net.connection import BrokerConnection
 from tests.client.model import ModelBroker, run
 

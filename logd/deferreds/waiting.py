@@ -22,12 +22,18 @@ class WaitingDeferreds(Generic[T]):
         self._waiting: dict[Deferred[T], None] = {}
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of Deferreds that wait."""
         return len(self._waiting)
 
-    def new(self) -> Deferred[T]:
-        """Return a Deferred that waits."""
-        waiting: Deferred[T] = Deferred(self._cancelled)
+    def new(self, on_cancel: Callable[[], object] | None = None) -> Deferred[T]:
+        """Return a Deferred that waits. ``on_cancel()`` is called when it is cancelled, before it fails."""
+
+        def cancelled(waiting: Deferred[T]) -> None:
+            self._waiting.pop(waiting, None)
+            if on_cancel is not None:
+                on_cancel()
+
+        waiting: Deferred[T] = Deferred(self._cancelled if on_cancel is None else cancelled)
         self._waiting[waiting] = None
         return waiting
 
