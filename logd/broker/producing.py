@@ -24,8 +24,8 @@ from logd.errors import (
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
+from logd.protocol import loops
 from logd.protocol.legacy_requests import Produce
-from logd.protocol.loops import check_set
 from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
 
 #: Milliseconds; a request may not park itself on the broker for longer.
@@ -81,7 +81,7 @@ class Producing:
                 self.checks.put_off([(message_set, log.settings.message_bytes)])
                 count, newest = self.checks.check(message_set, log.settings.message_bytes)
             else:
-                count, newest = check_set(message_set, log.settings.message_bytes)
+                count, newest = loops.check_set(message_set, log.settings.message_bytes)
         except WireError as error:
             if self._closes:
                 self._routing.counters.refuse(error)

@@ -30,7 +30,7 @@ from logd.log.offline import removed
 from logd.log.partition import PartitionLog
 from logd.log.repair import hides_boundaries, make_gap_segment, mend, remove_index
 from logd.net.server import Connection
-from logd.protocol.checksums import crc32
+from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.repair import (
     LOST_LOG,
     MOST_DESCRIBED,
@@ -123,7 +123,7 @@ class Repairing:
             return RepairResponse(0, end, flushed_end)
         try:
             inspection = await self._run(
-                lambda: SegmentInspection.open(files, place, crc32, writable=not request.dry_run, with_tail=False)
+                lambda: SegmentInspection.open(files, place, CHECKSUMS, writable=not request.dry_run, with_tail=False)
             )
         except FileNotFoundError:
             if log.start > starts[number]:
