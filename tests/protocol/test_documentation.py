@@ -11,7 +11,7 @@ from logd.errors import ERRORS_BY_CODE, InvalidMessage
 from logd.protocol import loops
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
-from logd.protocol.entry import encode_gap
+from logd.protocol.entry import LAYOUTS, encode_gap
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.fields import Reader
 from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
@@ -136,6 +136,23 @@ class DocumentationTests(SynchronousTestCase):
             self.assertEqual((name, loops.encode_set([message]).hex()), (name, self.vectors[name]))
             self.assertEqual(loops.decode_set(bytes.fromhex(self.vectors[name])).messages, [message])
         self.assertEqual(loops.decode_set(bytes.fromhex(self.vectors["magic 1, hello"])).messages, [Message(b"hello")])
+
+    def test_layouts(self) -> None:
+        """The table of magics is the one that the code has."""
+        rows = re.findall(
+            r"^\| (\d+)(?: \(ours\))? \| `(\w\w)`, .* \| (\d+) \| (\d+) \| (\d+) to (\d+|the end) \|$",
+            PAGE.read_text(),
+            re.MULTILINE,
+        )
+        expected = [
+            (each.magic, each.magic, each.minimum, each.checksum_at, each.checked_from, each.checked_to)
+            for each in LAYOUTS.values()
+        ]
+        found = [
+            (int(magic), int(code, 16), int(least), int(at), int(begin), 0 if end == "the end" else int(end))
+            for magic, code, least, at, begin, end in rows
+        ]
+        self.assertEqual(found, expected)
 
     def test_gaps(self) -> None:
         """Gaps are as the page says."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol import loops
+from tests.layering import read_tree
+from tests.protocol import implementations
 from tests.protocol.implementations import IMPLEMENTATIONS, LoopsTestCase, on_each_implementation
 from tests.protocol.test_damage import PrefixTests
 
@@ -55,9 +59,7 @@ class EachTests(SynchronousTestCase):
     def test_one_class_for_each(self) -> None:
         """Beside a class of tests stands one for each further implementation, which calls that one."""
         other = type(sys)("other")
-        self.patch(
-            sys.modules["tests.protocol.implementations"], "IMPLEMENTATIONS", {**IMPLEMENTATIONS, "other": other}
-        )
+        self.patch(implementations, "IMPLEMENTATIONS", {**IMPLEMENTATIONS, "other": other})
         module = sys.modules[__name__]
         cases = type("Cases", (LoopsTestCase,), {"__module__": __name__})
         self.addCleanup(lambda: delattr(module, "Cases_other"))
@@ -69,3 +71,25 @@ class EachTests(SynchronousTestCase):
     def test_names(self) -> None:
         """The implementation in Python is tested under the plain name."""
         self.assertEqual(PrefixTests.loops, IMPLEMENTATIONS["python"])
+
+
+class ImportTests(SynchronousTestCase):
+    """The loops are called through the module that chooses."""
+
+    def test_no_names(self) -> None:
+        """No other module of the project imports a loop, or an implementation, by name."""
+        wrong = [
+            module.name
+            for module in read_tree(Path(__file__).resolve().parents[2])
+            if "from logd.protocol.loops" in module.text and not module.name.startswith("logd.protocol.loops")
+        ]
+        self.assertEqual(wrong, [])
+
+    def test_one_layout(self) -> None:
+        """No other module than that of the layout packs or unpacks the head of an entry."""
+        wrong = [
+            module.name
+            for module in read_tree(Path(__file__).resolve().parents[2])
+            if re.search(r'Struct\(">iB', module.text) and module.name != "logd.protocol.entry"
+        ]
+        self.assertEqual(wrong, [])
