@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from logd.cli.running import complain
+from logd.cli.exits import complain
 from logd.errors import LogdError
 
 

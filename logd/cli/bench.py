@@ -16,7 +16,7 @@ from logd.cli.benchcoordination import coordination
 from logd.cli.benchgroups import groups
 from logd.cli.beside import beside
 from logd.cli.options import BrokersParameter, json_option
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 from logd.cli.sparkbench import spark
 from logd.cli.tables import show_fields
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from logd.bench.coordination import Compared, CoordinationRun, Figures
 from logd.cli.options import json_option
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 
 
 @click.command(short_help="The coordination server beside a real ZooKeeper.")

@@ -15,7 +15,7 @@ from twisted.internet.threads import deferToThread
 from logd.bench.groups import Settling, settle_times
 from logd.bench.rebalancecost import RebalanceCost, rebalance_costs
 from logd.cli.options import json_option
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 
 _WHOLE = click.IntRange(min=1)
 _SIMULATED = (10, 100, 1000)

@@ -14,7 +14,7 @@ from rich.table import Table
 from logd.bench.beside import COUNTS, Beside, Comparison
 from logd.bench.memory import Memory, MemoryRun
 from logd.cli.options import json_option
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 
 _WHOLE = click.IntRange(min=1)
 

@@ -16,9 +16,10 @@ from attrs import define
 from twisted.internet.defer import CancelledError
 
 from logd.cli.background import BackgroundThread
+from logd.cli.exits import FAILED, OK, SIGNALLED, complain
 from logd.cli.options import TopicParameter, broker_option, json_option
 from logd.cli.progress import ProgressLine
-from logd.cli.running import FAILED, OK, SIGNALLED, complain, run
+from logd.cli.reactor_command import run
 from logd.cli.stamping import may_stamp, timestamps_option
 from logd.cli.unmatched import Unmatched
 from logd.client.producer import Producer

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from logd.cli.background import BackgroundThread
+from logd.cli.exits import complain
 from logd.cli.losses import complain_of, complain_of_rest
 from logd.cli.member import consume_as_member
 from logd.cli.options import (
@@ -21,8 +22,8 @@ from logd.cli.options import (
 )
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
+from logd.cli.reactor_command import run
 from logd.cli.rendering import FORMATS, renderer
-from logd.cli.running import complain, run
 from logd.cli.starting import ALLOWED, StartParameter
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 from logd.config.zookeeper import security_of_environment
 from logd.coord.errors import ConnectionLoss, OperationTimeout
 from logd.coord.interfaces import ICoordination

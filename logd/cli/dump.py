@@ -7,7 +7,7 @@ from itertools import islice
 
 import click
 
-from logd.cli.offline import offline
+from logd.cli.exits import exit_on_error
 from logd.cli.options import json_option
 from logd.cli.tables import show
 from logd.log.datadirectory import read_contents
@@ -45,7 +45,7 @@ def dump(segment: str, start: int | None, most: int | None, expand: bool, shown:
     Positions are those of the partition's log, as everywhere: ids. Entries that are not sound are shown as such, with
     what is wrong in the column crc; a gap has the magic 127. With --json each line is an object.
     """
-    with offline():
+    with exit_on_error():
         (place,) = read_contents(LocalFiles(), segment).segments
         records = islice(read_records(LocalFiles(), place, start or place.start, expand, shown), most)
         if as_json:

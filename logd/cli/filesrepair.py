@@ -11,9 +11,8 @@ import click
 from attrs import define, frozen
 
 from logd.cli.asking import ask
+from logd.cli.exits import FAILED, OK, complain, exit_on_error
 from logd.cli.inspecting import Finding, Inspected, inspect
-from logd.cli.offline import offline
-from logd.cli.running import FAILED, OK, complain
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
 from logd.log.damage import DamageKind
@@ -64,7 +63,7 @@ def repair_files(path: str, **options: Any) -> int:
     choice = Choice(**options)
     files = LocalFiles()
     status = FAILED
-    with offline():
+    with exit_on_error():
         lock = None if choice.dry_run else _lock(files, path)
         try:
             status = _repair(files, path, choice)

@@ -11,7 +11,7 @@ import click
 from logd.cli.asking import agree, is_person_there
 from logd.cli.coordination import tree_at
 from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 from logd.cli.starting import ALLOWED, StartParameter
 from logd.cli.tables import show
 from logd.client.admin import Admin

@@ -10,9 +10,10 @@ import click
 
 from logd.cli.asking import agree
 from logd.cli.coordination import tree_at, with_tree
+from logd.cli.exits import complain
 from logd.cli.groupreset import reset
 from logd.cli.options import TopicParameter, group_argument, json_option, zookeeper_option
-from logd.cli.running import complain, run
+from logd.cli.reactor_command import run
 from logd.cli.tables import show
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from logd.cli.blocking_command import run_blocking
 from logd.cli.bytesprogress import BytesProgress
-from logd.cli.ending import ended
+from logd.cli.exits import complain
 from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
-from logd.cli.running import complain
 from logd.cli.spark import needs, needs_spark
 from logd.cli.tables import show
 from logd.errors import ConfigurationError, LogdError
@@ -123,7 +123,7 @@ def import_(ctx: click.Context, /, **options: Any) -> None:
     """
     if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
         raise click.UsageError("give one of --topics and --topics-pattern")
-    ctx.exit(ended(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
+    ctx.exit(run_blocking(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
 
 
 def _import(

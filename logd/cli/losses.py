@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.cli.running import complain
+from logd.cli.exits import complain
 from logd.client.deliveries import MessageBatch
 from logd.client.losses import LossTelling
 

@@ -12,11 +12,11 @@ from twisted.python.failure import Failure
 
 from logd.cli.background import BackgroundThread
 from logd.cli.coordination import tree_at
+from logd.cli.exits import complain
 from logd.cli.losses import complain_of, complain_of_rest
 from logd.cli.output import Output
 from logd.cli.progress import ProgressLine
 from logd.cli.rendering import renderer
-from logd.cli.running import complain
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.deliveries import MessageBatch

@@ -14,10 +14,11 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
 from logd.cli.background import BackgroundThread
+from logd.cli.exits import complain
 from logd.cli.lines import Batch, read_lines, total_bytes
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.progress import ProgressLine
-from logd.cli.running import complain, run
+from logd.cli.reactor_command import run
 from logd.cli.stamping import Stamp, may_stamp, timestamps_option
 from logd.client.admin import Admin
 from logd.client.pending import Sent

@@ -9,7 +9,7 @@ import click
 from logd.cli.brokerrepair import repair_by_broker
 from logd.cli.filesrepair import repair_files
 from logd.cli.options import BrokersParameter, json_option
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 from logd.errors import InvalidTopic
 from logd.topic import check_topic_name
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from logd.cli.ending import ended
+from logd.cli.blocking_command import run_blocking
+from logd.cli.exits import complain
 from logd.cli.options import absolute, broker_option, json_option, tls_options
-from logd.cli.running import complain
 from logd.cli.spark import needs_spark
 from logd.cli.tables import show
 from logd.errors import BrokerUnavailable, ConfigurationError, LogdError
@@ -53,7 +53,7 @@ def sql(ctx: click.Context, /, **options: Any) -> None:
     topic, partition, offset, next_offset, timestamp, headers, and text: the value as text. With --json each row is an
     object in a line; bytes that are no UTF-8 are {"base64": "..."}. Times are UTC.
     """
-    ctx.exit(ended(lambda: _sql(**options), ""))
+    ctx.exit(run_blocking(lambda: _sql(**options), ""))
 
 
 def _sql(

@@ -11,7 +11,7 @@ import click
 
 from logd.cli.asking import agree
 from logd.cli.options import broker_option, json_option, topic_argument
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 from logd.cli.tables import show
 from logd.client.addresses import name_of
 from logd.client.admin import Admin

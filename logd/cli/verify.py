@@ -6,10 +6,9 @@ import json
 
 import click
 
+from logd.cli.exits import FAILED, exit_on_error
 from logd.cli.inspecting import inspect
-from logd.cli.offline import offline
 from logd.cli.options import json_option
-from logd.cli.running import FAILED
 from logd.log.files import LocalFiles
 from logd.protocol.checksums import independent_crc32
 
@@ -38,7 +37,7 @@ def verify(ctx: click.Context, /, path: str, as_json: bool, quiet: bool) -> None
 
     The status is 1 when anything is wrong.
     """
-    with offline():
+    with exit_on_error():
         found = inspect(LocalFiles(), path, independent_crc32, "verifying", quiet)
     if as_json:
         click.echo(json.dumps(found.to_json()))

@@ -16,7 +16,8 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from logd.broker.descriptors import raise_limit
-from logd.cli.running import SIGNALLED, run
+from logd.cli.exits import SIGNALLED
+from logd.cli.reactor_command import run
 from logd.cli.salvage import salvage_tree
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings

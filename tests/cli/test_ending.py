@@ -12,21 +12,21 @@ from collections.abc import Callable
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.ending import ended
+from logd.cli.blocking_command import run_blocking
 from logd.cli.lazy import Lazy
 from logd.cli.main import Commands, main
 from logd.errors import BrokerUnavailable, LogdError
 
 
 class EndedTests(SynchronousTestCase):
-    """ended()."""
+    """run_blocking()."""
 
     def end(self, work: Callable[[], None]) -> tuple[int, str]:
         """The status of a command that does that, and what it says."""
         errors = io.StringIO()
         self.patch(sys, "stderr", errors)
         handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-        status = ended(work, "; nothing was done", {"Lost": 4})
+        status = run_blocking(work, "; nothing was done", {"Lost": 4})
         self.assertEqual([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)], handlers)
         return status, errors.getvalue()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.cli.running import FAILED, UNREACHABLE, USAGE, report, status_of
+from logd.cli.exits import FAILED, UNREACHABLE, USAGE, report, status_of
 from logd.errors import BrokerUnavailable, ConfigurationError, DeliveryFailed, InvalidMessage, LogdError, UnknownTopic
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,7 +22,7 @@ _FRAME = """\
 import sys
 from twisted.internet.defer import Deferred, CancelledError
 from twisted.internet.task import deferLater
-from logd.cli.running import run
+from logd.cli.reactor_command import run
 from logd.errors import *
 
 async def work(reactor):

@@ -11,9 +11,9 @@ from unittest import mock
 from click import unstyle
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.cli.exits import complain
 from logd.cli.progress import ProgressLine
 from logd.cli.rendering import renderer
-from logd.cli.running import complain
 from logd.cli.tables import show
 from logd.protocol.message import Message
 

@@ -1,4 +1,4 @@
-"""Runs one command's coroutine on the reactor, and turns how it ended into a line on stderr and an exit status.
+"""Exit statuses of the commands, and the line on stderr that says what went wrong.
 
 ==== ========================================================================
    0 done
@@ -12,22 +12,16 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Iterator
+from contextlib import contextmanager
 from traceback import print_exception
-from typing import Any
 
 import click
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from logd.cli.rendering import escape_controls
-from logd.client.warnings import tell_warnings
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, UnknownTopic, WrapperTooLarge
-from logd.net.monotonic import use_monotonic_time
 
 OK = 0
 FAILED = 1
@@ -36,12 +30,9 @@ UNREACHABLE = 3
 #: A process that a signal ends has this plus the signal's number as its status, as shells count.
 SIGNALLED = 128
 
-#: What a command does: given the reactor, a coroutine.
-Work = Callable[[Any], Coroutine[Deferred[Any], Any, None]]
-
 
 def status_of(error: BaseException) -> int:
-    """The exit status for what a command failed with."""
+    """Return the exit status for what a command failed with."""
     if isinstance(error, BrokenPipeError):
         return SIGNALLED + signal.SIGPIPE
     if isinstance(error, click.Abort):
@@ -56,7 +47,7 @@ def status_of(error: BaseException) -> int:
 
 
 def complain(text: str) -> None:
-    """One line on stderr, under the command's name."""
+    """Print one line on stderr, under the command's name."""
     # Words of a broker, or of whoever named a topic, may be in it: a terminal must not obey them.
     print(f"logd: {escape_controls(text.encode('utf-8', 'backslashreplace')).decode()}", file=sys.stderr)
 
@@ -86,43 +77,19 @@ def _remedy(error: BaseException | None) -> str:
     return ""
 
 
-def run(work: Work) -> int:
-    """Run ``work(reactor)`` to its end and return the exit status. Can be called once in a process."""
-    from twisted.internet import reactor as installed
-
-    # What is loaded now stays: the garbage collector need not look at it again for every hundred thousand messages.
-    gc.freeze()
-    reactor: Any = installed
-    use_monotonic_time(reactor)
-    ended: list[object] = []
-    signalled: list[int] = []
-    running: Deferred[None] = Deferred()
-
-    def start() -> None:
-        tell_warnings(complain)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, interrupt)
-        nonlocal running
-        running = Deferred.fromCoroutine(work(reactor))
-        running.addBoth(finish)
-
-    def interrupt(number: int, _frame: object) -> None:
-        if signalled:
-            os._exit(SIGNALLED + number)  # asked twice: whatever the first one waits for, do not wait for it
-        signalled.append(number)
-        # Looked up when the reactor comes to it: a signal in the first turn of the work may be here before ``running``.
-        reactor.callFromThread(lambda: running.cancel())
-
-    def finish(result: object) -> None:
-        ended.append(result)
-        reactor.stop()
-
-    reactor.callWhenRunning(start)
-    reactor.run()
-    (result,) = ended
-    if signalled:
-        return SIGNALLED + signalled[0]
-    if isinstance(result, Failure) and result.value is not None:
-        report(result.value)
-        return status_of(result.value)
-    return OK
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """End the process with one line and a status at an error of the system or of logd, or an interruption."""
+    try:
+        yield
+    except BrokenPipeError:
+        sys.exit(SIGNALLED + signal.SIGPIPE)
+    except OSError as error:
+        complain(str(error))
+        sys.exit(FAILED)
+    except LogdError as error:
+        complain(str(error))
+        sys.exit(status_of(error))
+    except (KeyboardInterrupt, click.Abort):
+        complain("interrupted")
+        sys.exit(SIGNALLED + signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Runs a command that needs no reactor, and turns how it ended into a line on stderr and an exit status."""
+"""Runs the work of a command that needs no reactor, and turns its end into a line on stderr and an exit status."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import Callable, Mapping
 
-from logd.cli.running import FAILED, OK, SIGNALLED, complain, report, status_of
+from logd.cli.exits import FAILED, OK, SIGNALLED, complain, report, status_of
 from logd.errors import LogdError
 
 
@@ -24,7 +24,7 @@ class Signalled(KeyboardInterrupt):
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-def ended(work: Callable[[], None], said: str, statuses: Mapping[str, int] | None = None) -> int:
+def run_blocking(work: Callable[[], None], said: str, statuses: Mapping[str, int] | None = None) -> int:
     """Run ``work`` and return the exit status.
 
     ``said`` stands behind the name of a signal that ended it; ``statuses`` has those of errors by the names of their
