@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import Callable, Mapping
 
-from logd.cli.exits import FAILED, OK, SIGNALLED, complain, report, status_of
+from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain, report, status_of
 from logd.errors import LogdError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from logd.cli.exits import OK, SIGNALLED, complain, report, status_of
+from logd.cli.terminal.exits import OK, SIGNALLED, complain, report, status_of
 from logd.client.warnings import tell_warnings
 from logd.net.monotonic import use_monotonic_time
 
