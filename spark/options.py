@@ -11,7 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from logd.errors import ConfigurationError
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
 from logd.spark.offsets import EARLIEST, LATEST, Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.producing import LARGEST_BATCH

@@ -10,7 +10,7 @@ from logd.cli.files.inspection import inspect
 from logd.cli.options import json_option
 from logd.cli.terminal.exits import FAILED, exit_on_error
 from logd.log.files import LocalFiles
-from logd.protocol.checksums import independent_crc32
+from logd.protocol.checksums import INDEPENDENT_CHECKSUMS
 
 _EPILOG = """\b
 Examples:
@@ -38,7 +38,7 @@ def verify(ctx: click.Context, /, path: str, as_json: bool, quiet: bool) -> None
     The status is 1 when anything is wrong.
     """
     with exit_on_error():
-        found = inspect(LocalFiles(), path, independent_crc32, "verifying", quiet)
+        found = inspect(LocalFiles(), path, INDEPENDENT_CHECKSUMS, "verifying", quiet)
     if as_json:
         click.echo(json.dumps(found.to_json()))
     else:
