@@ -297,8 +297,8 @@ def _folder_circles(graph: Mapping[str, set[str]]) -> Iterator[str]:
             while shared < min(len(ours), len(theirs)) and ours[shared] == theirs[shared]:
                 shared += 1
             if shared and shared < min(len(ours), len(theirs)):
-                folder = folders.setdefault(".".join(ours[:shared]), {})
-                folder.setdefault(ours[shared], set()).add(theirs[shared])
+                children = folders.setdefault(".".join(ours[:shared]), {})
+                children.setdefault(ours[shared], set()).add(theirs[shared])
     for folder, children in sorted(folders.items()):
         circle = _first_circle(children)
         if any(name.startswith(f"{folder}.{each}.") for each in circle for name in graph):  # else it is one of modules
