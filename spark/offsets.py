@@ -9,11 +9,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+from logd.clientcore.starting_positions import EARLIEST, ENDS, LATEST, position_at_time, position_of
 from logd.protocol.describe_log import DescribeLogResponse
-
-#: What stands for the ends of a log in JSON, as in Spark's Kafka source.
-LATEST = -1
-EARLIEST = -2
 
 
 @frozen
@@ -34,7 +31,7 @@ class Offsets:
     @classmethod
     def of(cls, name: str) -> Offsets:
         """``earliest`` or ``latest``, for all."""
-        return cls(At({"earliest": EARLIEST, "latest": LATEST}[name]))
+        return cls(At(ENDS[name]))
 
     def has(self, end: int) -> bool:
         """Whether it names an end of the log, LATEST or EARLIEST, for all or for any partition."""
@@ -52,8 +49,8 @@ def resolve(at: At, log: DescribeLogResponse) -> int:
     A time after all messages is the visible end. A position is returned as it is, also outside the log.
     """
     if at.time_ms is not None:
-        return log.visible_end if log.time_position < 0 else min(log.time_position, log.visible_end)
-    return {EARLIEST: log.log_start, LATEST: log.visible_end}.get(at.position, at.position)
+        return position_at_time(log)
+    return position_of(at.position, log)
 
 
 def parse_offsets(text: str, rest: str) -> Offsets:

@@ -10,10 +10,11 @@ from typing import Any
 
 from attrs import frozen
 
+from logd.clientcore.starting_positions import EARLIEST, LATEST
 from logd.errors import ConfigurationError
 from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
-from logd.spark.offsets import EARLIEST, LATEST, Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
+from logd.spark.offsets import Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.producing import LARGEST_BATCH
 from logd.spark.ranges import DEFAULT_RANGE_BYTES
 from logd.spark.reading import ReadSettings

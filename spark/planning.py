@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from logd.clientcore.metadata import topic_error
+from logd.clientcore.starting_positions import EARLIEST
 from logd.errors import ConfigurationError, UnknownTopic, WrongPartition
 from logd.protocol.describe_log import DescribeLogResponse
-from logd.spark.cluster import Cluster, topic_error
-from logd.spark.offsets import EARLIEST, At, Offsets, resolve
+from logd.spark.cluster import Cluster
+from logd.spark.offsets import At, Offsets, resolve
 from logd.spark.ranges import IdRange, split_ranges
 from logd.spark.reading import DataLost
 from logd.spark.subscription import Subscription
@@ -46,7 +48,7 @@ def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool =
         if topic.error == UnknownTopic.code and not strict:
             continue
         if topic.error:
-            raise topic_error(cluster, topic.topic, topic.error)
+            raise topic_error(topic.topic, topic.error, cluster.settings.brokers)
         numbers = [each.partition for each in topic.partitions]
         chosen = subscription.chosen(topic.topic, numbers)
         missing = set((subscription.assigned or {}).get(topic.topic, ())) - set(numbers)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
+from logd.clientcore import defaults
+from logd.clientcore.answers import is_final
+from logd.clientcore.metadata import described
 from logd.errors import (
     DeliveryFailed,
     InvalidMessage,
     LogdError,
-    WireError,
     error_for_code,
 )
 from logd.protocol.message import Message
@@ -58,7 +60,7 @@ class BlockingProducer:
 
     cluster: Cluster
     compression: str = "none"
-    batch_bytes: int = 1 << 20
+    batch_bytes: int = defaults.BATCH_BYTES
     choose: Callable[[Sequence[int]], int] = random.choice
     #: Messages acknowledged so far, and bytes of log that they take.
     messages: int = field(default=0, init=False)
@@ -111,7 +113,7 @@ class BlockingProducer:
         (topic, partition), error = failure
         batch = self._waiting[topic, partition]
         try:
-            if _will_not_pass(error):
+            if is_final(error):
                 raise error
             _log.warning("topic %r, partition %d: sending again after: %s", topic, partition, error)
             attempts.failed(error)
@@ -156,7 +158,7 @@ class BlockingProducer:
                     self.messages += len(batch.messages)
                     self.bytes += len(batch.encoded)
         # What will not pass is what the user has to hear of.
-        return next((each for each in failures if _will_not_pass(each[1])), failures[-1] if failures else None)
+        return next((each for each in failures if is_final(each[1])), failures[-1] if failures else None)
 
     def _by_leader(self) -> list[tuple[Connection | LogdError, list[ProducePart]]]:
         found: dict[int, tuple[Connection | LogdError, list[ProducePart]]] = {}
@@ -185,17 +187,7 @@ class BlockingProducer:
 
     def _read_partitions(self, topic: str) -> tuple[int, ...]:
         def once() -> tuple[int, ...]:
-            described: Mapping[str, tuple[int, tuple[int, ...]]] = {
-                each.topic: (each.error, tuple(sorted(p.partition for p in each.partitions)))
-                for each in self.cluster.metadata([topic], create=True).topics
-            }
-            error, partitions = described.get(topic, (-1, ()))
-            if error:
-                raise error_for_code(error, f"topic {topic!r}: {error_for_code(error)}")
-            return partitions
+            found = described(self.cluster.metadata([topic], create=True), topic, self.cluster.settings.brokers)
+            return tuple(sorted(each.partition for each in found.partitions))
 
         return self.cluster.retry(once)
-
-
-def _will_not_pass(error: LogdError) -> bool:
-    return isinstance(error, WireError) and not error.retriable

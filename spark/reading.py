@@ -7,6 +7,8 @@ from collections.abc import Generator, Iterator
 
 from attrs import define, field, frozen
 
+from logd.clientcore import defaults
+from logd.clientcore.answers import is_final
 from logd.errors import (
     BrokerUnavailable,
     CorruptMessage,
@@ -45,13 +47,13 @@ class ReadSettings:
     rows: int = 8192
     row_bytes: int = 8 << 20
     #: Largest entry that is waited for, in bytes; a greater length counts as damage.
-    message_bytes: int = 16 << 20
+    message_bytes: int = defaults.ENTRY_BYTES
     #: Largest size that one compressed wrapper may decompress to, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     #: The most messages that one compressed wrapper may hold.
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
-    corrupt_retries: int = 2
+    corrupt_retries: int = defaults.CORRUPT_RETRIES
     #: Raise DataLost when messages are gone; without it, say so in the log and go on with what is there.
     fail_on_data_loss: bool = True
 
@@ -184,7 +186,7 @@ class RangeReader:
                 self._gone(f"the topic does not exist any more ({error})")
                 return None
             except WireError as error:
-                if not error.retriable:
+                if is_final(error):
                     raise
                 self._failed(error)
             else:

@@ -12,7 +12,6 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.client.addresses import name_of
 from logd.client.cluster import Cluster
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
@@ -20,6 +19,7 @@ from logd.client.link import Link
 from logd.client.pending import Sent
 from logd.client.router import BROKER_CHOOSES
 from logd.client.settings import ProducerSettings
+from logd.clientcore.addresses import name_of
 from logd.errors import ClientClosed, WireError
 from logd.interfaces import Clock
 from logd.protocol.legacy_requests import Produce

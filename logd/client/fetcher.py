@@ -8,8 +8,7 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.client.backoff import Backoff
-from logd.client.cluster import Cluster, TopicView
+from logd.client.cluster import Cluster
 from logd.client.describe import describe_log, describe_logs
 from logd.client.feed import Feed
 from logd.client.fetchplan import FetchEntry, FetchPlan, longest_wait
@@ -18,9 +17,11 @@ from logd.client.link import Connection, Link
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
 from logd.client.unavailable import UnavailablePartitions
+from logd.clientcore.answers import is_final
+from logd.clientcore.metadata import TopicView
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
-from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
+from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.topic import TopicPartition
@@ -59,8 +60,7 @@ class Fetcher:
 
     def add(self, feed: Feed, arrived: Callable[[Feed], None]) -> None:
         """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        backoff = self._cluster.backoff()
         self._entries[feed] = entry = FetchEntry(feed, arrived, backoff)
         self._look_at(entry)
 
@@ -212,11 +212,6 @@ class Fetcher:
         plan: FetchPlan,
         wants: list[tuple[FetchEntry, Wanted]],
     ) -> None:
-        if len(response.parts) != len(wants):
-            connection.abort()
-            wrong = ProtocolViolation("the broker's answer is not about the partitions asked for")
-            self._failed(Failure(wrong), plan, wants)
-            return
         plan.under_way -= 1
         arrived = []
         changed = self._changed
@@ -272,7 +267,7 @@ class Fetcher:
         if entry.held_up or self._closed:
             return
         feed = entry.feed
-        if isinstance(error, WireError) and not error.retriable:
+        if is_final(error):
             feed.error = error
             entry.arrived(feed)
             return

@@ -11,7 +11,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
@@ -260,8 +259,7 @@ class Group:
         Else a kill before the first commit would move the end of the log, and what came in between would be passed by.
         """
         starts = self._starts
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        backoff = self._cluster.backoff()
         while starts == self._starts and self._given:
             try:
                 if feed.start is not None:

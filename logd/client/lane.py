@@ -7,14 +7,15 @@ from collections.abc import Callable
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
-from logd.client.backoff import Backoff
+from logd.backoff import Backoff
 from logd.client.batch import Batch
 from logd.client.delivery import Delivery
 from logd.client.interfaces import IPartitioner
 from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.settings import ProducerSettings
-from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken, WireError
+from logd.clientcore.answers import is_final
+from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
 from logd.interfaces import Clock, Timer
 
 
@@ -123,7 +124,7 @@ class Lane:
             self._delivery.refused(batch)
         elif isinstance(error, MessageTooLarge) and self._settings.on_too_large == "skip":
             self._leave_out(batch, error)
-        elif isinstance(error, WireError) and not error.retriable:
+        elif is_final(error):
             self._delivery.refused_for_good(batch)
             self._give_up(batch, error)
         else:

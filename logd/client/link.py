@@ -9,11 +9,12 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.backoff import Backoff
 from logd.client.absence import Absence
-from logd.client.addresses import Address, name_of
-from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
+from logd.clientcore.addresses import Address, name_of
+from logd.clientcore.answers import misfit
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
@@ -47,9 +48,10 @@ Connect = Callable[[Address], Deferred[Connection]]
 class _Asked:
     """One request that waits for its answer."""
 
-    __slots__ = ("answer", "connection", "timeout")
+    __slots__ = ("answer", "connection", "request", "timeout")
 
-    def __init__(self, answer: Deferred[Any], connection: Connection, timeout: float) -> None:
+    def __init__(self, request: Any, answer: Deferred[Any], connection: Connection, timeout: float) -> None:
+        self.request = request
         self.answer = answer
         self.connection = connection
         self.timeout = timeout
@@ -101,14 +103,14 @@ class Link:
         """Send a request and wait at most ``timeout`` seconds; then the connection is given up, for it has stopped to
         answer.
 
-        Fails with BrokerUnavailable or, if the broker refused the request as a whole, with what it answered (a
-        WireError).
+        Fails with BrokerUnavailable, also for an answer that does not belong to the request, or, if the broker refused
+        the request as a whole, with what it answered (a WireError).
         """
         try:
             answer = connection.request(request)
         except LogdError as error:  # a request that cannot be written, as the conversation says
             return fail(error)
-        asked = _Asked(answer, connection, timeout)
+        asked = _Asked(request, answer, connection, timeout)
         self._deadlines.watch(asked, timeout)
         return answer.addBoth(self._ended, asked)
 
@@ -144,6 +146,13 @@ class Link:
         if isinstance(result, Failure) and result.check(ProtocolViolation):
             # One that speaks nonsense is as good as none.
             raise BrokerUnavailable(f"the broker at {name_of(self.address)}: {result.getErrorMessage()}")
+        wrong = "" if isinstance(result, Failure) else misfit(asked.request, result)
+        if wrong:
+            asked.connection.abort()
+            kind = type(asked.request).__name__
+            raise BrokerUnavailable(
+                f"the broker at {name_of(self.address)}: its answer to {kind} makes no sense: {wrong}"
+            )
         return result
 
     def _late(self, asked: _Asked) -> None:

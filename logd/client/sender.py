@@ -12,7 +12,7 @@ from logd.client.lane import Lane
 from logd.client.link import Connection, Link
 from logd.client.refusal import refusal
 from logd.client.settings import LARGEST_REQUEST
-from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation
+from logd.errors import BrokerUnavailable, ClientClosed, LogdError
 from logd.interfaces import Clock
 from logd.protocol.legacy_requests import Produce
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
@@ -84,11 +84,6 @@ class BrokerSender:
     def _answered(
         self, response: ProduceAckResponse, connection: Connection, batches: list[tuple[Lane, Batch]]
     ) -> None:
-        asked = [(lane.topic, lane.partition) for lane, _ in batches]
-        if [(part.topic, part.partition) for part in response.parts] != asked:
-            connection.abort()
-            self._lost(Failure(ProtocolViolation("the broker's answer is not about what was sent")), batches)
-            return
         already, self._scheduled = self._scheduled, True  # the lanes that wake up now are drained below, at once
         for (lane, batch), part in zip(batches, response.parts, strict=True):
             if part.error == 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from logd.spark.cluster import Cluster, topic_error
+from logd.clientcore.metadata import topic_error
+from logd.spark.cluster import Cluster
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.offsets import Lineage
 from logd.spark.importer.planning import LogState, PlannedRange
@@ -24,7 +25,7 @@ def survey(cluster: Cluster, subscription: Subscription, starting: Offsets) -> l
     for topic in response.topics:
         numbers = subscription.chosen(topic.topic, [each.partition for each in topic.partitions])
         if topic.error and (numbers or subscription.names is not None):
-            raise topic_error(cluster, topic.topic, topic.error)
+            raise topic_error(topic.topic, topic.error, cluster.settings.brokers)
         for number in numbers:
             place = starting.at(topic.topic, number)
             log = cluster.describe(topic.topic, number, time_ms=-1 if place.time_ms is None else place.time_ms)

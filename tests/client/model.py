@@ -9,8 +9,8 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from logd.client.addresses import Address
 from logd.client.link import Connection
+from logd.clientcore.addresses import Address
 from logd.errors import (
     BrokerUnavailable,
     OffsetOutOfRange,

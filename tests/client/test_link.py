@@ -6,11 +6,11 @@ from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.addresses import Address
 from logd.client.cluster import Cluster
 from logd.client.link import Connection, Link
 from logd.client.settings import LinkSettings
 from logd.client.warnings import tell_warnings
+from logd.clientcore.addresses import Address
 from logd.errors import (
     BrokerUnavailable,
     ClientClosed,

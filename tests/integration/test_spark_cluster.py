@@ -68,7 +68,7 @@ class ClusterTests(SparkTestCase):
         """Everything is read, written and imported once a broker has moved, by metadata that others give."""
         self.assertTrue(wait_until(lambda: len(self.cluster.metadata(None).brokers) == BROKERS))
         source = self.create(PARTITIONS, self.name(".source"))
-        self.assertEqual(len({each.leader for each in self.cluster.topic(source).partitions}), BROKERS)
+        self.assertEqual(len(set(self.cluster.topic(source).leaders.values())), BROKERS)
         for partition in range(PARTITIONS):
             self.fill(source, numbered(range(partition * COUNT, (partition + 1) * COUNT)), partition)
         everything = list(range(PARTITIONS * COUNT))

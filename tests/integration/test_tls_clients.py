@@ -122,7 +122,7 @@ class TlsClientTests(SynchronousTestCase):
             reader = RangeReader(cluster, IdRange("t", log.uuid, 1, 0, log.visible_end))
             self.assertEqual([value for rows in reader.rows() for value in rows.values], values)
         with Cluster(ClusterSettings(brokers=self.address)) as cluster:
-            self.assertEqual(cluster.topic("t").topic, "t")
+            self.assertEqual(cluster.topic("t").name, "t")
         with Cluster(attrs.evolve(settings, tls_ca=None)) as cluster:
             error = self.assertRaises(BrokerUnavailable, cluster.metadata, None)
             self.assertIn("certificate verify failed", str(error))

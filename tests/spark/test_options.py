@@ -8,10 +8,11 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.clientcore.starting_positions import EARLIEST, LATEST
 from logd.errors import ConfigurationError
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.spark.arrow import COLUMNS
-from logd.spark.offsets import EARLIEST, LATEST, At, parse_time, resolve
+from logd.spark.offsets import At, parse_time, resolve
 from logd.spark.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, sink_options
 from logd.spark.subscription import Subscription
 
