@@ -20,7 +20,7 @@ from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartiti
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.metadata import Metadata, MetadataResponse
 from logd.protocol.requests import OurRequest
-from logd.spark.connection import Connection, Dial, dial, dial_tls
+from logd.spark.connection import BlockingConnection, Dial, dial, dial_tls
 from logd.spark.tls import tls_context
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Attempts:
 
 
 @define(eq=False)
-class Cluster:
+class BlockingCluster:
     """Connections to brokers, and what was last read about topics. For one thread; a context manager."""
 
     settings: ClusterSettings
@@ -90,7 +90,7 @@ class Cluster:
     random: Callable[[], float] = random.random
     _dial: Dial | None = field(default=None, alias="dial")
     _view: ClusterView[HostPort] = field(factory=lambda: ClusterView(lambda host, port: (host, port)), init=False)
-    _connections: dict[HostPort, Connection] = field(factory=dict, init=False)
+    _connections: dict[HostPort, BlockingConnection] = field(factory=dict, init=False)
 
     def attempts(self) -> Attempts:
         """A new count of attempts, as patient as the settings say."""
@@ -135,7 +135,7 @@ class Cluster:
             assert view is not None  # it was just described
         return view
 
-    def leader(self, topic: str, partition: int) -> Connection:
+    def leader(self, topic: str, partition: int) -> BlockingConnection:
         """A connection to the partition's leader. Raises WrongPartition, UnknownTopic, BrokerUnavailable."""
         self.topic(topic)
         try:
@@ -194,13 +194,13 @@ class Cluster:
                 error = refusal
         raise error or BrokerUnavailable("no broker's address is known")
 
-    def _connection(self, address: HostPort) -> Connection:
+    def _connection(self, address: HostPort) -> BlockingConnection:
         connection = self._connections.get(address)
         if connection is None or connection.closed:
             if self._dial is None:
                 self._dial = self.settings.dial()
             self._connections.pop(address, None)
-            connection = Connection.open(*address, self.settings.connect_timeout, self._dial)
+            connection = BlockingConnection.open(*address, self.settings.connect_timeout, self._dial)
             self._connections[address] = connection
         return connection
 

@@ -61,7 +61,7 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
     return connect
 
 
-class Connection:
+class BlockingConnection:
     """A connection on which several requests may be under way. After any error it is closed and of no more use."""
 
     def __init__(self, name: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,7 +75,7 @@ class Connection:
         self.closed = False
 
     @classmethod
-    def open(cls, host: str, port: int, timeout: float, connect: Dial = dial) -> Connection:
+    def open(cls, host: str, port: int, timeout: float, connect: Dial = dial) -> BlockingConnection:
         """Connect within ``timeout`` seconds. Raises BrokerUnavailable."""
         name = name_of((host, port))
         try:

@@ -21,8 +21,8 @@ from logd.protocol.message import Message
 from logd.protocol.messageset import encode_messages
 from logd.protocol.placement import partition_of_key
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
-from logd.spark.cluster import Attempts, Cluster
-from logd.spark.connection import Connection
+from logd.spark.cluster import Attempts, BlockingCluster
+from logd.spark.connection import BlockingConnection
 
 _log = logging.getLogger("logd.spark")
 
@@ -52,13 +52,13 @@ class _Batch:
 
 
 @define(eq=False)
-class BlockingProducer:
+class ExecutorProducer:
     """Sends messages in order within each partition. Duplicates are possible after a failure; losses are not.
 
     For one thread. Holds ``batch_bytes`` times BATCHES_HELD of messages, and their encoded form while it sends.
     """
 
-    cluster: Cluster
+    cluster: BlockingCluster
     compression: str = "none"
     batch_bytes: int = defaults.BATCH_BYTES
     choose: Callable[[Sequence[int]], int] = random.choice
@@ -128,7 +128,7 @@ class BlockingProducer:
         """Send what waits, to each leader in one request, and take off what is acknowledged; return what failed last,
         or will not pass."""
         failures: list[_Failure] = []
-        asked: list[tuple[Connection, ProduceAck]] = []
+        asked: list[tuple[BlockingConnection, ProduceAck]] = []
         timeout = self.cluster.settings.request_timeout
         for connection, parts in self._by_leader():
             first = parts[0].topic, parts[0].partition
@@ -160,12 +160,12 @@ class BlockingProducer:
         # What will not pass is what the user has to hear of.
         return next((each for each in failures if is_final(each[1])), failures[-1] if failures else None)
 
-    def _by_leader(self) -> list[tuple[Connection | LogdError, list[ProducePart]]]:
-        found: dict[int, tuple[Connection | LogdError, list[ProducePart]]] = {}
+    def _by_leader(self) -> list[tuple[BlockingConnection | LogdError, list[ProducePart]]]:
+        found: dict[int, tuple[BlockingConnection | LogdError, list[ProducePart]]] = {}
         for (topic, partition), batch in self._waiting.items():
             part = ProducePart(topic, partition, 0, batch.restart, batch.encoded)
             try:
-                leader: Connection | LogdError = self.cluster.leader(topic, partition)
+                leader: BlockingConnection | LogdError = self.cluster.leader(topic, partition)
             except LogdError as error:
                 leader = error
             found.setdefault(id(leader), (leader, []))[1].append(part)

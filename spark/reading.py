@@ -21,8 +21,8 @@ from logd.errors import (
 )
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
-from logd.spark.cluster import Attempts, Cluster
-from logd.spark.connection import Connection
+from logd.spark.cluster import Attempts, BlockingCluster
+from logd.spark.connection import BlockingConnection
 from logd.spark.ranges import IdRange
 from logd.spark.rows import Cursor, Rows
 
@@ -76,13 +76,13 @@ class ReadReport:
 class RangeReader:
     """Reads one range, once: iterate over ``rows()``. Memory is bounded by the settings, whatever the range is."""
 
-    cluster: Cluster
+    cluster: BlockingCluster
     range: IdRange
     settings: ReadSettings = field(factory=ReadSettings)
     report: ReadReport = field(factory=ReadReport, init=False)
     #: Up to where the log was decoded.
     position: int = field(init=False)
-    _ahead: tuple[Connection, FetchWait] | None = field(default=None, init=False)
+    _ahead: tuple[BlockingConnection, FetchWait] | None = field(default=None, init=False)
     _attempts: Attempts = field(init=False)
     _checked: bool = field(default=False, init=False)
 

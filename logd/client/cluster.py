@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, gatherResults, succeed
 
 from logd.backoff import Backoff
-from logd.client.link import Connect, Connection, Link
+from logd.client.link import BrokerLink, ClientConnection, Connect
 from logd.client.settings import LinkSettings
 from logd.client.warnings import warn_without_log
 from logd.clientcore.addresses import Address, discovered, parse_brokers
@@ -23,7 +23,7 @@ from logd.protocol.metadata import Metadata, MetadataResponse
 def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
     """Connections over the network."""
 
-    def connect(address: Address) -> Deferred[Connection]:
+    def connect(address: Address) -> Deferred[ClientConnection]:
         connecting: Deferred[Any] = BrokerConnection.connect(
             reactor, address, timeout=settings.connect_timeout, max_frame_bytes=settings.frame_bytes
         )
@@ -55,7 +55,7 @@ class Cluster:
         self.random = random
         self._connect = connect or default_connect(reactor, settings)
         self._bootstrap = () if brokers == () else parse_brokers(brokers)
-        self._links: dict[Address, Link] = {}
+        self._links: dict[Address, BrokerLink] = {}
         self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
 
@@ -71,7 +71,7 @@ class Cluster:
         """Read the topic's metadata again before it is next used."""
         self._view.forget(topic)
 
-    def leader(self, topic: str, partition: int) -> Link:
+    def leader(self, topic: str, partition: int) -> BrokerLink:
         """The link to the partition's leader by what was last read.
 
         Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
@@ -81,7 +81,7 @@ class Cluster:
             return self.link(self._bootstrap[0])
         return self.link(self._view.leader(topic, partition))
 
-    def keeper(self, topic: str, partition: int) -> Link:
+    def keeper(self, topic: str, partition: int) -> BrokerLink:
         """The link to the broker that leads the partition, or would if it were not offline there.
 
         Raises as ``leader`` does, but for PartitionOffline.
@@ -94,14 +94,14 @@ class Cluster:
         """Return the delays of one thing that fails, as the settings have them."""
         return Backoff(self.settings.retry_delay, self.settings.retry_delay_limit, self.random)
 
-    def link(self, address: Address) -> Link:
+    def link(self, address: Address) -> BrokerLink:
         """Return the link to an address."""
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = Link(self.clock, address, self._connect, self.settings, self.random)
+            link = self._links[address] = BrokerLink(self.clock, address, self._connect, self.settings, self.random)
         return link
 
-    async def any_link(self) -> tuple[Link, Connection]:
+    async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
         """A live connection to any broker. Raises BrokerUnavailable, naming the last reason, when none can be had."""
         for link in self._links.values():
             if link.current is not None:

@@ -21,7 +21,7 @@ from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Starts, start_for
 from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers
@@ -77,7 +77,7 @@ class Group:
         self._starts = 0
         self._background = Background("a group's reading")
         try:
-            self._membership = Membership(
+            self._membership = GroupMembership(
                 coordination, self._clock, name, consumer, self, cluster.random, group_settings.timing
             )
         except ValueError as error:

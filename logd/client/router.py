@@ -10,7 +10,7 @@ from logd.client.batch import SET_BYTES, encode_pieces
 from logd.client.cluster import Cluster
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
-from logd.client.link import Link
+from logd.client.link import BrokerLink
 from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.sender import BrokerSender
@@ -39,7 +39,7 @@ class Router:
         self._discover = cluster.settings.discover
         #: topic -> partition -> lane
         self.lanes: dict[str, dict[int, Lane]] = {}
-        self._senders: dict[Link, BrokerSender] = {}
+        self._senders: dict[BrokerLink, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
         #: Why the last look of such a search found nothing, by topic.

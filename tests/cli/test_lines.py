@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from logd.cli import lines
 from logd.cli.background import BackgroundThread
-from logd.cli.lines import LineSplitter, LineTooLong, read_lines, total_bytes
+from logd.cli.lines import InputLineTooLong, LineSplitter, read_lines, total_bytes
 from logd.errors import LogdError
 
 
@@ -43,7 +43,7 @@ class LineSplitterTests(SynchronousTestCase):
         """A line above the limit is named by its number, whether its end has come or not."""
         for chunks in ([b"a\nbb\n", b"c\n12345\n"], [b"a\nbb\n", b"c\n123", b"45"], [b"a\nbb\n", b"c\n123", b"45\nd"]):
             splitter = LineSplitter("some.log", 4)
-            with self.assertRaisesRegex(LineTooLong, r"line 4 of some\.log is longer than 4 bytes"):
+            with self.assertRaisesRegex(InputLineTooLong, r"line 4 of some\.log is longer than 4 bytes"):
                 for chunk in chunks:
                     splitter.feed(chunk)
 

@@ -18,7 +18,7 @@ if why_not() is None:
     from logd.spark.importer.settings import ImportSettings
     from logd.spark.importer.sparkloader import SparkLoader
     from logd.spark.importer.verifying import verify
-    from logd.spark.subscription import Subscription
+    from logd.spark.subscription import SourceSubscription
 
 #: The shortest that the tree grants: so long a broker that was killed counts as live.
 SESSION_MS = 4000
@@ -86,7 +86,7 @@ class ClusterTests(SparkTestCase):
         self.assertEqual(sorted(set(written)), everything)  # at least once
 
         settings = ImportSettings(
-            subscription=Subscription(topics=(source,)),
+            subscription=SourceSubscription(topics=(source,)),
             to=f"{shared_folder()}/{self.name()}.files",
             cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=60.0),
             task_bytes=100_000,
