@@ -12,7 +12,7 @@ from attrs import frozen
 
 from logd.clientcore.starting_positions import EARLIEST, LATEST
 from logd.errors import ConfigurationError
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
 from logd.spark.offsets import OffsetLimits, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.producing import LARGEST_BATCH

@@ -20,7 +20,7 @@ from logd.errors import (
     error_for_code,
 )
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import Attempts, BlockingCluster
 from logd.spark.connection import BlockingConnection
 from logd.spark.ranges import IdRange

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from struct import Struct
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 
 from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
 from logd.protocol.describe_log import DescribeLogResponse
+from logd.protocol.entry import LENGTH_BYTES, size_by_length
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.spark.batch import RangePartition
 from logd.spark.cluster import BlockingCluster
@@ -32,7 +32,6 @@ from logd.spark.sampling import SAMPLED_PARTITIONS, average_bytes
 from logd.spark.tasks import read_batches
 
 _log = logging.getLogger("logd.spark")
-_LENGTH = Struct(">i")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -190,16 +189,16 @@ class _Asking:
 
     def entry_end(self, name: PartitionName, position: int) -> int:
         def once() -> int:
-            part = FetchPart(name.topic, name.partition, 0, position, _LENGTH.size, exact=True)
+            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES, exact=True)
             fetched: FetchedPart = self._cluster.ask_leader(
-                name.topic, name.partition, FetchWait(500, _LENGTH.size, _LENGTH.size, (part,))
+                name.topic, name.partition, FetchWait(500, LENGTH_BYTES, LENGTH_BYTES, (part,))
             ).parts[0]
             if fetched.error == OffsetOutOfRange.code and fetched.log_start > position:
                 return fetched.log_start  # retention was here; the task that reads from there reports it
             if fetched.error:
                 raise error_for_code(fetched.error)
-            if len(fetched.message_set) < _LENGTH.size:
+            if len(fetched.message_set) < LENGTH_BYTES:
                 raise BrokerUnavailable(f"{name}: no answer has bytes from {position} on")
-            return position + _LENGTH.size + int(_LENGTH.unpack_from(fetched.message_set)[0])
+            return position + size_by_length(fetched.message_set)
 
         return self._cluster.retry(once)

@@ -60,13 +60,23 @@ ROOMS = (
     Room(
         "words",
         0,
-        ("logd.backoff", "logd.errors", "logd.interfaces", "logd.config", "logd.topic", "logd.checkedjson"),
+        (
+            *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
+            *("logd.interfaces", "logd.leadership", "logd.topic"),
+        ),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
     Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
     Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
-    Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
+    Room(
+        "protocol",
+        1,
+        ("logd.protocol",),
+        forbidden=_NO_IO,
+        exempt=("logd.protocol.loops",),  # reads the environment's LOGD_LOOPS
+        forbidden_calls=("open", "print", "input"),
+    ),
     Room(
         "log",
         2,

@@ -21,6 +21,7 @@ from logd.errors import (
     WireError,
     WrongPartition,
 )
+from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.net.server import Connection
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
@@ -111,11 +112,11 @@ class Describing:
         unusable = self._broker.topics.problem(name) is not None
         partitions = []
         for number, brokers in sorted(entry.partitions.items()):
-            leader = next((broker for broker in brokers if broker in live), -1)
-            log = self._broker.store.log(name, number) if leader == self._broker.store.broker_id else None
+            led = PartitionLeadership.of_first_live(brokers, live)
+            log = self._broker.store.log(name, number) if led.leader == self._broker.store.broker_id else None
             offline = unusable or (log is not None and log.offline is not None)
-            code = NoLeader.code if leader == -1 else PartitionOffline.code if offline else 0
-            partitions.append(PartitionMetadata(number, code, leader, 0, brokers, brokers))
+            code = NoLeader.code if led.leader == NO_LEADER else PartitionOffline.code if offline else 0
+            partitions.append(PartitionMetadata(number, code, led.leader, led.epoch, led.replicas, led.in_sync))
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
 
     def describe_log(self, request: DescribeLog) -> None:

@@ -15,10 +15,8 @@ from logd.broker.routing import CreationNeeded, Routing
 from logd.errors import (
     BrokerStopping,
     InvalidRequest,
-    NotEnoughReplicas,
     PipelineBroken,
     RequestTimedOut,
-    StaleLeaderEpoch,
     UnknownError,
     UnknownTopic,
     WireError,
@@ -26,8 +24,8 @@ from logd.errors import (
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
+from logd.protocol import loops
 from logd.protocol.legacy_requests import Produce
-from logd.protocol.loops import check_set
 from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
 
 #: Milliseconds; a request may not park itself on the broker for longer.
@@ -83,7 +81,7 @@ class Producing:
                 self.checks.put_off([(message_set, log.settings.message_bytes)])
                 count, newest = self.checks.check(message_set, log.settings.message_bytes)
             else:
-                count, newest = check_set(message_set, log.settings.message_bytes)
+                count, newest = loops.check_set(message_set, log.settings.message_bytes)
         except WireError as error:
             if self._closes:
                 self._routing.counters.refuse(error)
@@ -179,14 +177,12 @@ class Producing:
             raise PipelineBroken(f"an earlier set of {part.topic}-{part.partition} was refused on this connection")
         if request.acks < -1:
             raise InvalidRequest(f"acks {request.acks} is not allowed: -1, 0, 1 or a number of copies")
-        if request.acks > 1:
-            raise NotEnoughReplicas(f"{request.acks} copies were asked for; each partition has 1 here")
-        if part.leader_epoch > 0:
-            raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
         try:
             log = self._log_for(part.topic, part.partition)
         except CreationNeeded:
             raise UnknownTopic(f"there is no topic {part.topic!r}") from None
+        log.leadership.check_copies(request.acks)
+        log.leadership.check_epoch(part.leader_epoch)
         count, newest = self.checks.check(part.message_set, log.settings.message_bytes)
 
         def appended(first: int, after: int) -> None:

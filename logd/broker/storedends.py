@@ -201,7 +201,7 @@ class EndsRecorder:
         new = [log for log in logs if log is not None and log.offline is None]
         other = node.value is not None and node.value.instance != self._store.instance
         if new or (other and not self._lost.get(topic)):
-            await self._make_lasting([log for log in new if not log.visible_end])
+            await self._make_lasting([log for log in new if not log.flushed_end])
             await self._write(node, {log.partition: 0 for log in new})
         self._allow(node)
 
@@ -220,7 +220,7 @@ class EndsRecorder:
             for number in ends:
                 log = self._store.log(node.topic, number)
                 if log is not None and log.offline is None:
-                    ends[number] = max(ends[number], log.visible_end)
+                    ends[number] = max(ends[number], log.flushed_end)
                 elif number not in more and before.instance_of(number) != instance:
                     others[number] = before.instance_of(number)
             self._grown.discard(node.topic)
@@ -263,7 +263,7 @@ class EndsRecorder:
             limits = self._limits[topic] = {}
         limit = limits.get(log.partition)
         if limit is None:  # the tree was not reached yet
-            limit = limits[log.partition] = growth_limit_unknown(log.visible_end)
+            limit = limits[log.partition] = growth_limit_unknown(log.flushed_end)
         if log.end > limit:
             self._gate.hold(log)
         self._grown.add(topic)

@@ -18,8 +18,8 @@ from logd.config import BrokerSettings, LogSettings
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
 from logd.interfaces import IThreads
+from logd.log.diskerrors import NO_ROOM
 from logd.log.partition import PartitionLog
-from logd.log.room import NO_ROOM
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.log.writer import SegmentWriter

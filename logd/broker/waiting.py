@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.broker.reading import Logs, find_log, read_range
-from logd.errors import StaleLeaderEpoch, WireError
+from logd.errors import WireError
 from logd.interfaces import Clock, IFileRange, IFlushListener, ITopics, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
@@ -212,7 +212,7 @@ class WaitingFetch:
         if (
             isinstance(start, WireError)
             or not log.start <= start <= log.end
-            or part.leader_epoch > 0
+            or not log.leadership.accepts_epoch(part.leader_epoch)
             or part.max_bytes < 0
         ):
             return None
@@ -247,9 +247,8 @@ class WaitingFetch:
         parts: list[ReadPart] = []
         for part, start in zip(self._request.parts, self._starts, strict=True):
             try:
-                if part.leader_epoch > 0:
-                    raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
+                log.leadership.check_epoch(part.leader_epoch)
                 try:
                     if isinstance(start, WireError):
                         raise start

@@ -47,7 +47,7 @@ def _with_settings(command: click.Command) -> click.Command:
 )
 @click.pass_context
 def broker(ctx: click.Context, /, config: str | None, assignments: tuple[str, ...], **options: Any) -> None:
-    """Run a broker in the foreground until Ctrl-C or SIGTERM, which stop it in order.
+    """Run a broker in the foreground until Ctrl-C, SIGTERM or the end of its terminal stops it in order.
 
     It collects messages that producers send, keeps them in partitioned logs under --data, and delivers them to
     consumers. This is `twistd -n logd`; use twistd itself to run the broker as a service.

@@ -22,7 +22,7 @@ from logd.log.files import LocalFiles
 from logd.log.inspection import Remark, SegmentInspection
 from logd.log.meta import lock_directory
 from logd.log.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
-from logd.protocol.checksums import crc32
+from logd.protocol.checksums import CHECKSUMS
 
 
 @frozen
@@ -118,7 +118,7 @@ def _look(files: IFileOperations, path: str, quiet: bool) -> _Plan:
         indexes.extend(remark for remark in inspection.index_remarks() if remark.wrong)
         cuts.extend(Finding(place, each) for each in inspection.damages if not place.closed and may_cut(each, size))
 
-    found = inspect(files, path, crc32, "looking", quiet, ended)
+    found = inspect(files, path, CHECKSUMS, "looking", quiet, ended)
     cuts = [finding for finding in found.findings if finding in cuts]
     return _Plan(found, [each for each in found.findings if each.damage.kind.mendable], cuts, indexes)
 

@@ -13,7 +13,7 @@ from logd.interfaces import IFileOperations
 from logd.log.damage import Damage, DamageKind
 from logd.log.datadirectory import Contents, read_contents
 from logd.log.inspection import Remark, SegmentInspection, SegmentPlace
-from logd.protocol.checksums import Checksum
+from logd.protocol.checksums import Checksums
 
 _MEANINGS = {
     DamageKind.PAYLOAD: "a damaged entry",
@@ -99,7 +99,7 @@ class Inspected:
 def inspect(
     files: IFileOperations,
     path: str,
-    checksum: Checksum,
+    checksums: Checksums,
     what: str,
     quiet: bool,
     ended: Callable[[SegmentInspection], None] = lambda inspection: None,
@@ -116,7 +116,7 @@ def inspect(
     with BytesProgress(what, sum(sizes), quiet) as progress:
         for place, size in zip(contents.segments, sizes, strict=True):
             try:
-                inspection = SegmentInspection.open(files, place, checksum)
+                inspection = SegmentInspection.open(files, place, checksums)
             except FileNotFoundError:
                 continue  # retention, or the deletion of its topic, was faster
             with inspection:

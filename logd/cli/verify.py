@@ -11,7 +11,7 @@ from logd.cli.offline import offline
 from logd.cli.options import json_option
 from logd.cli.running import FAILED
 from logd.log.files import LocalFiles
-from logd.protocol.checksums import independent_crc32
+from logd.protocol.checksums import INDEPENDENT_CHECKSUMS
 
 _EPILOG = """\b
 Examples:
@@ -39,7 +39,7 @@ def verify(ctx: click.Context, /, path: str, as_json: bool, quiet: bool) -> None
     The status is 1 when anything is wrong.
     """
     with offline():
-        found = inspect(LocalFiles(), path, independent_crc32, "verifying", quiet)
+        found = inspect(LocalFiles(), path, INDEPENDENT_CHECKSUMS, "verifying", quiet)
     if as_json:
         click.echo(json.dumps(found.to_json()))
     else:

@@ -22,8 +22,8 @@ from logd.client.settings import ProducerSettings
 from logd.clientcore.addresses import name_of
 from logd.errors import ClientClosed, WireError
 from logd.interfaces import Clock
+from logd.protocol import loops
 from logd.protocol.legacy_requests import Produce
-from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests import encode_request
 
@@ -144,7 +144,7 @@ class Express:
         if connection is None:
             self._ways.pop(lane, None)
             return None
-        data = encode_set(messages)
+        data = loops.encode_set(messages)
         if len(data) > self._limit:
             return None
         if not connection.writable:

@@ -24,7 +24,7 @@ class _Glance:
 
     log: PartitionLog
     segments: SegmentList
-    visible_end: int
+    flushed_end: int
 
 
 @frozen
@@ -51,7 +51,7 @@ class FileWatch:
         if self._looking:
             return
         self._looking = True
-        glances = [_Glance(log, log.segment_list, log.visible_end) for log in self._logs() if log.offline is None]
+        glances = [_Glance(log, log.segment_list, log.flushed_end) for log in self._logs() if log.offline is None]
 
         def done(found: list[_Found] | None, error: BaseException | None) -> None:
             self._looking = False
@@ -71,7 +71,7 @@ class FileWatch:
                 last_missing = start == last
             except OSError:
                 return None  # a disk that does not answer: whoever reads or writes there is told
-        losses = find_losses(sizes, glance.segments.starts[0], glance.visible_end)
+        losses = find_losses(sizes, glance.segments.starts[0], glance.flushed_end)
         if not losses and not last_missing:
             return None
         text = "; ".join(loss.describe(self._files, folder) for loss in losses)

@@ -29,7 +29,7 @@ class Place(Enum):
 
 @define(eq=False)
 class Sync:
-    """One partition's turn at the disk: what to sync, and what is visible once that is done."""
+    """One partition's turn at the disk: what to sync, and up to where the log is flushed then."""
 
     operations: IFileOperations
     #: In the order of their offsets, the last perhaps still growing. Held; the owner thread releases them.
@@ -66,7 +66,7 @@ class FlushState:
     since: float = 0.0
     #: Ends the gathering when ``flush.ms`` is over.
     timer: Timer | None = None
-    #: What the sync under way will make visible.
+    #: Bytes that will be flushed once the sync under way is over.
     syncing_bytes: int = 0
 
     def limit(self, messages: int, milliseconds: int) -> None:
@@ -91,7 +91,7 @@ class Flushable(Protocol):
         ...
 
     def end_sync(self, sync: Sync, error: BaseException | None) -> None:
-        """Take the outcome: move the visible end, or go offline."""
+        """Take the outcome: move the flushed end, or go offline."""
         ...
 
     def announce(self) -> None:

@@ -179,10 +179,10 @@ def _open_segment(log: Snapshot, path: str, offset: int) -> IFile:
 def _entry_at(file: IFile, start: int, begin: int, offset: int, end: int) -> tuple[int, int]:
     """Return where the entry that contains ``offset`` begins and ends; one begins at ``begin``."""
     position = begin
-    for head in read_heads(file, begin - start, end - start, offset - start):
-        position = start + head.position
-        if position + head.size > offset:
-            return position, position + head.size
+    for at, size, _ in read_heads(file, begin - start, end - start, offset - start):
+        position = start + at
+        if position + size > offset:
+            return position, position + size
     raise CorruptMessage("a length makes no sense", position)
 
 
@@ -205,9 +205,9 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         except FileNotFoundError as error:
             raise UnknownError(f"cannot look for time {time_ms}: {error}") from error
         try:
-            for head in read_heads(file, position - start, end - start):
-                if head.timestamp >= time_ms or (head.timestamp < 0 and start + head.position >= late_position):
-                    return start + head.position
+            for at, _, time in read_heads(file, position - start, end - start):
+                if time >= time_ms or (time < 0 and start + at >= late_position):
+                    return start + at
         finally:
             file.close()
     return log.visible_end

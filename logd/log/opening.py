@@ -6,13 +6,14 @@ from attrs import frozen
 
 from logd.config import LogSettings
 from logd.errors import LogdError
+from logd.leadership import PartitionLeadership
 from logd.log.losses import BytesLost
 from logd.log.offline import cannot_start
 from logd.log.partition import PartitionLog
 from logd.log.recovery import Recovered, recover_partition
 from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
-from logd.log.writer import no_segment
+from logd.log.writer import SegmentWriter, no_segment
 
 
 @frozen
@@ -20,6 +21,8 @@ class FolderOpener:
     """The way from a partition's folder to its log."""
 
     _around: Surroundings
+    #: The leadership of every partition that is stored here, as long as none has another replica.
+    leadership: PartitionLeadership
 
     def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """See recover_partition. Blocks; raises OSError and BytesLost."""
@@ -40,7 +43,6 @@ class FolderOpener:
 
     def serve(self, topic: str, partition: int, folder: str, settings: LogSettings, found: Recovered) -> PartitionLog:
         """Return the log of what was recovered."""
-        end = found.writer.end
         log = PartitionLog(
             topic,
             partition,
@@ -50,14 +52,21 @@ class FolderOpener:
             found.segments,
             found.writer,
             found.start,
-            end,
-            end,
+            found.writer.end,
+            self.leadership,
             checkpoint=found.checkpoint,
         )
         # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
         # in it is seen.
         log.names_are_new([folder])
         return log
+
+    def new(
+        self, topic: str, partition: int, folder: str, settings: LogSettings, writer: SegmentWriter
+    ) -> PartitionLog:
+        """Return the log of a folder that was just made, with one empty segment."""
+        segments = SegmentList.of([writer.segment])
+        return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership)
 
     def offline(
         self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
@@ -66,4 +75,6 @@ class FolderOpener:
         self._around.report("{error}", error=reason)
         writer = no_segment(self._around.files, folder)
         segments = SegmentList.of([writer.segment])
-        return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=reason)
+        return PartitionLog(
+            topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership, offline=reason
+        )

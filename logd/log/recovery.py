@@ -20,6 +20,7 @@ from attrs import define, field
 from logd.config import LogSettings
 from logd.interfaces import IFileOperations
 from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint, write_checkpoint
+from logd.log.diskerrors import NO_ROOM
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import WrongIndex
 from logd.log.losses import BytesLost, Loss, find_losses, start_of_log
@@ -35,7 +36,6 @@ from logd.log.names import (
     segment_name,
     segment_start,
 )
-from logd.log.room import NO_ROOM
 from logd.log.scan import Scan, scan_entries
 from logd.log.segments import Segment, SegmentList
 from logd.log.writer import SegmentWriter, create_segment

@@ -11,6 +11,7 @@ from attrs import Factory, define, field
 from logd.config import LogSettings
 from logd.errors import DataDirectoryError, LogdError, UnknownError, UnknownTopic
 from logd.interfaces import Clock, IFile, IFileOperations, IThreads
+from logd.leadership import PartitionLeadership
 from logd.log.beginning import JUMP, begin_folder_again
 from logd.log.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.flusher import Flusher
@@ -35,7 +36,6 @@ from logd.log.opening import FolderOpener
 from logd.log.openwriters import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.reopening import Reopener
-from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
 from logd.log.upkeep import Upkeep
 from logd.log.writer import SegmentWriter
@@ -72,7 +72,7 @@ class LogStore:
     #: Names in the directory that others look after.
     _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
     _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
-    #: Called with a log of which more is visible.
+    #: Called with a log of which more is flushed.
     on_flushed: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
     flusher: Flusher = field(init=False)
     upkeep: Upkeep = field(init=False)
@@ -101,8 +101,6 @@ class LogStore:
         files, writers = OpenFiles(self._files, self._open_files_limit), OpenWriters(self._open_writers_limit)
         times, flushed = (self._clock, self._wall), lambda log: self.on_flushed(log)
         self._around = Surroundings(self._files, files, writers, *times, self.flusher, self._report, flushed)
-        self._opener = FolderOpener(self._around)
-        self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
 
     @property
     def files(self) -> IFileOperations:
@@ -142,6 +140,8 @@ class LogStore:
             self._meta = read_or_make_meta(
                 self._files, self.path, self._lock, self._broker_id, self._new_instance, self._report
             )
+            self._opener = FolderOpener(self._around, PartitionLeadership.alone(self._meta.broker_id))
+            self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
             remove_leftovers(self._files, self.path, self._report)
             for name in self._files.list(self.path):
                 self._open_name(name, settings_for, known_end)
@@ -189,9 +189,7 @@ class LogStore:
                 raise not_made(folder, error) from error
             log.names_are_new([self.path])
             return log
-        log = PartitionLog(
-            topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
-        )
+        log = self._opener.new(topic, partition, folder, settings, writer)
         log.names_are_new([folder, self.path])
         return self._store(log)
 

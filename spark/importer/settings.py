@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 from logd.errors import ConfigurationError
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
 from logd.spark.offsets import OffsetLimits
 from logd.spark.subscription import SourceSubscription

@@ -11,7 +11,7 @@ from pathlib import Path
 from logd.log.checkpoint import Checkpoint
 from logd.log.mark import encode_mark
 from logd.log.names import CHECKPOINT, MARK, segment_name
-from logd.protocol.gap import gap_length
+from logd.protocol.entry import gap_length
 from logd.protocol.legacy_requests import Fetch
 from logd.protocol.requests import encode_request
 from logd.spark.cluster import BlockingCluster, ClusterSettings

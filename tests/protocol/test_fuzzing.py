@@ -16,6 +16,7 @@ from logd.protocol.produce_ack import ProduceAckResponse, ProducedPart
 from logd.protocol.requests import encode_request
 from logd.protocol.responses import encode_response
 from tests.protocol import fuzzing
+from tests.protocol.implementations import IMPLEMENTATIONS
 from tests.protocol.strategies import codecs, message_lists, requests
 
 EXAMPLES = int(os.environ.get("LOGD_FUZZ_EXAMPLES", "300"))
@@ -82,5 +83,6 @@ class FuzzingTests(SynchronousTestCase):
     @_settings
     @given(st.binary(max_size=100) | _spoiled(_sets).map(lambda data: data[1:]))
     def test_sets(self, data: bytes) -> None:
-        """What the broker lets in, and what the consumer makes of it."""
-        fuzzing.sets(data)
+        """What the broker lets in, and what the consumer makes of it, in every implementation of the loops."""
+        for loops in IMPLEMENTATIONS.values():
+            fuzzing.sets(data, loops)

@@ -7,28 +7,30 @@ object is made for any of them, and no call does more work than its limit says.
 from __future__ import annotations
 
 from itertools import repeat
-from struct import Struct
 
 from attrs import define
 
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.checksums import crc32
-from logd.protocol.headers import Headers
-from logd.protocol.keyed import KEY_AT, KEYED_HEAD, KEYED_HEAD_AT, keyed_fields
+from logd.protocol.entry import (
+    HEAD,
+    HEAD_BYTES,
+    KEYED,
+    LAYOUTS,
+    LEAST_BYTES,
+    LENGTH,
+    LENGTH_BYTES,
+    PLAIN,
+    codec_at,
+    keyed_parts,
+)
 from logd.protocol.message import Message
-from logd.protocol.wrapper import CODEC_MASK, WRAPPER_MAGIC, open_wrapper
+from logd.protocol.wrapper import open_wrapper
 
-_HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0 and 2
-_WRAPPER_HEAD = Struct(">iBBI")
-_KEYED_MAGIC = 2
-_KEYED_MINIMUM = 19
 #: Entries are checked, or passed over, so many times as fast as messages are made of them.
 _CHECKS_FOR_A_MESSAGE = 4
-
-#: The most that one wrapper may become unless a caller says otherwise, in bytes (four frames of the default size) and
-#: in messages.
-DEFAULT_MAX_DECOMPRESSED = 64 << 20
-DEFAULT_MAX_DECOMPRESSED_MESSAGES = 1_000_000
+_PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
+_KEYED_MINIMUM = LAYOUTS[KEYED].minimum
 
 
 @define(eq=False)
@@ -97,10 +99,10 @@ class OpenWrapper:
         inner = self.inner
         at = self._checked_to
         end = len(inner)
-        last = end - _HEAD.size
+        last = end - LEAST_BYTES
         until = min(last, at + most_bytes)
         left = self.max_messages - self.count
-        unpack = _HEAD.unpack_from
+        unpack = HEAD.unpack_from
         crc = crc32
         count = 0
         wrong = ""
@@ -108,13 +110,22 @@ class OpenWrapper:
             if at > until:
                 break
             length, magic, checksum = unpack(inner, at)
-            stop = at + 4 + length
+            stop = at + LENGTH_BYTES + length
             if stop > end:
                 wrong = "a message set that is cut short"
                 break
             if not magic:
-                if length < 5 or crc(inner[at + 9 : stop]) != checksum:
+                if length < _PLAIN_MINIMUM or crc(inner[at + HEAD_BYTES : stop]) != checksum:
                     wrong = "a message whose length or checksum does not hold"
+                    break
+            elif magic == KEYED:
+                if length < _KEYED_MINIMUM or crc(inner[at + HEAD_BYTES : stop]) != checksum:
+                    wrong = "a message whose length or checksum does not hold"
+                    break
+                try:
+                    keyed_parts(inner, at, stop)
+                except ValueError as error:
+                    wrong = f"a message that is wrong: {error}"
                     break
             elif wrong := _problem(inner, at, stop, magic):
                 break
@@ -131,9 +142,9 @@ class OpenWrapper:
 
     def _pass_over(self, count: int) -> None:
         inner, at = self.inner, self._at
-        unpack = _HEAD.unpack_from
+        unpack = LENGTH.unpack_from
         for _ in repeat(None, count):
-            at += 4 + unpack(inner, at)[0]
+            at += LENGTH_BYTES + unpack(inner, at)[0]
         self._at = at
         self._taken += count
 
@@ -147,7 +158,8 @@ class OpenWrapper:
         append = messages.append
         new = tuple.__new__
         cls = Message
-        unpack = _HEAD.unpack_from
+        unpack = HEAD.unpack_from
+        layouts = LAYOUTS
         number = self._taken
         following = self.end - self.count + number
         last = at + limit_bytes
@@ -155,13 +167,13 @@ class OpenWrapper:
             if at >= last:
                 break
             length, magic, _ = unpack(inner, at)
-            stop = at + 4 + length
+            stop = at + LENGTH_BYTES + length
             following += 1
             behind = following if not many or following == self.end else here
             if not magic:
-                append(new(cls, (inner[at + 9 : stop], None, None, (), here, behind, topic, partition)))
+                append(new(cls, (inner[at + HEAD_BYTES : stop], None, None, (), here, behind, topic, partition)))
             else:
-                append(new(cls, (*_parts(inner, at, stop, magic), here, behind, topic, partition)))
+                append(new(cls, (*layouts[magic].fields(inner, at, stop), here, behind, topic, partition)))
             here = behind
             at = stop
         self._at = at
@@ -184,35 +196,15 @@ def open_entry(
 
 
 def _problem(inner: bytes, at: int, stop: int, magic: int) -> str:
-    """Say what is wrong with an entry that is not plain; empty when it is sound."""
-    if magic == _KEYED_MAGIC:
-        if stop - at - 4 < _KEYED_MINIMUM or crc32(inner[at + 9 : stop]) != _HEAD.unpack_from(inner, at)[2]:
-            return "a message whose length or checksum does not hold"
+    """Say what is wrong with an entry that is neither plain nor keyed; empty when it is sound."""
+    layout = LAYOUTS.get(magic)
+    if layout is None or layout.is_gap:
+        return f"an entry whose magic {magic} is not known, or does not hold"
+    if not layout.holds(inner, at, stop):
+        return "a message whose length or checksum does not hold"
+    if layout.check_fields is not None:
         try:
-            keyed_fields(inner, at, stop)
+            layout.check_fields(inner, at, stop)
         except ValueError as error:
             return f"a message that is wrong: {error}"
-        return ""
-    if magic != WRAPPER_MAGIC:
-        return f"an entry whose magic {magic} is not known, or does not hold"
-    if stop - at < _WRAPPER_HEAD.size:
-        return "a message whose length or checksum does not hold"
-    _, _, attributes, checksum = _WRAPPER_HEAD.unpack_from(inner, at)
-    if crc32(inner[at + 10 : stop]) != checksum:
-        return "a message whose length or checksum does not hold"
-    return "a wrapper inside a wrapper" if attributes & CODEC_MASK else ""
-
-
-def _parts(inner: bytes, at: int, stop: int, magic: int) -> tuple[bytes | None, bytes | None, int | None, Headers]:
-    """Return payload, key, time and headers of an entry that is not plain and was checked."""
-    if magic == WRAPPER_MAGIC:
-        return inner[at + 10 : stop], None, None, ()
-    attributes, timestamp, key_length = KEYED_HEAD.unpack_from(inner, at + KEYED_HEAD_AT)
-    headers, value_at = keyed_fields(inner, at, stop)
-    key_at = at + KEY_AT
-    return (
-        None if attributes else inner[value_at:stop],
-        None if key_length < 0 else inner[key_at : key_at + key_length],
-        None if timestamp < 0 else timestamp,
-        headers,
-    )
+    return "a wrapper inside a wrapper" if codec_at(inner, at) else ""
