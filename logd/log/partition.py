@@ -200,17 +200,25 @@ class PartitionLog:
             return True
         return self.segment_list.begins_at(offset)
 
+    def snapshot(self, end: int) -> lookup.Snapshot:
+        """Return the log up to ``end`` as it is now, for a thread to look into. Raises PartitionOffline."""
+        if self.offline is not None:
+            raise self._offline_error()
+        # The end was read first: segments and index seen after it cover it.
+        files, index = self._around.files, self._writer.index
+        return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
+
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
-        return lookup.find_boundary(self._snapshot(), offset)
+        return lookup.find_boundary(self.snapshot(self.visible_end), offset)
 
     def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
         """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
-        yield from lookup.find_boundaries(self._snapshot(), offsets)
+        yield from lookup.find_boundaries(self.snapshot(self.visible_end), offsets)
 
     def position_at_time(self, time_ms: int) -> int:
         """Return the first position at or after a time. Blocks; see lookup.position_at_time."""
-        return lookup.position_at_time(self._snapshot(), time_ms)
+        return lookup.position_at_time(self.snapshot(self.visible_end), time_ms)
 
     def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
         """Answer the Offsets request of 0.7; see offsets.offsets_before."""
@@ -386,12 +394,3 @@ class PartitionLog:
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")
-
-    def _snapshot(self) -> lookup.Snapshot:
-        if self.offline is not None:
-            raise self._offline_error()
-        # The visible end first: segments and index seen after it cover it.
-        visible_end = self.visible_end
-        index, index_bytes = self._writer.index, self.settings.index_bytes
-        files = self._around.files
-        return lookup.Snapshot(files, self.folder, self.start, visible_end, self.segment_list, index, index_bytes)

@@ -183,7 +183,8 @@ class _Recovery:
                     self.files.remove(join(self.folder, name))
                     self.unclean = True
             elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
-                self.files.remove(join(self.folder, name))  # what a crash left of a replacement
+                self.files.remove(join(self.folder, name))  # what a crash left of a replacement, or of a truncation
+                self.unclean = True
             elif segment_start(name) is None and name not in (CHECKPOINT, MARK) and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
 
@@ -245,7 +246,7 @@ class _Recovery:
         """
         path = self._path(start)
         size = self.files.size(path)
-        if following is None and start + size == self.sound:
+        if following is None and start + size == self.sound and not self.unclean:
             return size, Scan(size)
         self.unclean = True
         modified = self.files.modified(path)
