@@ -11,8 +11,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.layering import read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Names that two modules still give to different things: to be emptied, never to be added to.
-STILL_TWICE = {"Loss", "Sync"}
 
 
 class ClassNameTests(SynchronousTestCase):
@@ -26,5 +24,4 @@ class ClassNameTests(SynchronousTestCase):
                 if isinstance(node, ast.ClassDef):
                     homes[node.name].append(module.name)
         twice = {name: modules for name, modules in homes.items() if len(modules) > 1}
-        self.assertEqual({name: modules for name, modules in twice.items() if name not in STILL_TWICE}, {})
-        self.assertEqual(STILL_TWICE - set(twice), set(), "these are unique by now: take them off the list")
+        self.assertEqual(twice, {})

@@ -102,7 +102,7 @@ class SparkBench:
 
     def _reader(self, address: str) -> float:
         # A process of its own, as a worker is one.
-        command = [sys.executable, "-m", "logd.bench.sparkreader", address, "bench"]
+        command = [sys.executable, "-m", "logd.bench.spark_reader", address, "bench"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LogdError(f"the reader failed: {done.stderr[-2000:]}")

@@ -35,8 +35,8 @@ main(prog_name='logd')
 """
 #: Waits for a tree no longer than it has to in a test.
 HASTY = """
-import logd.cli.grouppositions
-logd.cli.grouppositions._PATIENCE = 0.5
+import logd.cli.cluster.group_positions
+logd.cli.cluster.group_positions._PATIENCE = 0.5
 from logd.cli.main import main
 main(prog_name='logd')
 """
