@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
@@ -14,7 +15,7 @@ from twisted.logger import Logger
 
 from logd.broker.broker import Broker
 from logd.broker.joining import join_others
-from logd.broker.membership import Membership
+from logd.broker.membership import BrokerMembership
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
@@ -28,6 +29,7 @@ from logd.log.topicsfile import TopicsFile
 from logd.net.limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
+from logd.protocol.server_conversation import ServerConversation
 
 #: Seconds between two looks at the connections while stopping.
 STOP_POLL_SECONDS = 0.02
@@ -119,7 +121,7 @@ class BrokerAssembly:
     resources: BrokerResources
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
-    membership: Membership | None = field(default=None, init=False)
+    membership: BrokerMembership | None = field(default=None, init=False)
     factory: ConnectionFactory | None = field(default=None, init=False)
     _listener: Listener | None = field(default=None, init=False)
     _loops: list[LoopingCall] = field(factory=list, init=False)
@@ -156,7 +158,8 @@ class BrokerAssembly:
             tree = resources.tree.open(resources.data)
             broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
             broker.membership = lambda: self._with_tree(membership.health())
-            self.factory = ConnectionFactory(broker, SendfileSender(reads), clock, _limits(settings))
+            conversation = partial(ServerConversation, settings.frame_bytes)
+            self.factory = ConnectionFactory(conversation, broker, SendfileSender(reads), clock, _limits(settings))
             self._listener = resources.listen(self.factory)
         except BaseException:
             self._close_tree()
@@ -230,7 +233,7 @@ class BrokerAssembly:
         is_flushed = await _fired_by(clock, until(FLUSH), flushed)
         await self._poll(lambda: not broker.sessions, until(FLUSH))
         for session in tuple(broker.sessions):
-            session.connection.abort()
+            session.connection.close(drain=False)
         return await self._close(broker, store, is_flushed, until(CLOSE))
 
     async def _end_sessions(self, broker: Broker, until: float) -> None:
@@ -349,7 +352,6 @@ class BrokerAssembly:
 
 def _limits(settings: BrokerSettings) -> ConnectionLimits:
     return ConnectionLimits(
-        settings.frame_bytes,
         settings.connection_requests,
         settings.frames_bytes,
         _or_none(settings.frame_ms),

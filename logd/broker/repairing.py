@@ -29,7 +29,6 @@ from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
 from logd.log.repair import hides_boundaries, make_gap_segment, mend, remove_index
-from logd.net.server import Connection
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.repair import (
     LOST_LOG,
@@ -41,7 +40,6 @@ from logd.protocol.repair import (
     RepairedDamage,
     RepairResponse,
 )
-from logd.protocol.responses import encode_response
 
 T = TypeVar("T")
 
@@ -54,17 +52,17 @@ _log = Logger()
 class Repairing:
     """The repairs that one connection asks for. One at a time for each partition, over all connections."""
 
-    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, peer: str) -> None:
+        """``peer`` names the client in the log."""
         self._broker = broker
-        self._connection = connection
+        self._peer = peer
 
-    def repair(self, request: Repair) -> None:
-        """Answer when the segment that holds the position has been looked at."""
-        Deferred.fromCoroutine(self._answer(request)).addErrback(
-            lambda failure: _log.failure("a repair failed", failure)
-        )
+    def repair(self, request: Repair) -> Deferred[RepairResponse]:
+        """Answer when the segment that holds the position has been looked at. It is repaired all the same when the
+        connection is lost meanwhile."""
+        return Deferred.fromCoroutine(self._answer(request))
 
-    async def _answer(self, request: Repair) -> None:
+    async def _answer(self, request: Repair) -> RepairResponse:
         key = (request.topic, request.partition)
         under_way = self._broker.repairs
         try:
@@ -74,7 +72,7 @@ class Repairing:
             if not request.dry_run:
                 _log.info(
                     "{peer} asked for a repair of {topic!r}, partition {partition}, from position {position} on",
-                    peer=self._connection.peer,
+                    peer=self._peer,
                     topic=request.topic,
                     partition=request.partition,
                     position=request.position,
@@ -83,14 +81,13 @@ class Repairing:
                 raise InvalidRequest(f"a repair of {request.topic}-{request.partition} is under way")
             under_way.add(key)
             try:
-                response = await self._repair(request)
+                return await self._repair(request)
             finally:
                 under_way.discard(key)
         except WireError as error:
-            response = RepairResponse(error.code, text=str(error))
+            return RepairResponse(error.code, text=str(error))
         except (LogdError, OSError) as error:
-            response = RepairResponse(UnknownError.code, text=str(error))
-        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
+            return RepairResponse(UnknownError.code, text=str(error))
 
     async def _repair(self, request: Repair) -> RepairResponse:
         log = self._broker.store.log(request.topic, request.partition)

@@ -65,10 +65,12 @@ def server(data: bytes) -> None:
     pieces = list(_chunks(data))
 
     def converse(chunks: list[bytes]) -> tuple[list[Any], str, int]:
-        conversation: ServerConversation[bytes] = ServerConversation(LIMIT)
-        requests = [request for chunk in chunks for request in conversation.receive_data(chunk)]
+        conversation = ServerConversation(LIMIT)
+        received = [each for chunk in chunks for each in conversation.receive_data(chunk)]
+        requests = [request for request, _ in received]
         unanswered = conversation.unanswered
-        conversation.held_pieces()
+        assert unanswered == sum(token is not None for _, token in received)
+        assert conversation.close() == []
         return requests, str(conversation.violation or ""), unanswered
 
     requests, violation, unanswered = converse(pieces)

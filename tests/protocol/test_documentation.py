@@ -20,14 +20,14 @@ from logd.protocol.legacy_responses import (
     LegacyResponse,
     MultiFetchResponse,
     OffsetsResponse,
-    encode_legacy_response,
 )
 from logd.protocol.message import Message
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests import OurRequest, decode_request, encode_request
-from logd.protocol.responses import ErrorResponse, OurResponse, encode_response, read_response
+from logd.protocol.responses import ErrorResponse, OurResponse, encode_legacy_response, encode_response, read_response
+from tests.protocol.wire import joined
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 
@@ -177,12 +177,12 @@ class DocumentationTests(SynchronousTestCase):
     def test_legacy_responses(self) -> None:
         """Responses of 0.7 are encoded as the page says."""
         for name, response in LEGACY_RESPONSES.items():
-            self.assertEqual((name, b"".join(encode_legacy_response(response)).hex()), (name, self.vectors[name]))
+            self.assertEqual((name, joined(encode_legacy_response(response)).hex()), (name, self.vectors[name]))
 
     def test_responses(self) -> None:
         """Responses of ours are encoded and decoded as the page says."""
         for name, (request, response) in RESPONSES.items():
-            self.assertEqual((name, b"".join(encode_response(response, ID)).hex()), (name, self.vectors[name]))
+            self.assertEqual((name, joined(encode_response(response, ID)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])
             self.assertEqual(read_response(request, Reader(frame, 8, len(frame))), response)
 
