@@ -42,8 +42,6 @@ _SPARK_WORKERS = tuple(
     f"logd.spark.{name}"
     for name in (
         *(
-            "addresses",
-            "answers",
             "arrow",
             "avro",
             "cluster",
@@ -54,7 +52,7 @@ _SPARK_WORKERS = tuple(
             "options",
             "planning",
         ),
-        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks"),
+        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks", "tls"),
     )
 )
 
@@ -62,7 +60,10 @@ ROOMS = (
     Room(
         "words",
         0,
-        ("logd.errors", "logd.interfaces", "logd.config", "logd.leadership", "logd.topic", "logd.checkedjson"),
+        (
+            *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
+            *("logd.interfaces", "logd.leadership", "logd.topic"),
+        ),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
@@ -100,6 +101,14 @@ ROOMS = (
         beside=(*_COORDINATION_WORDS, "logd.coord.tree", "logd.log.atomic", "logd.log.mark", "logd.log.names"),
     ),
     Room("coord", 2, ("logd.coord",), beside=(*_COORDINATION_WORDS, "logd.coord.tree")),
+    Room(
+        "client core",
+        2,
+        ("logd.clientcore",),
+        forbidden=_NO_IO,
+        allowed=("attrs",),
+        forbidden_calls=("open", "print", "input"),
+    ),
     Room("net", 3, ("logd.net",)),
     Room("broker", 4, ("logd.broker",)),
     Room("client", 4, ("logd.client",)),
@@ -120,7 +129,7 @@ ROOMS = (
     # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
     Room(
         "spark workers",
-        2,
+        3,
         _SPARK_WORKERS,
         forbidden=("asyncio", "pyspark", "twisted"),
         allowed=("attrs", "fastavro", "pyarrow"),

@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.records import Children, Multi, Request
@@ -123,12 +123,12 @@ class _Reader:
 
 
 @define
-class _Group:
+class _RebalancedGroup:
     """A simulated group."""
 
     partitions: int
     clock: EventClock = field(factory=EventClock)
-    members: list[Membership] = field(factory=list)
+    members: list[GroupMembership] = field(factory=list)
     clients: list[InProcessCoordination] = field(factory=list)
     #: How many members have so many partitions.
     having: Counter[int] = field(factory=Counter)
@@ -148,7 +148,7 @@ class _Group:
         """One more."""
         client = InProcessCoordination(self.host, self.clock, 40.0, delay=lambda: DELAY)
         name = f"consumer-{len(self.members):05d}"
-        membership = Membership(
+        membership = GroupMembership(
             client, self.clock, "g", name, _Reader(self._changed), lambda: 0.5, Timing(commit_interval=0.0)
         )
         client.connect()
@@ -195,7 +195,7 @@ class _Group:
 
 def rebalance_costs(consumers: int, partitions: int) -> list[RebalanceCost]:
     """A group of so many, to which one more comes, and from which one goes. Takes a processor's time, no other."""
-    group = _Group(partitions)
+    group = _RebalancedGroup(partitions)
     for _ in range(consumers):
         group.join()
     group.settle()
@@ -203,7 +203,7 @@ def rebalance_costs(consumers: int, partitions: int) -> list[RebalanceCost]:
     return [_cost(group, "join", group.join), _cost(group, "leave", group.leave)]
 
 
-def _cost(group: _Group, name: str, change: Callable[[], None]) -> RebalanceCost:
+def _cost(group: _RebalancedGroup, name: str, change: Callable[[], None]) -> RebalanceCost:
     members, host = list(group.members), group.host
     before = sum(each.counts.rebalances for each in members), sum(each.counts.conflicts for each in members)
     host.kinds.clear()

@@ -11,7 +11,7 @@ import pstats
 import sys
 import time
 
-from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.cluster import BlockingCluster, ClusterSettings
 from logd.spark.options import ReadOptions, read_options
 from logd.spark.planning import plan_ranges
 from logd.spark.ranges import IdRange
@@ -26,7 +26,7 @@ def read(options: ReadOptions, ranges: list[IdRange]) -> int:
 def main(broker: str, topic: str, profile: str = "") -> None:
     """Read the whole topic."""
     options = read_options({"brokers": broker, "subscribe": topic}, streaming=False)
-    with Cluster(ClusterSettings(brokers=broker)) as cluster:
+    with BlockingCluster(ClusterSettings(brokers=broker)) as cluster:
         ranges = plan_ranges(cluster, options.subscription, options.starting, options.ending, True)
     if profile:
         with cProfile.Profile() as profiler:

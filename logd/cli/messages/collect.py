@@ -23,7 +23,7 @@ from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain
 from logd.cli.terminal.progress import ProgressLine
 from logd.client.producer import Producer
-from logd.collect.collector import Collector, Shape
+from logd.collect.collector import Collector, MessageShape
 from logd.collect.cutting import Rules
 from logd.collect.disk import Disk
 from logd.collect.follower import Follower, FollowSettings
@@ -143,7 +143,7 @@ def collect(ctx: click.Context, /, **options: Any) -> None:
     files beside a FILE that came while no collector ran are read first. The end by SIGTERM is status 0, or 1 when lines
     were lost; --once ends with 1 too when a FILE matches nothing.
     """
-    outcome = Outcome()
+    outcome = CollectOutcome()
     status = run(lambda reactor: _collect(reactor, outcome, **options))
     if status == SIGNALLED + signal.SIGTERM:
         status = FAILED if outcome.losses else OK
@@ -151,7 +151,7 @@ def collect(ctx: click.Context, /, **options: Any) -> None:
 
 
 async def _collect(
-    reactor: Any, outcome: Outcome, files: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+    reactor: Any, outcome: CollectOutcome, files: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
 ) -> None:
     topic, broker, once = options["topic"], options["broker"], options["once"]
     patterns = [os.path.abspath(each) for each in files]
@@ -208,7 +208,7 @@ async def _collect(
 
 
 @define
-class Outcome:
+class CollectOutcome:
     """The part of a run's end that decides about the exit status of one that was terminated."""
 
     losses: int = 0
@@ -242,7 +242,7 @@ def _excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
     return excluded
 
 
-def _shape(options: dict[str, Any]) -> Shape:
+def _shape(options: dict[str, Any]) -> MessageShape:
     """How lines become messages."""
     key: str = options["key"]
     host = socket.gethostname().encode()
@@ -256,7 +256,7 @@ def _shape(options: dict[str, Any]) -> Shape:
         more["clock"] = lambda: time.time_ns() // 1_000_000
     if options["with_source"]:
         more["headers"] = lambda name: (("host", host), ("file", os.fsencode(name)))
-    return Shape(topic=options["topic"], partition=options["partition"], spread=options["spread"], **more)
+    return MessageShape(topic=options["topic"], partition=options["partition"], spread=options["spread"], **more)
 
 
 def _end(

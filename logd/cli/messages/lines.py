@@ -15,7 +15,7 @@ STANDARD_INPUT = "-"
 CHUNK_BYTES = 1 << 18
 
 
-class LineTooLong(LogdError):
+class InputLineTooLong(LogdError):
     """A line is longer than a message may be."""
 
 
@@ -91,8 +91,8 @@ class LineSplitter:
         self.count += 1
         return [line]
 
-    def _too_long(self, index: int) -> LineTooLong:
-        return LineTooLong(
+    def _too_long(self, index: int) -> InputLineTooLong:
+        return InputLineTooLong(
             f"line {self.count + index + 1} of {self._name} is longer than {self._limit} bytes; "
             "allow more with --message-bytes if the broker's message.bytes does, or leave such lines out with "
             "--skip-too-long"
@@ -100,7 +100,7 @@ class LineSplitter:
 
 
 @frozen
-class Batch:
+class LineBatch:
     """Some lines of one source, the number of the first, and how many bytes of the source they came with."""
 
     source: str
@@ -113,7 +113,7 @@ class Batch:
 
 async def read_lines(
     thread: BackgroundThread, paths: Sequence[str], limit: int, skip: bool = False
-) -> AsyncGenerator[Batch, None]:
+) -> AsyncGenerator[LineBatch, None]:
     """Yield the lines of each path in turn ("-" is standard input), as many at a time as one read brings.
 
     With ``skip`` lines of more than ``limit`` bytes are left out.
@@ -129,7 +129,7 @@ async def read_lines(
                 while chunk := await thread.run(os.read, descriptor, CHUNK_BYTES):
                     first, skipped = splitter.count + 1, splitter.skipped
                     lines = splitter.feed(chunk)
-                    yield Batch(name, first, lines, len(chunk), splitter.skipped - skipped)
+                    yield LineBatch(name, first, lines, len(chunk), splitter.skipped - skipped)
             finally:
                 if path != STANDARD_INPUT:
                     os.close(descriptor)
@@ -137,7 +137,7 @@ async def read_lines(
             raise LogdError(f"{name} cannot be read: {os.strerror(error.errno or 0)}") from error
         first = splitter.count + 1
         if last := splitter.finish():
-            yield Batch(name, first, last, 0)
+            yield LineBatch(name, first, last, 0)
 
 
 def total_bytes(paths: Sequence[str]) -> int | None:

@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
-from logd.cli.messages.lines import Batch, read_lines, total_bytes
+from logd.cli.messages.lines import LineBatch, read_lines, total_bytes
 from logd.cli.messages.timestamps import Stamp, may_stamp, timestamps_option
 from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.reactor_command import run
@@ -100,7 +100,7 @@ class NoKey(LogdError):
     """A line does not contain the separator behind its key."""
 
 
-def messages_of(batch: Batch, separator: bytes | None, stamp: Stamp) -> list[Message]:
+def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list[Message]:
     """Make messages of lines; with a separator, what stands before its first occurrence is the key. Raises NoKey."""
     if separator is None:
         return stamp.messages(batch.lines)
@@ -227,7 +227,7 @@ async def _produce(
     _end(topic, tally, time.monotonic() - began, error, as_json, quiet, acks)
 
 
-async def _next(batches: AsyncGenerator[Batch, None], tally: Tally) -> Batch | None:
+async def _next(batches: AsyncGenerator[LineBatch, None], tally: Tally) -> LineBatch | None:
     """Return the next batch; None at the end, or at once when a delivery has failed: input may be silent for hours."""
     if tally.failure is not None:
         return None
@@ -243,7 +243,7 @@ async def _next(batches: AsyncGenerator[Batch, None], tally: Tally) -> Batch | N
         tally.on_failure = _nothing
 
 
-async def _read(batches: AsyncGenerator[Batch, None]) -> Batch | None:
+async def _read(batches: AsyncGenerator[LineBatch, None]) -> LineBatch | None:
     return await anext(batches, None)
 
 

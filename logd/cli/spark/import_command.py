@@ -20,7 +20,7 @@ from logd.cli.terminal.tables import show
 from logd.errors import ConfigurationError, LogdError
 
 if TYPE_CHECKING:
-    from logd.spark.cluster import Cluster, ClusterSettings
+    from logd.spark.cluster import BlockingCluster, ClusterSettings
 
 #: Beside the statuses of every command, by the errors' names.
 _STATUSES = {"RunLost": 4, "DataLost": 5}
@@ -157,16 +157,16 @@ def _import(
     print(f"logd: {done.sentence()}", file=sys.stderr)
 
 
-def patient(bar: BytesProgress) -> Callable[[ClusterSettings], Cluster]:
+def patient(bar: BytesProgress) -> Callable[[ClusterSettings], BlockingCluster]:
     """Return what makes a Cluster that tells a person when it waits, since it does so for minutes."""
-    from logd.spark.cluster import Cluster
+    from logd.spark.cluster import BlockingCluster
 
-    def connect(settings: ClusterSettings) -> Cluster:
+    def connect(settings: ClusterSettings) -> BlockingCluster:
         def wait(seconds: float) -> None:
             bar.describe(f"waiting for brokers, at first {settings.brokers}")
             time.sleep(seconds)
 
-        return Cluster(settings, sleep=wait)
+        return BlockingCluster(settings, sleep=wait)
 
     return connect
 

@@ -71,7 +71,7 @@ def _sql(
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from logd.spark.cluster import Cluster, ClusterSettings
+    from logd.spark.cluster import BlockingCluster, ClusterSettings
     from logd.spark.importer.session import open_session
     from logd.spark.options import cluster_options
     from logd.spark.session import ending
@@ -80,7 +80,7 @@ def _sql(
     asked = rewrite(sys.stdin.read() if query == "-" else query)
     settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca))
     settings.addresses()
-    with Cluster(settings) as cluster:
+    with BlockingCluster(settings) as cluster:
         known = {topic.topic: topic for topic in cluster.metadata(None).topics}
         topics = named_topics(asked, frozenset(known))
         logs = [cluster.describe(name, each.partition) for name in topics for each in known[name].partitions]

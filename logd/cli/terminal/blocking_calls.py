@@ -6,18 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from logd.net.threads import ReactorThreads
+
 T = TypeVar("T")
-
-
-class ReactorThreads(Protocol):
-    """The one thing needed of a reactor here."""
-
-    def callFromThread(self, callable: Callable[..., object], *args: Any) -> None: ...  # noqa: N802, A002
 
 
 class BackgroundThread:

@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from logd.cli.messages import lines
-from logd.cli.messages.lines import LineSplitter, LineTooLong, read_lines, total_bytes
+from logd.cli.messages.lines import InputLineTooLong, LineSplitter, read_lines, total_bytes
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.errors import LogdError
 
@@ -43,7 +43,7 @@ class LineSplitterTests(SynchronousTestCase):
         """A line above the limit is named by its number, whether its end has come or not."""
         for chunks in ([b"a\nbb\n", b"c\n12345\n"], [b"a\nbb\n", b"c\n123", b"45"], [b"a\nbb\n", b"c\n123", b"45\nd"]):
             splitter = LineSplitter("some.log", 4)
-            with self.assertRaisesRegex(LineTooLong, r"line 4 of some\.log is longer than 4 bytes"):
+            with self.assertRaisesRegex(InputLineTooLong, r"line 4 of some\.log is longer than 4 bytes"):
                 for chunk in chunks:
                     splitter.feed(chunk)
 

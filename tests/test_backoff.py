@@ -1,10 +1,10 @@
-"""Tests of logd.client.backoff."""
+"""Tests of logd.backoff."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.backoff import Backoff
+from logd.backoff import Backoff
 
 
 class BackoffTests(SynchronousTestCase):

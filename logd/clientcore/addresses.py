@@ -1,4 +1,4 @@
-"""Where brokers are: reads ``host:port,host:port`` or endpoint strings, and the addresses of discovered brokers."""
+"""Addresses of brokers: reads ``host:port,host:port`` or endpoint strings, and makes those of discovered brokers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,18 @@ def parse_brokers(brokers: str | Sequence[str | tuple[str, int]]) -> tuple[Addre
     address in brackets) or the description of a Twisted client endpoint such as ``tls:logs.example.org:6668`` (which
     then may hold no comma). Raises ConfigurationError that names what is neither.
     """
-    items = [item.strip() for item in brokers.split(",")] if isinstance(brokers, str) else list(brokers)
-    addresses = tuple(_parse(item) for item in items if item)
-    if not addresses:
+    items = separate(brokers) if isinstance(brokers, str) else [item for item in brokers if item]
+    if not items:
         raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
-    return addresses
+    return tuple(_parse(item) for item in items)
+
+
+def separate(brokers: str) -> list[str]:
+    """Return the addresses in a text that has commas between them. Raises ConfigurationError when there is none."""
+    items = [item.strip() for item in brokers.split(",") if item.strip()]
+    if not items:
+        raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
+    return items
 
 
 def _parse(item: str | tuple[str, int]) -> Address:
@@ -44,21 +51,21 @@ def _parse(item: str | tuple[str, int]) -> Address:
 
 
 def discovered(host: str, port: int, bootstrap: Address) -> Address:
-    """The address of a broker that advertises ``host`` and ``port`` to a client that began at ``bootstrap``.
+    """Return the address of a broker that advertises ``host`` and ``port`` to a client that began at ``bootstrap``.
 
-    Who came in over TLS goes on over TLS: of an endpoint that names a host and a port, these two are replaced.
+    A client that came in over TLS goes on over TLS: of an endpoint that names a host and a port, these are replaced.
     """
     if isinstance(bootstrap, str):
         kind, _, rest = bootstrap.partition(":")
-        parts = _split(rest)
+        parts = split_endpoint(rest)
         if kind in _HOST_PORT_KINDS and len(parts) >= 2 and "=" not in parts[0] and "=" not in parts[1]:
             escaped = host.replace("\\", "\\\\").replace(":", "\\:")
             return ":".join([kind, escaped, str(port), *parts[2:]])
     return host, port
 
 
-def _split(description: str) -> list[str]:
-    """Split at colons that no backslash escapes, keeping the escapes."""
+def split_endpoint(description: str) -> list[str]:
+    """Return the parts of an endpoint's description: those between colons that no backslash escapes, still escaped."""
     parts = [""]
     escaped = False
     for character in description:
@@ -71,7 +78,7 @@ def _split(description: str) -> list[str]:
 
 
 def name_of(address: Address) -> str:
-    """The address as text for messages to people."""
+    """Return the address as text for messages to people."""
     if isinstance(address, str):
         return address
     host, port = address

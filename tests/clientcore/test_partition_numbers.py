@@ -1,4 +1,4 @@
-"""Tests of logd.client.numbers."""
+"""Tests of logd.clientcore.partition_numbers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.numbers import in_words, is_among
 from logd.client.partitioner import RandomPartitioner
+from logd.clientcore.partition_numbers import in_words, is_among
 
 
 class Looks(Sequence[int]):

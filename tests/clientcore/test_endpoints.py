@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.addresses import parse_brokers
+from logd.clientcore.addresses import parse_brokers
+from logd.clientcore.endpoints import BrokerEndpoint, parse_endpoints
 from logd.errors import ConfigurationError
-from logd.spark.addresses import Endpoint, parse_endpoints
 from logd.spark.cluster import ClusterSettings
 
 
@@ -16,13 +16,13 @@ class AddressesTests(SynchronousTestCase):
     def test_allowed(self) -> None:
         """Hosts and ports, and descriptions of endpoints, which the Deferred clients take too."""
         for text, endpoints in (
-            ("a:1, [::1]:2,", [Endpoint(("a", 1)), Endpoint(("::1", 2))]),
-            ("tcp:a:1,b:2", [Endpoint(("a", 1)), Endpoint(("b", 2))]),
-            ("tcp:host=a:port=1", [Endpoint(("a", 1))]),
-            ("tls:a:1", [Endpoint(("a", 1), (None, None, None))]),
-            (r"tls:\:\:1:1:trustRoots=C\:/roots", [Endpoint(("::1", 1), ("C:/roots", None, None))]),
-            ("tls:a:1:certificate=c:privateKey=k", [Endpoint(("a", 1), (None, "c", "k"))]),
-            ("ssl:a:1:caCertsDir=r:certKey=c:privateKey=k", [Endpoint(("a", 1), ("r", "c", "k"))]),
+            ("a:1, [::1]:2,", [BrokerEndpoint(("a", 1)), BrokerEndpoint(("::1", 2))]),
+            ("tcp:a:1,b:2", [BrokerEndpoint(("a", 1)), BrokerEndpoint(("b", 2))]),
+            ("tcp:host=a:port=1", [BrokerEndpoint(("a", 1))]),
+            ("tls:a:1", [BrokerEndpoint(("a", 1), (None, None, None))]),
+            (r"tls:\:\:1:1:trustRoots=C\:/roots", [BrokerEndpoint(("::1", 1), ("C:/roots", None, None))]),
+            ("tls:a:1:certificate=c:privateKey=k", [BrokerEndpoint(("a", 1), (None, "c", "k"))]),
+            ("ssl:a:1:caCertsDir=r:certKey=c:privateKey=k", [BrokerEndpoint(("a", 1), ("r", "c", "k"))]),
         ):
             self.assertEqual(list(parse_endpoints(text)), endpoints)
             self.assertEqual(len(parse_brokers(text)), len(endpoints))

@@ -1,10 +1,10 @@
-"""Tests of logd.client.addresses."""
+"""Tests of logd.clientcore.addresses."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.addresses import discovered, name_of, parse_brokers
+from logd.clientcore.addresses import discovered, name_of, parse_brokers
 from logd.errors import ConfigurationError
 
 

@@ -1,7 +1,10 @@
-"""Whether an answer is one to its question: a broker that is another program, or broken, must not make rows of ours."""
+"""Checks of a broker's answers: whether one belongs to its question, and whether an error is final."""
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
+from logd.errors import WireError
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse
@@ -9,10 +12,16 @@ from logd.protocol.requests import OurRequest
 from logd.protocol.responses import Response
 
 
-def misfit(request: OurRequest, response: Response) -> str:
-    """Say what of the response does not belong to the request; nothing when all is well.
+def is_final(error: BaseException | None) -> TypeGuard[WireError]:
+    """Return whether the same request would fail again: a broker has refused it, and not for the moment."""
+    return isinstance(error, WireError) and not error.retriable
 
-    Who uses a response may rely on a part for each part asked for, in order, and on bytes from where they were wanted.
+
+def misfit(request: OurRequest, response: Response) -> str:
+    """Return what of the response does not belong to the request; nothing when all is well.
+
+    A broker that is broken, or another program, must not pass for one. The user of a response that was checked may rely
+    on a part for each part asked for, in order, and on bytes from where they were wanted.
     """
     if isinstance(request, FetchWait) and isinstance(response, FetchWaitResponse):
         return _fetch_misfit(request, response)
