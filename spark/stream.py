@@ -21,8 +21,8 @@ from logd.protocol.describe_log import DescribeLogResponse
 from logd.protocol.entry import LENGTH_BYTES, size_by_length
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.spark.batch import RangePartition
-from logd.spark.cluster import Cluster
-from logd.spark.offsets import Offsets
+from logd.spark.cluster import BlockingCluster
+from logd.spark.offsets import OffsetLimits
 from logd.spark.options import ReadOptions
 from logd.spark.planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
 from logd.spark.progress import Progress, admit
@@ -39,7 +39,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._cluster = Cluster(options.cluster)
+        self._cluster = BlockingCluster(options.cluster)
         self._initial: Progress | None = None
         #: Where a query that takes what is available now ends.
         self._last: dict[PartitionName, int] | None = None
@@ -52,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._cluster,
                 options.subscription,
                 options.starting,
-                Offsets.of("latest"),
+                OffsetLimits.of("latest"),
                 options.reading.fail_on_data_loss,
             )
             self._initial = Progress({PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges})
@@ -181,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class _Asking:
     """What admission wants to know, asked of the brokers."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
 
     def boundary(self, name: PartitionName, position: int) -> int:

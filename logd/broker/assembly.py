@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from logd.broker.broker import Broker
 from logd.broker.joining import join_others
-from logd.broker.membership import Membership
+from logd.broker.membership import BrokerMembership
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
@@ -122,7 +122,7 @@ class BrokerAssembly:
     resources: BrokerResources
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
-    membership: Membership | None = field(default=None, init=False)
+    membership: BrokerMembership | None = field(default=None, init=False)
     factory: ConnectionFactory | None = field(default=None, init=False)
     _listener: Listener | None = field(default=None, init=False)
     _loops: list[LoopingCall] = field(factory=list, init=False)

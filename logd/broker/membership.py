@@ -28,7 +28,7 @@ UPDATE_SECONDS = 2.0
 LEAVE_SECONDS = 2.0
 
 
-class Membership:
+class BrokerMembership:
     """Registers, and again in each new session; compares the topics once that is done. ``stop`` ends it in order."""
 
     _log = Logger()

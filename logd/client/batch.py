@@ -20,7 +20,7 @@ ENTRY_HEAD_BYTES = LEAST_BYTES
 SET_BYTES = 900
 
 
-class Batch:
+class ProducerBatch:
     """Filled by ``add``, fixed by the first ``encode``: from then on every attempt sends the same bytes."""
 
     __slots__ = ("_data", "_pieces", "_shares", "bytes", "codec", "deadline", "left", "messages", "partition", "topic")
@@ -83,7 +83,7 @@ class Batch:
             self._pieces = []
         return data
 
-    def divide(self) -> tuple[Batch, Batch] | None:
+    def divide(self) -> tuple[ProducerBatch, ProducerBatch] | None:
         """Make two batches of the halves of one that was refused; None where it is one message, or compressed sets."""
         data = self.encode()
         plain = data if self.codec == "none" else unwrap(data, self.bytes)
@@ -91,7 +91,10 @@ class Batch:
         if len(ends) != self.messages or self.messages < 2:
             return None
         middle = self.messages // 2
-        halves = Batch(self.topic, self.partition, self.codec), Batch(self.topic, self.partition, self.codec)
+        halves = (
+            ProducerBatch(self.topic, self.partition, self.codec),
+            ProducerBatch(self.topic, self.partition, self.codec),
+        )
         at = begin = 0
         for send, count, _ in self._shares:
             here = min(max(middle - at, 0), count)

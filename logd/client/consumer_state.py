@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.dropping import DroppedStreams
 from logd.client.feed import Feed
@@ -18,6 +17,7 @@ from logd.client.group_stream_state import GroupStreamState
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Starts, start_for
 from logd.client.stream_state import StreamState
+from logd.clientcore.answers import is_final
 from logd.coord.interfaces import ICoordination
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
@@ -108,15 +108,14 @@ class ConsumerState:
             at += count
 
     async def _discover(self, topic: str, streams: list[StreamState], starts: Starts) -> None:
-        links = self.cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self.cluster.random)
+        backoff = self.cluster.backoff()
         while not all(stream.closed for stream in streams):
             try:
                 view = await self.cluster.read(topic)
             except ClientClosed:
                 return
             except (BrokerUnavailable, WireError) as error:
-                if isinstance(error, WireError) and not error.retriable:
+                if is_final(error):
                     for stream in streams:
                         stream.fail(error)
                     return

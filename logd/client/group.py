@@ -11,7 +11,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
@@ -22,7 +21,7 @@ from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Starts, start_for
 from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers
@@ -78,7 +77,7 @@ class Group:
         self._starts = 0
         self._background = Background("a group's reading")
         try:
-            self._membership = Membership(
+            self._membership = GroupMembership(
                 coordination, self._clock, name, consumer, self, cluster.random, group_settings.timing
             )
         except ValueError as error:
@@ -260,8 +259,7 @@ class Group:
         Else a kill before the first commit would move the end of the log, and what came in between would be passed by.
         """
         starts = self._starts
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        backoff = self._cluster.backoff()
         while starts == self._starts and self._given:
             try:
                 if feed.start is not None:

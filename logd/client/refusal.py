@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from logd.client.batch import Batch
+from logd.client.batch import ProducerBatch
 from logd.errors import InvalidMessage, MessageTooLarge, WireError, error_for_code
 from logd.protocol import loops
 from logd.protocol.entry import LAYOUTS, MAGIC_AT
 
 
-def refusal(batch: Batch, code: int) -> WireError:
+def refusal(batch: ProducerBatch, code: int) -> WireError:
     """Return the error for a batch that the broker answered with ``code``, in words that name it."""
     error = error_for_code(code)
     if not isinstance(error, MessageTooLarge | InvalidMessage):

@@ -26,7 +26,7 @@ OPEN_PIECES = 4096
 SILENCE_SECONDS = 10.0
 
 
-class Sender(Protocol):
+class LineSender(Protocol):
     """What is needed of a Producer, whose acks are -1."""
 
     @property
@@ -44,7 +44,7 @@ InThread = Callable[..., Deferred[Any]]
 
 
 @frozen(kw_only=True)
-class Shape:
+class MessageShape:
     """How lines become messages, and where they go.
 
     Without ``partition``, and unless ``spread``, all lines of one file go to the partition that its name chooses, and
@@ -79,9 +79,9 @@ class Collector:
         clock: Clock,
         in_thread: InThread,
         follower: Follower,
-        sender: Sender,
+        sender: LineSender,
         state: StateFile,
-        shape: Shape,
+        shape: MessageShape,
         *,
         once: bool = False,
         report: Callable[[str], None] = lambda _: None,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from attrs import define, field, frozen
 
 from logd.interfaces import IFileOperations, IThreads
-from logd.log.losses import Loss, find_losses
+from logd.log.losses import LostRange, find_losses
 from logd.log.names import join, segment_name
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
@@ -32,7 +32,7 @@ class _Found:
     """A log that has lost something: what, in words, and whether that is the file to which it appends."""
 
     log: PartitionLog
-    losses: tuple[Loss, ...]
+    losses: tuple[LostRange, ...]
     text: str
     last_missing: bool
 

@@ -28,7 +28,7 @@ class Place(Enum):
 
 
 @define(eq=False)
-class Sync:
+class FlushTask:
     """One partition's turn at the disk: what to sync, and up to where the log is flushed then."""
 
     operations: IFileOperations
@@ -86,11 +86,11 @@ class Flushable(Protocol):
 
     flush_state: FlushState
 
-    def begin_sync(self) -> Sync:
+    def begin_sync(self) -> FlushTask:
         """Say what to sync for all that is appended so far."""
         ...
 
-    def end_sync(self, sync: Sync, error: BaseException | None) -> None:
+    def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
         """Take the outcome: move the flushed end, or go offline."""
         ...
 
@@ -271,7 +271,7 @@ class Flusher:
         self._running += 1
         self._threads.run(sync.run, lambda _, error: self._synced(log, sync, error))
 
-    def _synced(self, log: Flushable, sync: Sync, error: BaseException | None) -> None:
+    def _synced(self, log: Flushable, sync: FlushTask, error: BaseException | None) -> None:
         state = log.flush_state
         self._running -= 1
         self._settle(state.syncing_bytes)

@@ -24,7 +24,7 @@ from logd.leadership import PartitionLeadership
 from logd.log import lookup
 from logd.log.checkpoint import Checkpoint
 from logd.log.diskerrors import PASSING, append_refusal
-from logd.log.flusher import FlushState, Sync
+from logd.log.flusher import FlushState, FlushTask
 from logd.log.names import join, segment_name
 from logd.log.offline import not_appended, not_flushed
 from logd.log.offsets import offsets_before
@@ -259,13 +259,13 @@ class PartitionLog:
         """Sync these folders, too, before anything more becomes visible."""
         self._unsynced.add_folders(folders)
 
-    def begin_sync(self) -> Sync:
+    def begin_sync(self) -> FlushTask:
         """See Flushable."""
         writer = self._writer
         last = writer.shared if self.end > max(writer.segment.start, self.flushed_end) else None
         return self._unsynced.begin(self._around.files, last, self.end, self.folder)
 
-    def end_sync(self, sync: Sync, error: BaseException | None) -> None:
+    def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
         """See Flushable. After an error the kernel may have thrown the bytes away: never sync that file again."""
         for shared in sync.files:
             shared.release()

@@ -23,7 +23,7 @@ from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint, wr
 from logd.log.diskerrors import NO_ROOM
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import WrongIndex
-from logd.log.losses import BytesLost, Loss, find_losses, start_of_log
+from logd.log.losses import BytesLost, LostRange, find_losses, start_of_log
 from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
@@ -169,7 +169,7 @@ class _Recovery:
         self.sizes = {start: self.files.size(self._path(start)) for start in self.starts}
         losses = find_losses([*self.sizes.items()], self.start, self.sound)
         if not losses and not self.starts and self.known_end is not None:
-            losses = [Loss(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
+            losses = [LostRange(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
         if losses:
             raise BytesLost(self.files, self.folder, losses)
 

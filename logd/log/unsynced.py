@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from attrs import define, field
 
 from logd.interfaces import IFileOperations
-from logd.log.flusher import Sync
+from logd.log.flusher import FlushTask
 from logd.log.openfiles import SharedFile
 
 
@@ -36,7 +36,7 @@ class Unsynced:
         """Have the next sync make the names in these folders last."""
         self._folders.extend(folder for folder in folders if folder not in self._folders)
 
-    def begin(self, operations: IFileOperations, last: SharedFile | None, end: int, folder: str) -> Sync:
+    def begin(self, operations: IFileOperations, last: SharedFile | None, end: int, folder: str) -> FlushTask:
         """Return the sync of everything up to ``end``; ``last`` is the file written to, None if it needs no sync."""
         # Both lists are handed over: a file that is rolled, or a name that is made, while this sync is under way has
         # to be in the next one, even if it is in this one too.
@@ -46,7 +46,7 @@ class Unsynced:
             last.hold()
             files.append(last)
         self._callbacks = []
-        return Sync(operations, files, folders, end, folder)
+        return FlushTask(operations, files, folders, end, folder)
 
     def over(self) -> None:
         """Note that the sync under way is over, and call whoever waited for that."""

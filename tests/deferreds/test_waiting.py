@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.cluster import Cluster
-from logd.client.link import Link
+from logd.client.link import BrokerLink
 from logd.client.settings import LinkSettings
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.net.connection import BrokerConnection
@@ -78,7 +78,7 @@ class UserTests(SynchronousTestCase):
 
     def test_connection(self) -> None:
         """Callers that wait for a broker's connection share one attempt."""
-        link = Link(self.clock, ("model", 6667), self.broker.connect, LinkSettings(), lambda: 0.5)
+        link = BrokerLink(self.clock, ("model", 6667), self.broker.connect, LinkSettings(), lambda: 0.5)
         self.assert_third_is_told(link.get, lambda: run(self.clock, 0.1))
 
     def test_writable(self) -> None:

@@ -16,7 +16,7 @@ from logd.protocol.loops import check_set
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.server_conversation import ServerConversation
-from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.cluster import BlockingCluster, ClusterSettings
 from tests.protocol.wire import joined
 
 # Warnings about failures that a test has planned are for nobody.
@@ -69,9 +69,9 @@ class FakeBroker:
     now: float = 1000.0
     slept: list[float] = field(factory=list)
 
-    def cluster(self, **settings: Any) -> Cluster:
+    def cluster(self, **settings: Any) -> BlockingCluster:
         """A cluster of this broker alone, whose time passes in sleep only."""
-        return Cluster(
+        return BlockingCluster(
             ClusterSettings(brokers="fake:1", **settings),
             clock=lambda: self.now,
             sleep=self._sleep,

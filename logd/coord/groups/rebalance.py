@@ -40,7 +40,7 @@ from logd.interfaces import Clock, Timer
 from logd.topic import TopicPartition
 
 
-class Membership:
+class GroupMembership:
     """For the reactor's thread alone. ``random`` returns a float in [0, 1)."""
 
     _log = Logger()

@@ -19,9 +19,9 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
-from logd.coord.outstanding import Call, OutstandingCalls
+from logd.coord.outstanding import OutstandingCalls, PendingCall
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
-from logd.coord.watches import Watches, WatchKind
+from logd.coord.watches import ClientWatches, WatchKind
 from logd.coord.zookeeper.contact import Contact
 from logd.coord.zookeeper.kazooclient import Identity, KazooSession
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
@@ -57,7 +57,7 @@ class KeptSession:
         self.session_id = 0
         self.session_timeout = settings.session_timeout
         self.calls = OutstandingCalls(reactor, self._send, settings.in_flight, settings.waiting)
-        self.watches = Watches()
+        self.watches = ClientWatches()
         self.contact = Contact(reactor, self._probe, self._silent)
         self._reactor = reactor
         self._settings = settings
@@ -267,7 +267,7 @@ class KeptSession:
         if self._kazoo is not None:
             self._kazoo.cut()
 
-    def _send(self, call: Call) -> bool:
+    def _send(self, call: PendingCall) -> bool:
         if self.state is not SessionState.CONNECTED or self._kazoo is None:
             return False
 
