@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from logd.broker.growth import GrowthGate
 from logd.broker.lostlogs import LostLog
-from logd.broker.turns import Turns
+from logd.broker.namedlocks import NamedLocks
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.stored import (
@@ -87,7 +87,7 @@ class EndsRecorder:
     _minute: Timer | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     #: One write at a time for each topic.
-    _turns: Turns = field(factory=Turns, init=False)
+    _locks: NamedLocks = field(factory=NamedLocks, init=False)
 
     def lost(self, topic: str, number: int) -> LostLog | None:
         """Return what is known of a partition whose log is lost and whose loss is not accepted yet; else None."""
@@ -218,7 +218,7 @@ class EndsRecorder:
 
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
         """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
-        async with self._turns.on(node.topic):
+        async with self._locks.hold(node.topic):
             self._writing[node.topic] = told = self._grown.get(node.topic)
             before, instance = node.value or StoredEnds(self._store.instance, {}), self._store.instance
             ends, others = {**before.ends, **more}, {}
