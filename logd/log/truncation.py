@@ -71,17 +71,19 @@ def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: in
 
 
 def _vouch_for_no_more(files: IFileOperations, folder: str, checkpoint: Checkpoint, position: int) -> None:
+    """Write the checkpoint and the mark lastingly, also where they read as wanted: an older one may be on the disk."""
     try:
         found = read_checkpoint(files, folder)
     except ValueError:
-        found = None  # it is written anew
-    if checkpoint != (found or Checkpoint(0, 0)):
+        found = checkpoint
+    if found is not None or checkpoint != Checkpoint(0, 0):
         write_checkpoint(files, folder, checkpoint)
-    if read_mark(files, folder) > position:
+    if files.exists(join(folder, MARK)):
+        mark = min(read_mark(files, folder), position)
         file = files.open(join(folder, MARK))
         try:
-            file.write_at(0, encode_mark(position))
-            file.sync_data()  # else an older one, which vouches for more, could come back
+            file.write_at(0, encode_mark(mark))
+            file.sync_data()
         finally:
             file.close()
 

@@ -13,7 +13,7 @@ from logd.errors import OffsetOutOfRange, PartitionOffline
 from logd.leadership import PartitionLeadership
 from logd.log import lookup
 from logd.log.checkpoint import Checkpoint, read_checkpoint
-from logd.log.mark import read_mark
+from logd.log.mark import read_mark, write_mark
 from logd.log.partition import PartitionLog
 from logd.log.truncation import TruncationRefused
 from logd.testing.memoryfiles import PowerLoss
@@ -154,6 +154,18 @@ class TruncationTests(TruncationTestCase):
                 content = self.everything()
                 self.assertIn(content[end:], (b"", NEW), (seed, steps))
                 self.assertGreaterEqual(len(content), position)
+
+    def test_interrupted_before(self) -> None:
+        """A mark that reads as wanted, since a kill ended a cut before it was synced, is synced by the next cut."""
+        for seed in range(10):
+            self.setUp()
+            self.rig.files.random = Random(seed)
+            self.rig.files._inode(f"{FOLDER}/mark").sync()  # the disk has 200
+            write_mark(self.rig.files, FOLDER, 60)
+            self.assertEqual(self.truncate(80), [None])
+            self.rig.kill(power_lost=True)
+            self.rig.open()
+            self.assertEqual((self.log.offline, self.log.end), (None, 80))
 
 
 class RefusedTests(TruncationTestCase):
