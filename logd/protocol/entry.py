@@ -79,8 +79,11 @@ class Layout:
     fields: Callable[[bytes, int, int], MessageFields]
     #: Raises what ``fields`` raises and makes nothing; None where all bytes are sound fields.
     check_fields: Callable[[Buffer, int, int], object] | None = None
-    #: The index behind the last byte that the checksum covers; 0 for the end of the entry.
+    #: The index behind the last byte that the checksum covers; 0 for the end of the entry, wherever that is.
     checked_to: int = 0
+    #: Returns the whole size of an entry by other bytes of its head than N. None where nothing but the checksum, which
+    #: then covers all up to the end, could tell.
+    own_size: Callable[[Buffer, int], int] | None = None
     #: The name of the checksum in Checksums.
     checksum: str = CRC32
     #: Whether no message is inside. Producers may not send such an entry, and readers pass over it.
@@ -283,12 +286,12 @@ def gap_length(data: Buffer, at: int = 0) -> int:
     return int(length) + LENGTH_BYTES
 
 
-def gap_size_of(crc: int) -> int:
-    """Return the one size of a gap, its length prefix included, whose checksum is ``crc``; maybe no sensible one.
+def gap_own_size(data: Buffer, at: int = 0) -> int:
+    """Return the one size of a gap, its length prefix included, for which its checksum holds; maybe no sensible one.
 
     The CRC of four bytes can be calculated backwards: 32 steps of the shift register undone.
     """
-    register = crc ^ 0xFFFFFFFF
+    register = int(HEAD.unpack_from(data, at)[2]) ^ 0xFFFFFFFF
     for _ in range(32):
         register = ((register ^ _POLYNOMIAL) << 1) | 1 if register >> 31 else register << 1
     length = (register ^ 0xFFFFFFFF).to_bytes(LENGTH_BYTES, "little")
@@ -333,6 +336,7 @@ LAYOUTS = {
             checksum_at=_CHECKSUM_AT,
             checked_from=0,
             checked_to=LENGTH_BYTES,
+            own_size=gap_own_size,
             fields=_gap_fields,
             is_gap=True,
         ),
