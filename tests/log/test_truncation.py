@@ -257,7 +257,7 @@ class AroundTests(TruncationTestCase):
         self.log.append([NEW], 1, -1)
         outcomes: list[BaseException | None] = []
         self.rig.store.truncate(self.log, 100, 0, outcomes.append)
-        (sync,) = [number for number, (work, _) in enumerate(self.rig.threads.works) if "Sync" in repr(work)]
+        (sync,) = [number for number, (work, _) in enumerate(self.rig.threads.works) if "FlushTask" in repr(work)]
         held = self.rig.threads.works.pop(sync)
         self.rig.threads.settle()
         self.assertEqual((outcomes, self.rig.data(180)), ([], OLD + NEW))
