@@ -11,7 +11,7 @@ from logd.interfaces import Clock, Timer
 
 
 class BatchAccumulator:
-    """One partition's open batch. ``sealed(batch)`` takes each that is complete; ``lingered()`` says that one is due."""
+    """One partition's open batch. ``sealed(batch)`` takes each that is complete; ``lingered()``: one is due."""
 
     __slots__ = ("_clock", "_linger", "_lingered", "_sealed", "_settings", "_where", "due", "open")
 
