@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from logd.broker.growth import GrowthGate
 from logd.broker.lostlogs import LostLog
-from logd.broker.turns import Turns
+from logd.broker.namedlocks import NamedLocks
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.stored import (
@@ -75,15 +75,19 @@ class EndsRecorder:
     _nodes: dict[str, _TopicEnds] = field(factory=dict, init=False)
     #: By topic and partition: the position above which producers wait.
     _limits: dict[str, dict[int, int]] = field(factory=dict, init=False)
-    #: Topics that have grown since they were written; topics written in this minute; those of them where that failed.
-    _grown: set[str] = field(factory=set, init=False)
+    #: Topics that have grown since they were written, with the number of the last flush that each had.
+    _grown: dict[str, int] = field(factory=dict, init=False)
+    _flushes: int = field(default=0, init=False)
+    #: Topics whose writes are under way, each with the number of the last flush that the write tells of.
+    _writing: dict[str, int | None] = field(factory=dict, init=False)
+    #: Topics written in this minute; those of them where that failed.
     _recent: set[str] = field(factory=set, init=False)
     _failed: set[str] = field(factory=set, init=False)
     _lead: Timer | None = field(default=None, init=False)
     _minute: Timer | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     #: One write at a time for each topic.
-    _turns: Turns = field(factory=Turns, init=False)
+    _locks: NamedLocks = field(factory=NamedLocks, init=False)
 
     def lost(self, topic: str, number: int) -> LostLog | None:
         """Return what is known of a partition whose log is lost and whose loss is not accepted yet; else None."""
@@ -183,7 +187,7 @@ class EndsRecorder:
     def forget(self, topic: str) -> None:
         """The topic is gone, or another one has its name."""
         self._nodes.pop(topic, None)
-        self._grown.discard(topic)
+        self._grown.pop(topic, None)
         self._lost.pop(topic, None)
         self._limits.pop(topic, None)
         self._gate.let_go_topic(topic)
@@ -214,7 +218,8 @@ class EndsRecorder:
 
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
         """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
-        async with self._turns.on(node.topic):
+        async with self._locks.hold(node.topic):
+            self._writing[node.topic] = told = self._grown.get(node.topic)
             before, instance = node.value or StoredEnds(self._store.instance, {}), self._store.instance
             ends, others = {**before.ends, **more}, {}
             for number in ends:
@@ -223,8 +228,12 @@ class EndsRecorder:
                     ends[number] = max(ends[number], log.flushed_end)
                 elif number not in more and before.instance_of(number) != instance:
                     others[number] = before.instance_of(number)
-            self._grown.discard(node.topic)
-            await self._put(node, StoredEnds(instance, ends, others))
+            try:
+                await self._put(node, StoredEnds(instance, ends, others))
+            finally:
+                del self._writing[node.topic]
+            if told is not None and self._grown.get(node.topic) == told:
+                del self._grown[node.topic]
 
     async def _put(self, node: _TopicEnds, value: StoredEnds) -> None:
         try:
@@ -266,7 +275,8 @@ class EndsRecorder:
             limit = limits[log.partition] = growth_limit_unknown(log.flushed_end)
         if log.end > limit:
             self._gate.hold(log)
-        self._grown.add(topic)
+        self._flushes += 1
+        self._grown[topic] = self._flushes
         if self._lead is None and not self._stopping and self._is_due(log):
             self._lead = self._clock.callLater(LEAD_SECONDS, self._lead_over)
 
@@ -280,8 +290,12 @@ class EndsRecorder:
 
     def _lead_over(self) -> None:
         self._lead = None
-        self._write_soon({topic for topic in self._grown if any(map(self._is_due, self._store.logs_of(topic)))})
+        self._write_soon({topic for topic in self._untold() if any(map(self._is_due, self._store.logs_of(topic)))})
         self._begin_minute()
+
+    def _untold(self) -> list[str]:
+        """Return the topics that have grown by more than a write under way tells of."""
+        return [topic for topic, flush in self._grown.items() if self._writing.get(topic) != flush]
 
     def _begin_minute(self) -> None:
         if self._minute is None and not self._stopping:
@@ -293,7 +307,7 @@ class EndsRecorder:
         self._failed.clear()
         if self._grown:
             self._begin_minute()
-            self._write_soon(self._grown)
+            self._write_soon(self._untold())
 
     def _write_soon(self, topics: Iterable[str]) -> None:
         nodes = [self._nodes[topic] for topic in sorted(topics) if topic in self._nodes]
@@ -311,7 +325,6 @@ class EndsRecorder:
                 self._allow(node)
             except (CoordinationError, ValueError) as error:
                 errors.append(error)
-                self._grown.add(node.topic)
                 self._failed.add(node.topic)
                 self._begin_minute()  # the one of its write may be over
 

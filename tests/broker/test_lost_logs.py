@@ -163,7 +163,7 @@ class NoLossTests(LostLogTestCase):
         self.remove_folder("t-0")
         self.open()
         self.reason()
-        deleting = self.broker.topics.delete("t")
+        deleting = self.broker.administration.delete("t")
         self.settle()
         self.successResultOf(deleting)
         self.assertIsNone(self.stored_ends())
