@@ -214,8 +214,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         if acks < -1:
             raise InvalidRequest(f"acks {acks} is not allowed: -1, 0, 1 or a number of copies")
         log = producing.log_for(part.topic, part.partition)
-        log.leadership.check_copies(acks)
-        log.leadership.check_epoch(part.leader_epoch)
+        log.leadership.check_produce(part.leader_epoch, acks)
         count, newest = self._checked(index, part.message_set, log)
 
         def appended(first: int, after: int) -> None:

@@ -122,7 +122,7 @@ class EntryHead(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """Whether no message is inside."""
+        """Return whether no message is inside."""
         return self.layout.is_gap
 
     @property
