@@ -1,4 +1,4 @@
-"""Where entries go on behind one that is not sound: by evidence, never by looks.
+"""The search for the place where entries go on behind an unsound one: by evidence, never by looks.
 
 Payloads may contain bytes that look like entries, and the inside of a gap may be what was removed. So, of the entry at
 ``position`` and the next place ``anchor`` that an index, a segment's end or a checkpoint vouches for:
@@ -113,7 +113,7 @@ class Evidence:
         return 0
 
     def _is_likely_end(self, position: int, end: int, anchor: int | None) -> bool:
-        """Whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
+        """Return whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
         if end == anchor:
             return True
         if end > position + _PAYLOAD_AT:
@@ -133,7 +133,7 @@ class Evidence:
             yield limit
 
     def _goes_on(self, position: int, anchor: int | None) -> bool:
-        """Whether entries go on at ``position``: at least one sound, or all of them by their lengths to the anchor.
+        """Return whether entries go on at ``position``: at least one sound, or all by their lengths up to the anchor.
 
         One that is not sound, but whose own checksum tells where it ends, is an entry too.
         """
@@ -177,7 +177,7 @@ class Evidence:
         return None
 
     def _may_begin(self, place: int, anchor: int | None) -> bool:
-        """Whether a sound entry begins at ``place``; by the cheap signs first."""
+        """Return whether a sound entry begins at ``place``; by the cheap signs first."""
         end = self.entries.claimed_end(place)
         if not end or (anchor is not None and end > anchor) or end > self.entries.size:
             return False

@@ -83,7 +83,7 @@ class LayoutTests(SynchronousTestCase):
             self.assertEqual(size_at(least), 4 + layout.minimum)
 
     def test_own_size(self) -> None:
-        """Where a layout has other bytes than N that tell the size, as a gap has, they do however N is damaged."""
+        """Other bytes than N that tell the size, as a gap has, do so however N is damaged."""
         self.assertIsNotNone(LAYOUTS[GAP].own_size)
         for magic, entry in ENTRIES.items():
             own_size = LAYOUTS[magic].own_size
