@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.broker.storedends import LEAD_SECONDS, WRITE_SECONDS
+from logd.broker.endsschedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord import paths
 from logd.coord.registries.stored import StoredEnds
 from logd.coord.registries.topics import encode_entry

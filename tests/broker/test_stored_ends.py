@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.storedends import LEAD_SECONDS, WRITE_SECONDS
+from logd.broker.endsschedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord.registries.stored import GROWTH, growth_limit
 from logd.log.beginning import JUMP, LEAST_JUMP
 from logd.protocol.produce_ack import ProduceAck, ProducePart
