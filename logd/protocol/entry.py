@@ -52,6 +52,8 @@ KEYED_HEAD = Struct(">iBIBqi")
 KEYED_FIELDS = Struct(">Bqi")
 KEY_AT = KEYED_HEAD.size
 _KEYED_BEHIND = HEAD_BYTES - LENGTH_BYTES
+_pack_head = HEAD.pack
+_pack_fields = KEYED_FIELDS.pack
 #: Of the attributes of magic 2: the message has no value.
 NO_VALUE = 0x08
 
@@ -214,7 +216,7 @@ def encode_keyed(payload: bytes | None, key: bytes | None, timestamp: int | None
     """Return a magic-2 entry: a message with a key, a time or headers, or a tombstone."""
     body = b"".join(
         (
-            KEYED_FIELDS.pack(
+            _pack_fields(
                 NO_VALUE if payload is None else 0,
                 -1 if timestamp is None else timestamp,
                 -1 if key is None else len(key),
@@ -224,7 +226,7 @@ def encode_keyed(payload: bytes | None, key: bytes | None, timestamp: int | None
             payload or b"",
         )
     )
-    return HEAD.pack(len(body) + _KEYED_BEHIND, KEYED, crc32(body)) + body
+    return _pack_head(len(body) + _KEYED_BEHIND, KEYED, crc32(body)) + body
 
 
 def keyed_parts(data: Buffer, at: int, stop: int) -> tuple[Headers, int]:
@@ -300,47 +302,16 @@ def gap_own_size(data: Buffer, at: int = 0) -> int:
 
 _POLYNOMIAL = 0xEDB88320  # of CRC-32
 
-LAYOUTS = {
-    layout.magic: layout
-    for layout in (
-        Layout(
-            PLAIN,
-            minimum=5,
-            head_bytes=HEAD_BYTES,
-            checksum_at=_CHECKSUM_AT,
-            checked_from=HEAD_BYTES,
-            fields=_plain_fields,
-        ),
-        Layout(
-            WRAPPER,
-            minimum=6,
-            head_bytes=WRAPPER_HEAD_BYTES,
-            checksum_at=6,
-            checked_from=WRAPPER_HEAD_BYTES,
-            fields=_wrapper_fields,
-        ),
-        Layout(
-            KEYED,
-            minimum=19,
-            head_bytes=KEY_AT,
-            checksum_at=_CHECKSUM_AT,
-            checked_from=HEAD_BYTES,
-            fields=_keyed_fields,
-            check_fields=keyed_parts,
-            time_at=HEAD_BYTES + 1,
-        ),
-        Layout(
-            GAP,
-            minimum=5,
-            head_bytes=HEAD_BYTES,
-            checksum_at=_CHECKSUM_AT,
-            checked_from=0,
-            checked_to=LENGTH_BYTES,
-            own_size=gap_own_size,
-            fields=_gap_fields,
-            is_gap=True,
-        ),
-    )
-}
+_TABLE = (
+    # magic, least N, bytes of the head, place of the checksum and of the first byte that it covers, fields; the rest
+    Layout(PLAIN, 5, HEAD_BYTES, _CHECKSUM_AT, HEAD_BYTES, _plain_fields),
+    Layout(WRAPPER, 6, WRAPPER_HEAD_BYTES, ATTRIBUTES_AT + 1, WRAPPER_HEAD_BYTES, _wrapper_fields),
+    Layout(KEYED, 19, KEY_AT, _CHECKSUM_AT, HEAD_BYTES, _keyed_fields, keyed_parts, time_at=HEAD_BYTES + 1),
+    Layout(
+        GAP, 5, HEAD_BYTES, _CHECKSUM_AT, 0, _gap_fields, checked_to=LENGTH_BYTES, own_size=gap_own_size, is_gap=True
+    ),
+)
+#: Every layout, by its magic.
+LAYOUTS = {layout.magic: layout for layout in _TABLE}
 #: No head is longer.
 MOST_HEAD_BYTES = max(layout.head_bytes for layout in LAYOUTS.values())
