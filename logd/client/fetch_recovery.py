@@ -1,4 +1,4 @@
-"""What is done about a partition that cannot simply be fetched: its position is searched, or its leader is.
+"""Recovery of partitions that cannot simply be fetched: searches for their positions, or for their leaders.
 
 A partition that is held up here is not fetched; ``look_at(entry)`` is called when it may be again.
 """
@@ -65,7 +65,7 @@ class FetchRecovery:
             self._begin(entry, self._out_of_range(entry, want, part))
 
     def is_of_its_topic(self, entry: FetchEntry) -> bool:
-        """Whether the feed's position is of the topic that has its name now; if not, that is seen to."""
+        """Return whether the feed's position is of the topic that has its name now; if not, begin a recovery."""
         feed, cluster = entry.feed, self._cluster
         if not cluster.settings.discover:
             return True
@@ -86,7 +86,7 @@ class FetchRecovery:
         return True
 
     def failed(self, entry: FetchEntry, error: BaseException | None) -> None:
-        """Something is wrong with a partition: read metadata again after a while, unless trying again is no use."""
+        """Deal with a failed fetch: read metadata again after a while, unless trying again is no use."""
         if entry.held_up or entry.feed not in self._watched:
             return
         feed = entry.feed

@@ -72,7 +72,7 @@ class Fetcher:
             self._look_at(entry)
 
     async def visible_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """Where the visible logs of partitions end now. Raises what describe_log raises."""
+        """Return the ends of the visible logs of partitions. Raises what describe_log raises."""
         logs = await describe_logs(self._cluster, topic, partitions)
         return {partition: log.visible_end for partition, log in logs.items()}
 
