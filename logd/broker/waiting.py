@@ -216,7 +216,7 @@ class WaitingFetch:
         return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
 
     def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
-        """Return where the log's visible end has to be for another look: one byte more can always be what was missing."""
+        """Return the visible end that is worth another look: one byte more can always be what was missing."""
         start = self._starts[index]
         assert isinstance(start, int)  # else its part was answered
         there = start + waiting.there

@@ -269,7 +269,7 @@ class Connection(TwistedProtocol):
 
     @property
     def _under_way(self) -> int:
-        """The number of requests that were taken and wait for their answer. Others get none when the connection closes."""
+        """The number of requests that were taken and wait for an answer. Others get none when the connection closes."""
         return self._conversation.unanswered - self._backlog.expecting
 
     def _set_reading(self) -> None:
