@@ -89,6 +89,7 @@ class Faults:
             (self._move_positions, 2),
             (self._take_from_owners, 2),
             (self._remove_entry, 2),
+            (self._spoil_position, 2),
             (self._remove_segments, 3),
             (self._spoil_tree, 4),
         ]
@@ -246,6 +247,12 @@ class Faults:
         if member.consumer is not None and member.consumer.group is not None and self.cluster.operator.connected:
             self._note("entry removed", member.host)
             self.cluster.operator.remove_entry(member.group, member.consumer.group.consumer)
+
+    def _spoil_position(self) -> None:
+        group, places = self._some_places()
+        if places and self.cluster.operator.connected:
+            self._note("position spoiled", group)
+            self.cluster.operator.spoil(group, places[0])
 
     def _remove_segments(self) -> None:
         broker = self.random.choice(self.brokers)

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from logd.coord import paths
 from logd.log.mark import read_mark
+from logd.log.partition import PartitionLog
 from logd.testing.memorybroker import DATA, MemoryBroker
 from logd.testing.memorydisk import Directory
 from logd.testing.memoryfiles import MemoryFiles
@@ -21,6 +22,8 @@ from tests.simulation.world import World
 AHEAD = (-3600.0, -30.0, 30.0, 3600.0)
 #: What is lost is lost for good so often.
 FOR_GOOD = 0.35
+#: And a segment that a group has not read yet so often.
+GAPS = 0.8
 #: A seed has trouble with its machines so often.
 LIKELY = 0.6
 
@@ -156,14 +159,23 @@ class MachineFaults:
             # A mark that a full disk did not take vouches for nothing.
             logs = [log for log in known if read_mark(broker.files, log.folder) >= log.segments()[-1][0]]
             if logs:
-                log = self.random.choice(logs)
-                number = self.random.randrange(len(log.segments()) - 1)
+                rolled = [(log, number) for log in logs for number in range(len(log.segments()) - 1)]
+                unread = [each for each in rolled if self._is_unread(*each)]
+                log, number = self.random.choice(unread or rolled)
                 start = log.segments()[number][0]
-                if self.random.random() < FOR_GOOD:
+                if self.random.random() < (GAPS if unread else FOR_GOOD):
                     self.note("gaps made", broker.host)
                     self._restart(broker, lambda: make_gaps(broker, log, number, self.cluster.ledger))
                     return
                 self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
+
+    def _is_unread(self, log: PartitionLog, number: int) -> bool:
+        """Whether a group has a segment still before it, or a reader without a group has."""
+        ledger, start = self.cluster.ledger, log.segments()[number][0]
+        return any(
+            ledger.progress(name, log.topic, log.partition).handled <= start
+            for name in [*self.cluster.groups, *(consumer.host for consumer in self.cluster.consumers)]
+        )
 
     def _lose_name(self, broker: MemoryBroker, folder: str, name: str, kind: str) -> None:
         directory = broker.files._directory(folder)

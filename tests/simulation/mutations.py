@@ -23,6 +23,7 @@ from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicPartition
 from tests.simulation.broker_mutations import BROKER_MUTATIONS
 from tests.simulation.machine_mutations import MACHINE_MUTATIONS
+from tests.simulation.reader_mutations import READER_MUTATIONS
 
 
 def commit_without_version() -> AbstractContextManager[Any]:
@@ -249,6 +250,7 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
     }
     | MACHINE_MUTATIONS
     | BROKER_MUTATIONS
+    | READER_MUTATIONS
 )
 
 

@@ -11,7 +11,7 @@ from logd.coord import paths
 from logd.coord.groups import holdings
 from logd.coord.groups.records import Phase
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
-from tests.simulation.faults import PAIR, Faults
+from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
 from tests.simulation.ledger import Place
 from tests.simulation.members import Member
@@ -99,10 +99,12 @@ class Simulation:
         ledger = cluster.ledger
         ledger.check_logs(self._logs())
         for group, members in cluster.groups.items():
-            ledger.check_reported(group, sum(member.jumps for member in members))
-        self._check_pair()
+            ledger.check_reported(
+                group, sum(member.losses.jumps for member in members), sum(member.losses.gaps for member in members)
+            )
+        self._check_topics()
         for consumer in cluster.consumers:
-            ledger.check_reported(consumer.host, consumer.jumps)
+            ledger.check_reported(consumer.host, consumer.losses.jumps, consumer.losses.gaps)
         counts = [
             member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group
         ]
@@ -230,11 +232,12 @@ class Simulation:
             cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
         check(False, "it was not well, and now it is")
 
-    def _check_pair(self) -> None:
-        """No broker holds a topic that is to be on two, since nothing keeps the two alike."""
+    def _check_topics(self) -> None:
+        """No broker holds anything of a node that is no topic's, or of a topic on two, which nothing keeps alike."""
         for broker in self.cluster.brokers:
             assert broker.store is not None
-            check(not broker.store.logs_of(PAIR), "a broker serves a partition of two brokers", broker.host)
+            foreign = {log.topic for log in broker.store.logs()}.difference((*TOPICS, LATE_TOPIC))
+            check(not foreign, "a broker serves what it must not", broker.host, foreign)
 
     def _attempts(self, member: Member) -> int:
         if member.consumer is None or member.consumer.group is None:
