@@ -28,7 +28,7 @@ _LOGICAL: dict[tuple[str, Any], tuple[str, Any]] = {
 }
 
 
-class Decoded(NamedTuple):
+class DecodedValues(NamedTuple):
     """An array of values, null where ``wrong`` (index -> why) says that one is not of the schema."""
 
     array: pa.Array
@@ -60,7 +60,7 @@ class AvroValues:
             raise ConfigurationError(f"option avroSchema is not an Avro schema: {error}") from None
         self.ddl, self.type = _types(self._schema, "value")
 
-    def decode(self, values: list[bytes | None]) -> Decoded:
+    def decode(self, values: list[bytes | None]) -> DecodedValues:
         """Return the values as an array, and which of them are not what the schema says."""
         read, schema = self._read, self._schema
         decoded: list[Any] = []
@@ -81,10 +81,10 @@ class AvroValues:
                     found = None
             decoded.append(found)
         try:
-            return Decoded(pa.array(decoded, self.type), wrong)
+            return DecodedValues(pa.array(decoded, self.type), wrong)
         except (pa.ArrowException, OverflowError):  # what was read is outside its own type
             self._leave_out_misfits(decoded, wrong)
-            return Decoded(pa.array(decoded, self.type), wrong)
+            return DecodedValues(pa.array(decoded, self.type), wrong)
 
     def _leave_out_misfits(self, decoded: list[Any], wrong: dict[int, str]) -> None:
         for number, value in enumerate(decoded):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from logd.spark.cluster import Cluster
+from logd.spark.cluster import BlockingCluster
 from logd.spark.options import ReadOptions
 from logd.spark.planning import plan_ranges, split_for_tasks
 from logd.spark.ranges import IdRange
@@ -29,7 +29,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        with Cluster(options.cluster) as cluster:
+        with BlockingCluster(options.cluster) as cluster:
             ranges = plan_ranges(
                 cluster,
                 options.subscription,

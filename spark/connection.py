@@ -10,11 +10,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from logd.clientcore.addresses import name_of
+from logd.clientcore.answers import misfit
 from logd.errors import BrokerUnavailable, CannotConnect, error_for_code
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.requests import OurRequest
 from logd.protocol.responses import ErrorResponse, Response
-from logd.spark.answers import misfit
 
 #: Largest answer that is accepted, in bytes: the largest piece of log that can be asked for, and what is around it.
 MAX_FRAME_BYTES = (64 << 20) + (64 << 10)
@@ -60,7 +61,7 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
     return connect
 
 
-class Connection:
+class BlockingConnection:
     """A connection on which several requests may be under way. After any error it is closed and of no more use."""
 
     def __init__(self, name: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
@@ -74,9 +75,9 @@ class Connection:
         self.closed = False
 
     @classmethod
-    def open(cls, host: str, port: int, timeout: float, connect: Dial = dial) -> Connection:
+    def open(cls, host: str, port: int, timeout: float, connect: Dial = dial) -> BlockingConnection:
         """Connect within ``timeout`` seconds. Raises BrokerUnavailable."""
-        name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        name = name_of((host, port))
         try:
             return cls(name, connect(host, port, timeout))
         except (OSError, UnicodeError) as error:  # a host's name may be one that cannot be looked up at all

@@ -9,11 +9,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+from logd.clientcore.starting_positions import EARLIEST, ENDS, LATEST, position_at_time, position_of
 from logd.protocol.describe_log import DescribeLogResponse
-
-#: What stands for the ends of a log in JSON, as in Spark's Kafka source.
-LATEST = -1
-EARLIEST = -2
 
 
 @frozen
@@ -25,16 +22,16 @@ class At:
 
 
 @frozen
-class Offsets:
+class OffsetLimits:
     """Where each partition begins or ends: ``rest``, but for those of ``places`` (topic -> partition -> place)."""
 
     rest: At
     places: Mapping[str, Mapping[int, At]] = field(factory=dict)
 
     @classmethod
-    def of(cls, name: str) -> Offsets:
+    def of(cls, name: str) -> OffsetLimits:
         """``earliest`` or ``latest``, for all."""
-        return cls(At({"earliest": EARLIEST, "latest": LATEST}[name]))
+        return cls(At(ENDS[name]))
 
     def has(self, end: int) -> bool:
         """Whether it names an end of the log, LATEST or EARLIEST, for all or for any partition."""
@@ -52,17 +49,17 @@ def resolve(at: At, log: DescribeLogResponse) -> int:
     A time after all messages is the visible end. A position is returned as it is, also outside the log.
     """
     if at.time_ms is not None:
-        return log.visible_end if log.time_position < 0 else min(log.time_position, log.visible_end)
-    return {EARLIEST: log.log_start, LATEST: log.visible_end}.get(at.position, at.position)
+        return position_at_time(log)
+    return position_of(at.position, log)
 
 
-def parse_offsets(text: str, rest: str) -> Offsets:
+def parse_offsets(text: str, rest: str) -> OffsetLimits:
     """Read ``earliest``, ``latest``, JSON with positions, or a time as ISO text; raise ValueError that says so.
 
     In JSON -2 is earliest and -1 latest; partitions that it leaves out have the place that ``rest`` names.
     """
     if text in ("earliest", "latest"):
-        return Offsets.of(text)
+        return OffsetLimits.of(text)
     allowed = (
         'earliest, latest, JSON such as {"topic": {"0": 4711, "1": -1}} (-2 is earliest, -1 latest), '
         "or a time such as 2011-11-11T00:00:00Z"
@@ -72,32 +69,32 @@ def parse_offsets(text: str, rest: str) -> Offsets:
         for partitions in places.values():
             if any(value < EARLIEST for value in partitions.values()):
                 raise ValueError(allowed)
-        return Offsets(
-            Offsets.of(rest).rest,
+        return OffsetLimits(
+            OffsetLimits.of(rest).rest,
             {
                 topic: {number: At(value) for number, value in partitions.items()}
                 for topic, partitions in places.items()
             },
         )
     try:
-        return Offsets(At(time_ms=parse_time(text)))
+        return OffsetLimits(At(time_ms=parse_time(text)))
     except ValueError:
         raise ValueError(allowed) from None
 
 
-def parse_timestamp(text: str) -> Offsets:
+def parse_timestamp(text: str) -> OffsetLimits:
     """Read one time for all partitions; raise ValueError."""
-    return Offsets(At(time_ms=parse_time(text)))
+    return OffsetLimits(At(time_ms=parse_time(text)))
 
 
-def parse_by_timestamp(text: str, rest: str) -> Offsets:
+def parse_by_timestamp(text: str, rest: str) -> OffsetLimits:
     """Read JSON with a time in ms for each partition; raise ValueError."""
     allowed = 'JSON with times in ms since the epoch, such as {"topic": {"0": 1320969600000}}'
     places = _parse_places(text, allowed)
     if any(value < 0 for partitions in places.values() for value in partitions.values()):
         raise ValueError(allowed)
-    return Offsets(
-        Offsets.of(rest).rest,
+    return OffsetLimits(
+        OffsetLimits.of(rest).rest,
         {
             topic: {number: At(time_ms=value) for number, value in partitions.items()}
             for topic, partitions in places.items()

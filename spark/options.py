@@ -10,14 +10,15 @@ from typing import Any
 
 from attrs import frozen
 
+from logd.clientcore.starting_positions import EARLIEST, LATEST
 from logd.errors import ConfigurationError
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
-from logd.spark.offsets import EARLIEST, LATEST, Offsets, parse_by_timestamp, parse_offsets, parse_timestamp
+from logd.spark.offsets import OffsetLimits, parse_by_timestamp, parse_offsets, parse_timestamp
 from logd.spark.producing import LARGEST_BATCH
 from logd.spark.ranges import DEFAULT_RANGE_BYTES
 from logd.spark.reading import ReadSettings
-from logd.spark.subscription import Subscription, parse_subscription
+from logd.spark.subscription import SourceSubscription, parse_subscription
 
 #: Where the brokers are when no option says so.
 BROKER_VARIABLE = "LOGD_BROKER"
@@ -87,7 +88,7 @@ _SPARKS = ("path", "checkpointLocation")
 
 
 @frozen(kw_only=True)
-class Shape:
+class ColumnOptions:
     """The options that decide on columns: which there are, and what is in them."""
 
     include_headers: bool = False
@@ -103,11 +104,11 @@ class ReadOptions:
     """Options of a reader; travels to the executors."""
 
     cluster: ClusterSettings
-    subscription: Subscription
-    starting: Offsets
-    ending: Offsets
+    subscription: SourceSubscription
+    starting: OffsetLimits
+    ending: OffsetLimits
     reading: ReadSettings
-    shape: Shape
+    shape: ColumnOptions
     min_partitions: int
     range_bytes: int
     #: Bytes of log, or about how many messages, in one micro-batch of a stream; None for all there is.
@@ -138,7 +139,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
         cluster=_cluster(given),
         subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
         starting=given.offsets("starting", "latest" if streaming else "earliest", None if streaming else LATEST),
-        ending=Offsets.of("latest") if streaming else given.offsets("ending", "latest", EARLIEST),
+        ending=OffsetLimits.of("latest") if streaming else given.offsets("ending", "latest", EARLIEST),
         reading=ReadSettings(
             fail_on_data_loss=fail,
             fetch_bytes=given.whole("fetchBytes", 2 << 20, 1 << 10, 64 << 20),
@@ -156,12 +157,12 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
     )
 
 
-def shape_options(options: Mapping[str, str]) -> Shape:
+def shape_options(options: Mapping[str, str]) -> ColumnOptions:
     """Return those that shape the schema. Raises ConfigurationError."""
     return _shape(_Given(options, ALL_OPTIONS, "a data frame", _SPARKS))
 
 
-def _shape(given: _Given) -> Shape:
+def _shape(given: _Given) -> ColumnOptions:
     avro, mode = given.text("avroSchema"), (given.text("mode") or FAILFAST).upper()
     column = given.text("columnNameOfCorruptRecord")
     if mode not in MODES:
@@ -174,7 +175,7 @@ def _shape(given: _Given) -> Shape:
         raise ConfigurationError(f"option columnNameOfCorruptRecord is of use with mode={PERMISSIVE} alone")
     if mode == PERMISSIVE:
         column = column or CORRUPT_RECORD
-    return Shape(
+    return ColumnOptions(
         include_headers=given.switch("includeHeaders", False), avro_schema=avro, mode=mode, corrupt_column=column
     )
 
@@ -275,13 +276,13 @@ class _Given:
             raise self._not_allowed(name, text, " or ".join(allowed))
         return text
 
-    def offsets(self, which: str, default: str, senseless: int | None) -> Offsets:
+    def offsets(self, which: str, default: str, senseless: int | None) -> OffsetLimits:
         """A timestamp for all goes before timestamps for each, and these before offsets, as in Spark's Kafka source.
 
         ``senseless`` is the end of the log where nothing could be read, which is refused.
         """
         rest = "earliest" if which == "starting" else "latest"
-        readers: tuple[tuple[str, Callable[[str], Offsets]], ...] = (
+        readers: tuple[tuple[str, Callable[[str], OffsetLimits]], ...] = (
             (f"{which}Timestamp", parse_timestamp),
             (f"{which}OffsetsByTimestamp", partial(parse_by_timestamp, rest=rest)),
             (f"{which}Offsets", partial(parse_offsets, rest=rest)),
@@ -300,7 +301,7 @@ class _Given:
                         f"({senseless}) would read nothing"
                     )
                 return offsets
-        return Offsets.of(default)
+        return OffsetLimits.of(default)
 
     @staticmethod
     def _not_allowed(name: str, value: Any, allowed: str) -> ConfigurationError:

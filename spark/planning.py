@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from logd.clientcore.metadata import topic_error
+from logd.clientcore.starting_positions import EARLIEST
 from logd.errors import ConfigurationError, UnknownTopic, WrongPartition
 from logd.protocol.describe_log import DescribeLogResponse
-from logd.spark.cluster import Cluster, topic_error
-from logd.spark.offsets import EARLIEST, At, Offsets, resolve
+from logd.spark.cluster import BlockingCluster
+from logd.spark.offsets import At, OffsetLimits, resolve
 from logd.spark.ranges import IdRange, split_ranges
 from logd.spark.reading import DataLost
-from logd.spark.subscription import Subscription
+from logd.spark.subscription import SourceSubscription
 
 _log = logging.getLogger("logd.spark")
 
@@ -33,7 +35,9 @@ class PartitionName:
         return f"topic {self.topic!r}, partition {self.partition}"
 
 
-def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool = True) -> list[PartitionName]:
+def find_partitions(
+    cluster: BlockingCluster, subscription: SourceSubscription, strict: bool = True
+) -> list[PartitionName]:
     """Return the partitions that are meant and exist, by topic and number.
 
     Raises UnknownTopic for a topic that is named and does not exist (unless ``strict`` is false; a pattern may match
@@ -46,7 +50,7 @@ def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool =
         if topic.error == UnknownTopic.code and not strict:
             continue
         if topic.error:
-            raise topic_error(cluster, topic.topic, topic.error)
+            raise topic_error(topic.topic, topic.error, cluster.settings.brokers)
         numbers = [each.partition for each in topic.partitions]
         chosen = subscription.chosen(topic.topic, numbers)
         missing = set((subscription.assigned or {}).get(topic.topic, ())) - set(numbers)
@@ -56,14 +60,18 @@ def find_partitions(cluster: Cluster, subscription: Subscription, strict: bool =
     return sorted(found)
 
 
-def locate(cluster: Cluster, partition: PartitionName, at: At) -> tuple[int, DescribeLogResponse]:
+def locate(cluster: BlockingCluster, partition: PartitionName, at: At) -> tuple[int, DescribeLogResponse]:
     """Return the position that a place means, and the log as it is. Raises what Cluster.describe raises."""
     log = cluster.describe(partition.topic, partition.partition, time_ms=-1 if at.time_ms is None else at.time_ms)
     return resolve(at, log), log
 
 
 def plan_ranges(
-    cluster: Cluster, subscription: Subscription, starting: Offsets, ending: Offsets, fail_on_data_loss: bool
+    cluster: BlockingCluster,
+    subscription: SourceSubscription,
+    starting: OffsetLimits,
+    ending: OffsetLimits,
+    fail_on_data_loss: bool,
 ) -> list[IdRange]:
     """Return one range for each partition, empty ones too, all within what is there.
 
@@ -95,7 +103,9 @@ def plan_ranges(
     return ranges
 
 
-def split_for_tasks(cluster: Cluster, ranges: Sequence[IdRange], max_bytes: int, at_least: int) -> list[IdRange]:
+def split_for_tasks(
+    cluster: BlockingCluster, ranges: Sequence[IdRange], max_bytes: int, at_least: int
+) -> list[IdRange]:
     """Cut ranges into what one task each reads; see ranges.split_ranges. Raises what Cluster.describe raises."""
 
     def boundaries(topic: str, partition: int, positions: Sequence[int]) -> Sequence[int]:
@@ -107,7 +117,7 @@ def split_for_tasks(cluster: Cluster, ranges: Sequence[IdRange], max_bytes: int,
     return split_ranges(ranges, boundaries, max_bytes=max_bytes, at_least=at_least)
 
 
-def _check_places(partitions: Sequence[PartitionName], offsets: Offsets, which: str) -> None:
+def _check_places(partitions: Sequence[PartitionName], offsets: OffsetLimits, which: str) -> None:
     """Raise ConfigurationError unless places for each partition are for all that are read, and no others."""
     known = {(each.topic, each.partition) for each in partitions}
     named = {(topic, number) for topic, places in offsets.places.items() for number in places}

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
+from logd.clientcore import defaults
+from logd.clientcore.answers import is_final
+from logd.clientcore.metadata import described
 from logd.errors import (
     DeliveryFailed,
     InvalidMessage,
     LogdError,
-    WireError,
     error_for_code,
 )
 from logd.protocol.message import Message
 from logd.protocol.messageset import encode_messages
 from logd.protocol.placement import partition_of_key
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
-from logd.spark.cluster import Attempts, Cluster
-from logd.spark.connection import Connection
+from logd.spark.cluster import Attempts, BlockingCluster
+from logd.spark.connection import BlockingConnection
 
 _log = logging.getLogger("logd.spark")
 
@@ -50,15 +52,15 @@ class _Batch:
 
 
 @define(eq=False)
-class BlockingProducer:
+class ExecutorProducer:
     """Sends messages in order within each partition. Duplicates are possible after a failure; losses are not.
 
     For one thread. Holds ``batch_bytes`` times BATCHES_HELD of messages, and their encoded form while it sends.
     """
 
-    cluster: Cluster
+    cluster: BlockingCluster
     compression: str = "none"
-    batch_bytes: int = 1 << 20
+    batch_bytes: int = defaults.BATCH_BYTES
     choose: Callable[[Sequence[int]], int] = random.choice
     #: Messages acknowledged so far, and bytes of log that they take.
     messages: int = field(default=0, init=False)
@@ -111,7 +113,7 @@ class BlockingProducer:
         (topic, partition), error = failure
         batch = self._waiting[topic, partition]
         try:
-            if _will_not_pass(error):
+            if is_final(error):
                 raise error
             _log.warning("topic %r, partition %d: sending again after: %s", topic, partition, error)
             attempts.failed(error)
@@ -126,7 +128,7 @@ class BlockingProducer:
         """Send what waits, to each leader in one request, and take off what is acknowledged; return what failed last,
         or will not pass."""
         failures: list[_Failure] = []
-        asked: list[tuple[Connection, ProduceAck]] = []
+        asked: list[tuple[BlockingConnection, ProduceAck]] = []
         timeout = self.cluster.settings.request_timeout
         for connection, parts in self._by_leader():
             first = parts[0].topic, parts[0].partition
@@ -156,14 +158,14 @@ class BlockingProducer:
                     self.messages += len(batch.messages)
                     self.bytes += len(batch.encoded)
         # What will not pass is what the user has to hear of.
-        return next((each for each in failures if _will_not_pass(each[1])), failures[-1] if failures else None)
+        return next((each for each in failures if is_final(each[1])), failures[-1] if failures else None)
 
-    def _by_leader(self) -> list[tuple[Connection | LogdError, list[ProducePart]]]:
-        found: dict[int, tuple[Connection | LogdError, list[ProducePart]]] = {}
+    def _by_leader(self) -> list[tuple[BlockingConnection | LogdError, list[ProducePart]]]:
+        found: dict[int, tuple[BlockingConnection | LogdError, list[ProducePart]]] = {}
         for (topic, partition), batch in self._waiting.items():
             part = ProducePart(topic, partition, 0, batch.restart, batch.encoded)
             try:
-                leader: Connection | LogdError = self.cluster.leader(topic, partition)
+                leader: BlockingConnection | LogdError = self.cluster.leader(topic, partition)
             except LogdError as error:
                 leader = error
             found.setdefault(id(leader), (leader, []))[1].append(part)
@@ -185,17 +187,7 @@ class BlockingProducer:
 
     def _read_partitions(self, topic: str) -> tuple[int, ...]:
         def once() -> tuple[int, ...]:
-            described: Mapping[str, tuple[int, tuple[int, ...]]] = {
-                each.topic: (each.error, tuple(sorted(p.partition for p in each.partitions)))
-                for each in self.cluster.metadata([topic], create=True).topics
-            }
-            error, partitions = described.get(topic, (-1, ()))
-            if error:
-                raise error_for_code(error, f"topic {topic!r}: {error_for_code(error)}")
-            return partitions
+            found = described(self.cluster.metadata([topic], create=True), topic, self.cluster.settings.brokers)
+            return tuple(sorted(each.partition for each in found.partitions))
 
         return self.cluster.retry(once)
-
-
-def _will_not_pass(error: LogdError) -> bool:
-    return isinstance(error, WireError) and not error.retriable

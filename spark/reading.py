@@ -7,6 +7,8 @@ from collections.abc import Generator, Iterator
 
 from attrs import define, field, frozen
 
+from logd.clientcore import defaults
+from logd.clientcore.answers import is_final
 from logd.errors import (
     BrokerUnavailable,
     CorruptMessage,
@@ -18,9 +20,9 @@ from logd.errors import (
     error_for_code,
 )
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
-from logd.spark.cluster import Attempts, Cluster
-from logd.spark.connection import Connection
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.spark.cluster import Attempts, BlockingCluster
+from logd.spark.connection import BlockingConnection
 from logd.spark.ranges import IdRange
 from logd.spark.rows import Cursor, Rows
 
@@ -45,13 +47,13 @@ class ReadSettings:
     rows: int = 8192
     row_bytes: int = 8 << 20
     #: Largest entry that is waited for, in bytes; a greater length counts as damage.
-    message_bytes: int = 16 << 20
+    message_bytes: int = defaults.ENTRY_BYTES
     #: Largest size that one compressed wrapper may decompress to, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     #: The most messages that one compressed wrapper may hold.
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
-    corrupt_retries: int = 2
+    corrupt_retries: int = defaults.CORRUPT_RETRIES
     #: Raise DataLost when messages are gone; without it, say so in the log and go on with what is there.
     fail_on_data_loss: bool = True
 
@@ -74,13 +76,13 @@ class ReadReport:
 class RangeReader:
     """Reads one range, once: iterate over ``rows()``. Memory is bounded by the settings, whatever the range is."""
 
-    cluster: Cluster
+    cluster: BlockingCluster
     range: IdRange
     settings: ReadSettings = field(factory=ReadSettings)
     report: ReadReport = field(factory=ReadReport, init=False)
     #: Up to where the log was decoded.
     position: int = field(init=False)
-    _ahead: tuple[Connection, FetchWait] | None = field(default=None, init=False)
+    _ahead: tuple[BlockingConnection, FetchWait] | None = field(default=None, init=False)
     _attempts: Attempts = field(init=False)
     _checked: bool = field(default=False, init=False)
 
@@ -184,7 +186,7 @@ class RangeReader:
                 self._gone(f"the topic does not exist any more ({error})")
                 return None
             except WireError as error:
-                if not error.retriable:
+                if is_final(error):
                     raise
                 self._failed(error)
             else:

@@ -1,30 +1,22 @@
 """Message sets to columns: lists of values, keys, times, headers and places, with every checksum verified.
 
-The loops for plain and for keyed entries stand beside that of ``decode_set`` and make no object for a message but its
-parts; all other entries (wrappers, gaps, tombstones, what is wrong) go through ``decode_set``.
+Plain and keyed entries are taken as columns (``loops.columns_of_set``), without an object for a message but its parts.
+All other entries (wrappers, gaps, tombstones, what is wrong) go through ``loops.decode_set``.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from itertools import repeat
-from struct import Struct
 
 from attrs import define, field
 
 from logd.errors import CorruptMessage, WrapperTooLarge
-from logd.protocol.checksums import crc32
-from logd.protocol.headers import Headers, decode_headers
-from logd.protocol.loops import decode_set
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, OpenWrapper
+from logd.protocol import loops
+from logd.protocol.entry import LEAST_BYTES
+from logd.protocol.headers import Headers
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
-_HEAD = Struct(">iBI")  # N, magic, and the crc of magic 0
-_HEAD_BYTES = _HEAD.size
-_PLAIN_MINIMUM = 5
-_KEYED_HEAD = Struct(">iBIBqi")  # N, magic 2, crc, attributes, timestamp, key length
-_KEYED_MAGIC = 2
-_KEYED_MINIMUM = 19
 #: Entries that are not plain are decoded so many at a time before the plain loop looks again.
 _OTHERS_AT_A_TIME = 1000
 
@@ -110,7 +102,7 @@ class Cursor:
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: The wrapper at hand, as long as messages of it are left.
-    _wrapper: OpenWrapper | None = None
+    _wrapper: loops.OpenWrapper | None = None
 
     def fill(self, rows: Rows, limit: int, limit_bytes: int = sys.maxsize) -> None:
         """Append messages to ``rows`` until it has ``limit``, or about ``limit_bytes`` in them.
@@ -120,100 +112,19 @@ class Cursor:
         while self.at < len(self.data) and not self.ended:
             if len(rows) >= limit or rows.size >= limit_bytes:
                 return
-            if not self._plain(rows, limit, limit_bytes) and not self._keyed(rows, limit, limit_bytes):
+            if not self._columns(rows, limit - len(rows), limit_bytes - rows.size):
                 self._others(rows, min(limit - len(rows), _OTHERS_AT_A_TIME), limit_bytes - rows.size)
         self.ended = True
 
-    def _plain(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
-        """Take plain entries (magic 0) up to the first of another kind; return whether there was any."""
-        data = self.data
-        at = self.at
-        end = len(data)
-        last = min(end - _HEAD_BYTES, at + limit_bytes - rows.size)
-        unpack = _HEAD.unpack_from
-        crc = crc32
-        values = rows.values
-        append = values.append
-        stops: list[int] = []
-        note = stops.append
-        for _ in repeat(None, limit - len(values)):
-            if at > last:
-                break
-            length, magic, checksum = unpack(data, at)
-            stop = at + 4 + length
-            if magic or stop > end or length < _PLAIN_MINIMUM:
-                break
-            value = data[at + 9 : stop]
-            if crc(value) != checksum:
-                break
-            append(value)
-            note(stop)
-            at = stop
-        return self._advance(rows, at, stops)
-
-    def _keyed(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
-        """Take entries with a key, a time or headers (magic 2) up to the first that is another, or not sound."""
-        data = self.data
-        at = self.at
-        end = len(data)
-        last = min(end - _KEYED_HEAD.size - 1, at + limit_bytes - rows.size)
-        unpack = _KEYED_HEAD.unpack_from
-        crc = crc32
-        values: list[bytes | None] = []
-        keys: list[bytes | None] = []
-        times: list[int | None] = []
-        headers: list[Headers] = []
-        stops: list[int] = []
-        has_key = has_time = has_headers = False
-        # Headers are mostly those of the message before; their bytes say where they end, so equal ones mean the same.
-        same, known_bytes = b"\0", 1
-        known: Headers = ()
-        for _ in repeat(None, limit - len(rows)):
-            if at > last:
-                break
-            length, magic, checksum, attributes, timestamp, key_length = unpack(data, at)
-            stop = at + 4 + length
-            if magic != _KEYED_MAGIC or length < _KEYED_MINIMUM or stop > end or attributes:
-                break
-            key_at = at + _KEYED_HEAD.size
-            value_at = key_at + key_length if key_length > 0 else key_at
-            if timestamp < -1 or key_length < -1 or value_at >= stop or crc(data[at + 9 : stop]) != checksum:
-                break
-            if data.startswith(same, value_at, stop):
-                value_at += known_bytes
-            else:
-                try:
-                    known, after = decode_headers(data, value_at, stop)
-                except ValueError:
-                    break
-                same = data[value_at:after]
-                known_bytes = after - value_at
-                value_at = after
-            if known:
-                has_headers = True
-            headers.append(known)
-            if key_length < 0:
-                keys.append(None)
-            else:
-                keys.append(data[key_at : key_at + key_length])
-                has_key = True
-            if timestamp < 0:
-                times.append(None)
-            else:
-                times.append(timestamp)
-                has_time = True
-            values.append(data[value_at:stop])
-            stops.append(stop)
-            at = stop
-        if stops:
-            rows.add_parts(keys if has_key else None, times if has_time else None, headers if has_headers else None)
-            rows.values += values
-        return self._advance(rows, at, stops)
-
-    def _advance(self, rows: Rows, at: int, stops: list[int]) -> bool:
-        """Note the places of entries that end at the indexes ``stops``; return whether there was any."""
+    def _columns(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
+        """Take sound entries of one kind that need no object, up to the first other one; return whether any was."""
+        values, keys, times, headers, stops = loops.columns_of_set(self.data, self.at, limit, limit_bytes)
         if not stops:
             return False
+        if keys is not None or times is not None or headers is not None:
+            rows.add_parts(keys, times, headers)
+        rows.values += values
+        at = stops[-1]
         base = self.position - self.at
         if base:
             stops = [base + stop for stop in stops]
@@ -227,7 +138,7 @@ class Cursor:
 
     def _others(self, rows: Rows, limit: int, limit_bytes: int) -> None:
         """Take up to ``limit`` messages of about ``limit_bytes``, of any entries; a wrapper may take several calls."""
-        decoded = decode_set(
+        decoded = loops.decode_set(
             self.data,
             self.position,
             begin=self.at,
@@ -255,7 +166,7 @@ class Cursor:
             )
             inside = sum(len(value) for value in values if value is not None)
             # Of what was compressed what counts is what it was decompressed to, with some room for the objects.
-            rows.size += max(inside + len(values) * _HEAD_BYTES - taken, 0)
+            rows.size += max(inside + len(values) * LEAST_BYTES - taken, 0)
             rows.values += values
             rows.ids += ids
             rows.nexts += nexts

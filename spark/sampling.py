@@ -7,7 +7,7 @@ from contextlib import closing
 
 from attrs import evolve
 
-from logd.spark.cluster import Cluster
+from logd.spark.cluster import BlockingCluster
 from logd.spark.ranges import IdRange
 from logd.spark.reading import DataLost, RangeReader, ReadSettings
 
@@ -16,7 +16,7 @@ SAMPLED_PARTITIONS = 4
 SAMPLED_BYTES = 64 << 10
 
 
-def average_bytes(cluster: Cluster, ranges: Iterable[IdRange], settings: ReadSettings) -> float:
+def average_bytes(cluster: BlockingCluster, ranges: Iterable[IdRange], settings: ReadSettings) -> float:
     """Return the bytes of log that a message takes, on the average of the first of each range; 1.0 where none is.
 
     Gaps count as nothing, and a wrapper by its compressed size. Raises what RangeReader.rows raises, but for DataLost:

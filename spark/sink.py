@@ -8,10 +8,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from logd.spark.cluster import Cluster
+from logd.spark.cluster import BlockingCluster
 from logd.spark.incoming import check_columns, messages_of
 from logd.spark.options import SinkOptions
-from logd.spark.producing import BlockingProducer
+from logd.spark.producing import ExecutorProducer
 
 
 class Written(WriterCommitMessage):
@@ -51,8 +51,8 @@ def check(options: SinkOptions, schema: StructType) -> None:
 
 def send_all(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Send every row. Raises what BlockingProducer raises: the task fails, and with it the job."""
-    with Cluster(options.cluster) as cluster:
-        producer = BlockingProducer(cluster, options.compression, options.batch_bytes)
+    with BlockingCluster(options.cluster) as cluster:
+        producer = ExecutorProducer(cluster, options.compression, options.batch_bytes)
         for batch in batches:
             for topic, partition, message in messages_of(batch, options.topic):
                 producer.send(topic, message, partition)

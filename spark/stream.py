@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from struct import Struct
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +18,11 @@ from pyspark.sql.streaming.datasource import (
 
 from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
 from logd.protocol.describe_log import DescribeLogResponse
+from logd.protocol.entry import LENGTH_BYTES, size_by_length
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.spark.batch import RangePartition
-from logd.spark.cluster import Cluster
-from logd.spark.offsets import Offsets
+from logd.spark.cluster import BlockingCluster
+from logd.spark.offsets import OffsetLimits
 from logd.spark.options import ReadOptions
 from logd.spark.planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
 from logd.spark.progress import Progress, admit
@@ -32,7 +32,6 @@ from logd.spark.sampling import SAMPLED_PARTITIONS, average_bytes
 from logd.spark.tasks import read_batches
 
 _log = logging.getLogger("logd.spark")
-_LENGTH = Struct(">i")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -40,7 +39,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._cluster = Cluster(options.cluster)
+        self._cluster = BlockingCluster(options.cluster)
         self._initial: Progress | None = None
         #: Where a query that takes what is available now ends.
         self._last: dict[PartitionName, int] | None = None
@@ -53,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._cluster,
                 options.subscription,
                 options.starting,
-                Offsets.of("latest"),
+                OffsetLimits.of("latest"),
                 options.reading.fail_on_data_loss,
             )
             self._initial = Progress({PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges})
@@ -182,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class _Asking:
     """What admission wants to know, asked of the brokers."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
 
     def boundary(self, name: PartitionName, position: int) -> int:
@@ -190,16 +189,16 @@ class _Asking:
 
     def entry_end(self, name: PartitionName, position: int) -> int:
         def once() -> int:
-            part = FetchPart(name.topic, name.partition, 0, position, _LENGTH.size, exact=True)
+            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES, exact=True)
             fetched: FetchedPart = self._cluster.ask_leader(
-                name.topic, name.partition, FetchWait(500, _LENGTH.size, _LENGTH.size, (part,))
+                name.topic, name.partition, FetchWait(500, LENGTH_BYTES, LENGTH_BYTES, (part,))
             ).parts[0]
             if fetched.error == OffsetOutOfRange.code and fetched.log_start > position:
                 return fetched.log_start  # retention was here; the task that reads from there reports it
             if fetched.error:
                 raise error_for_code(fetched.error)
-            if len(fetched.message_set) < _LENGTH.size:
+            if len(fetched.message_set) < LENGTH_BYTES:
                 raise BrokerUnavailable(f"{name}: no answer has bytes from {position} on")
-            return position + _LENGTH.size + int(_LENGTH.unpack_from(fetched.message_set)[0])
+            return position + size_by_length(fetched.message_set)
 
         return self._cluster.retry(once)

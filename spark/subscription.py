@@ -13,7 +13,7 @@ from logd.topic import check_topic_name
 
 
 @frozen
-class Subscription:
+class SourceSubscription:
     """One of the three is set."""
 
     topics: tuple[str, ...] | None = None
@@ -40,7 +40,7 @@ class Subscription:
         return tuple(sorted(partitions))
 
 
-def parse_subscription(given: Mapping[str, str | None]) -> Subscription:
+def parse_subscription(given: Mapping[str, str | None]) -> SourceSubscription:
     """Read the options ``subscribe``, ``subscribePattern`` and ``assign``, of which there is one.
 
     Raises ConfigurationError.
@@ -53,11 +53,11 @@ def parse_subscription(given: Mapping[str, str | None]) -> Subscription:
     try:
         if name == "subscribe":
             topics = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-            return Subscription(topics=tuple(check_topic_name(topic) for topic in topics))
+            return SourceSubscription(topics=tuple(check_topic_name(topic) for topic in topics))
         if name == "subscribePattern":
             re.compile(text)
-            return Subscription(pattern=text)
-        return Subscription(assigned=_parse_assignment(text))
+            return SourceSubscription(pattern=text)
+        return SourceSubscription(assigned=_parse_assignment(text))
     except (re.error, ValueError) as error:
         raise ConfigurationError(f"option {name} = {text[:200]!r} is not allowed: {error}") from None
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from logd.spark.arrow import BatchMaker, source_schema
 from logd.spark.avro import AvroValues
-from logd.spark.cluster import Cluster
+from logd.spark.cluster import BlockingCluster
 from logd.spark.malformed import ValueDecoding
 from logd.spark.options import ReadOptions
 from logd.spark.ranges import IdRange
@@ -27,7 +27,7 @@ def read_batches(options: ReadOptions, id_range: IdRange) -> Iterator[pa.RecordB
     decoding = None if avro is None else ValueDecoding(avro, shape.mode, topic, partition)
     schema = source_schema(shape.include_headers, None if avro is None else avro.type, shape.corrupt_column)
     maker = BatchMaker(schema, topic, partition, decoding, shape.corrupt_column)
-    with Cluster(options.cluster) as cluster:
+    with BlockingCluster(options.cluster) as cluster:
         reader = RangeReader(cluster, id_range, options.reading)
         for rows in reader.rows():
             yield maker.batch(rows)

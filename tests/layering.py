@@ -42,8 +42,6 @@ _SPARK_WORKERS = tuple(
     f"logd.spark.{name}"
     for name in (
         *(
-            "addresses",
-            "answers",
             "arrow",
             "avro",
             "cluster",
@@ -54,7 +52,7 @@ _SPARK_WORKERS = tuple(
             "options",
             "planning",
         ),
-        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks"),
+        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks", "tls"),
     )
 )
 
@@ -62,13 +60,23 @@ ROOMS = (
     Room(
         "words",
         0,
-        ("logd.errors", "logd.interfaces", "logd.config", "logd.topic", "logd.checkedjson"),
+        (
+            *("logd.backoff", "logd.checkedjson", "logd.config", "logd.errors"),
+            *("logd.interfaces", "logd.leadership", "logd.topic"),
+        ),
         forbidden=("twisted",),
         allowed=("attrs", "zope.interface"),
     ),
-    Room("deferreds", 0, ("logd.deferreds",), allowed=("twisted",)),
+    Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
     Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
-    Room("protocol", 1, ("logd.protocol",), forbidden=_NO_IO, forbidden_calls=("open", "print", "input")),
+    Room(
+        "protocol",
+        1,
+        ("logd.protocol",),
+        forbidden=_NO_IO,
+        exempt=("logd.protocol.loops",),  # reads the environment's LOGD_LOOPS
+        forbidden_calls=("open", "print", "input"),
+    ),
     Room(
         "log",
         2,
@@ -93,6 +101,14 @@ ROOMS = (
         beside=(*_COORDINATION_WORDS, "logd.coord.tree", "logd.log.atomic", "logd.log.mark", "logd.log.names"),
     ),
     Room("coord", 2, ("logd.coord",), beside=(*_COORDINATION_WORDS, "logd.coord.tree")),
+    Room(
+        "client core",
+        2,
+        ("logd.clientcore",),
+        forbidden=_NO_IO,
+        allowed=("attrs",),
+        forbidden_calls=("open", "print", "input"),
+    ),
     Room("net", 3, ("logd.net",)),
     Room("broker", 4, ("logd.broker",)),
     Room("client", 4, ("logd.client",)),
@@ -113,7 +129,7 @@ ROOMS = (
     # What Spark's workers import: a blocking socket and the protocol, whatever the driver knows.
     Room(
         "spark workers",
-        2,
+        3,
         _SPARK_WORKERS,
         forbidden=("asyncio", "pyspark", "twisted"),
         allowed=("attrs", "fastavro", "pyarrow"),
@@ -180,7 +196,9 @@ def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[s
         found.extend(f"{name}:{line} {problem}" for line, problem in _call_problems(module, room))
     # A type's name may go round in a circle: a session knows its broker, which makes sessions.
     loaded = {name: {each.target for each in imports[name] if not each.for_types} for name in known}
-    found.extend(_circles({name: targets & set(known) for name, targets in loaded.items()}, rooms))
+    inside = {name: targets & set(known) for name, targets in loaded.items()}
+    found.extend(_circles(inside, rooms))
+    found.extend(_folder_circles(inside))
     found.extend(_kazoo_problems(imports))
     return found
 
@@ -276,6 +294,45 @@ def _kazoo_problems(imports: Mapping[str, list[Import]]) -> Iterator[str]:
             yield f"{name} imports kazoo, which only a module of logd.coord may know"
     if len(users) > 1:
         yield f"more than one module imports kazoo: {', '.join(users)}"
+
+
+def _folder_circles(graph: Mapping[str, set[str]]) -> Iterator[str]:
+    """Yield the circles between the folders and modules of one folder: imports run downwards between them as well."""
+    folders: dict[str, dict[str, set[str]]] = {}
+    for name, targets in graph.items():
+        for target in targets:
+            ours, theirs = name.split("."), target.split(".")
+            shared = 0
+            while shared < min(len(ours), len(theirs)) and ours[shared] == theirs[shared]:
+                shared += 1
+            if shared and shared < min(len(ours), len(theirs)):
+                children = folders.setdefault(".".join(ours[:shared]), {})
+                children.setdefault(ours[shared], set()).add(theirs[shared])
+    for folder, children in sorted(folders.items()):
+        circle = _first_circle(children)
+        if any(name.startswith(f"{folder}.{each}.") for each in circle for name in graph):  # else it is one of modules
+            yield f"folders of {folder} in a circle: " + " -> ".join(circle)
+
+
+def _first_circle(graph: Mapping[str, set[str]]) -> list[str]:
+    finished: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name not in finished:
+            for target in sorted(graph.get(name, ())):
+                circle = walk(target, [*path, name])
+                if circle:
+                    return circle
+            finished.add(name)
+        return []
+
+    for name in sorted(graph):
+        circle = walk(name, [])
+        if circle:
+            return circle
+    return []
 
 
 def _circles(graph: Mapping[str, set[str]], rooms: Iterable[Room]) -> Iterator[str]:

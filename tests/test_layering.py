@@ -142,6 +142,16 @@ class CheckerTests(SynchronousTestCase):
         }
         self.assert_one(self.found(**tree), "logd.log.a -> logd.log.b -> logd.log.c -> logd.log.a")
 
+    def test_circle_of_folders(self) -> None:
+        """Two folders may not import from one another, even where no two modules do."""
+        tree = {
+            "logd__log__a__one": "import logd.log.b.one",
+            "logd__log__a__two": "",
+            "logd__log__b__one": "",
+            "logd__log__b__two": "import logd.log.a.two",
+        }
+        self.assert_one(self.found(**tree), "folders of logd.log in a circle: a -> b -> a")
+
     def test_circle_with_package(self) -> None:
         """A module that imports its own package, which imports it, is in a circle."""
         tree = {"logd__config": "from logd.config.log import X", "logd__config__log": "from logd.config import Y"}

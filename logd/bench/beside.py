@@ -11,11 +11,11 @@ from attrs import asdict, define, fields, frozen
 from twisted.internet.threads import deferToThread
 
 from logd.bench.disturbance import Disturbance, Flag, Peers
-from logd.bench.disturbing import KINDS, TOPIC
-from logd.bench.oldlog import fill, make_segments
+from logd.bench.disturbing_peers import KINDS, TOPIC
+from logd.bench.old_log import fill, make_segments
 from logd.bench.pace import Pace, pace
 from logd.bench.scratch import scratch
-from logd.bench.slowdisk import SlowDiskBroker
+from logd.bench.slow_disk import SlowDiskBroker
 from logd.client.admin import Admin
 from logd.testing.processes import BrokerProcess
 

@@ -18,7 +18,7 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 
-from logd.bench.coordinationload import DATA_BYTES, PATIENCE, PIPELINE, WARM_SECONDS
+from logd.bench.coordination_load import DATA_BYTES, PATIENCE, PIPELINE, WARM_SECONDS
 from logd.bench.rounds import middle
 from logd.bench.scratch import scratch
 from logd.coord.interfaces import ICoordination
@@ -30,7 +30,7 @@ from logd.testing.zookeeper import ZooKeeperProcess, missing
 
 Server = CoordinationProcess | ZooKeeperProcess
 
-_LOAD = "logd.bench.coordinationload"
+_LOAD = "logd.bench.coordination_load"
 #: How many clients of ours, in the row that tells of them.
 OWN_CLIENTS = 10
 #: How many clients, and what they do.

@@ -79,7 +79,7 @@ class _Group:
 
     def start(self, count: int) -> list[_Member]:
         """Begin processes side by side, and wait until they take orders."""
-        command = [sys.executable, "-m", "logd.bench.groupmember", self.hosts, "bench", TOPIC, str(self.session)]
+        command = [sys.executable, "-m", "logd.bench.group_member", self.hosts, "bench", TOPIC, str(self.session)]
         fresh = [
             _Member(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) for _ in range(count)
         ]

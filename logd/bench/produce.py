@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from twisted.internet.task import deferLater
-
 from logd.bench.workload import Workload
 from logd.client.admin import Admin
 from logd.client.producer import Producer
+from logd.deferreds.sleeping import sleep
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 
@@ -51,5 +50,5 @@ async def _taken(reactor: Any, address: str, topic: str, end: int) -> None:
     """Wait until the log ends at ``end``."""
     admin = Admin(address, reactor=reactor)
     while (await admin.describe_log(topic, 0)).log_end < end:
-        await deferLater(reactor, 0.001)
+        await sleep(reactor, 0.001)
     await admin.close()

@@ -15,8 +15,8 @@ from attrs import asdict, frozen
 
 from logd.errors import LogdError
 from logd.protocol.message import Message
-from logd.spark.cluster import Cluster, ClusterSettings
-from logd.spark.producing import BlockingProducer
+from logd.spark.cluster import BlockingCluster, ClusterSettings
+from logd.spark.producing import ExecutorProducer
 from logd.testing.processes import BrokerProcess
 
 #: Reads of either kind before the first that counts: Java compiles what is busy, Python workers start.
@@ -66,8 +66,8 @@ class SparkBench:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _fill(self, address: str) -> None:
-        with Cluster(ClusterSettings(brokers=address)) as cluster:
-            producer = BlockingProducer(cluster)
+        with BlockingCluster(ClusterSettings(brokers=address)) as cluster:
+            producer = ExecutorProducer(cluster)
             for number in range(self.messages):
                 producer.send("bench", Message(b"%0*d" % (self.size, number)), 0)
             producer.flush()
@@ -102,7 +102,7 @@ class SparkBench:
 
     def _reader(self, address: str) -> float:
         # A process of its own, as a worker is one.
-        command = [sys.executable, "-m", "logd.bench.sparkreader", address, "bench"]
+        command = [sys.executable, "-m", "logd.bench.spark_reader", address, "bench"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LogdError(f"the reader failed: {done.stderr[-2000:]}")

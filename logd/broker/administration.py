@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -15,9 +17,7 @@ from logd.errors import (
     UnknownError,
     WireError,
 )
-from logd.net.server import Connection
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
-from logd.protocol.responses import encode_response
 from logd.topic import TopicEntry
 
 _log = Logger()
@@ -32,73 +32,65 @@ def check_administration(broker: BrokerCore, what: str) -> None:
 class AdministrationRequests:
     """The administration that one connection asks for."""
 
-    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, peer: str) -> None:
+        """``peer`` names the client in the log."""
         self._broker = broker
-        self._connection = connection
+        self._peer = peer
 
-    def create_topic(self, request: CreateTopic) -> None:
+    def create_topic(self, request: CreateTopic) -> CreateTopicResponse | Deferred[CreateTopicResponse]:
         """Create a topic by name."""
         if self._broker.stopping:
-            self._answer_create(request, CreateTopicResponse(BrokerStopping.code, text="the broker is stopping"))
-            return
+            return CreateTopicResponse(BrokerStopping.code, text="the broker is stopping")
         if not self._broker.settings.creates_on_request:
             refusal = TopicCreationDisabled(
                 f"topic {request.topic!r} is not created: topics.create = false here; with explicit it would be"
             )
             self._refused("create", request.topic, Failure(refusal))
-            self._answer_create(request, CreateTopicResponse(refusal.code, text=str(refusal)))
-            return
+            return CreateTopicResponse(refusal.code, text=str(refusal))
 
-        def created(entry: TopicEntry) -> None:
+        def created(entry: TopicEntry) -> CreateTopicResponse:
             _log.info(
                 "{peer} created topic {topic} with {partitions} partitions",
-                peer=self._connection.peer,
+                peer=self._peer,
                 topic=request.topic,
                 partitions=len(entry.partitions),
             )
-            self._answer_create(request, CreateTopicResponse(0, entry.uuid))
+            return CreateTopicResponse(0, entry.uuid)
 
-        def failed(failure: Failure) -> None:
+        def failed(failure: Failure) -> CreateTopicResponse:
             self._refused("create", request.topic, failure)
-            self._answer_create(request, CreateTopicResponse(_code(failure), text=failure.getErrorMessage()))
+            return CreateTopicResponse(_code(failure), text=failure.getErrorMessage())
 
-        creating = self._broker.topics.create(request.topic, request.partitions, dict(request.settings))
-        creating.addCallbacks(created, failed)
+        creating: Deferred[Any] = self._broker.topics.create(request.topic, request.partitions, dict(request.settings))
+        return creating.addCallbacks(created, failed)
 
-    def delete_topic(self, request: DeleteTopic) -> None:
+    def delete_topic(self, request: DeleteTopic) -> DeleteTopicResponse | Deferred[DeleteTopicResponse]:
         """Delete a topic and its messages."""
 
-        def deleted(_: None) -> None:
-            _log.info("{peer} deleted topic {topic}", peer=self._connection.peer, topic=request.topic)
-            self._answer_delete(request, DeleteTopicResponse(0))
+        def deleted(_: None) -> DeleteTopicResponse:
+            _log.info("{peer} deleted topic {topic}", peer=self._peer, topic=request.topic)
+            return DeleteTopicResponse(0)
 
-        def failed(failure: Failure) -> None:
+        def failed(failure: Failure) -> DeleteTopicResponse:
             self._refused("delete", request.topic, failure)
-            self._answer_delete(request, DeleteTopicResponse(_code(failure), failure.getErrorMessage()))
+            return DeleteTopicResponse(_code(failure), failure.getErrorMessage())
 
         try:
             check_administration(self._broker, "delete a topic")
         except AdministrationDisabled:
-            failed(Failure())
-            return
-        deleting: Deferred[None] = self._broker.topics.delete(request.topic)
-        deleting.addCallbacks(deleted, failed)
+            return failed(Failure())
+        deleting: Deferred[Any] = self._broker.topics.delete(request.topic)
+        return deleting.addCallbacks(deleted, failed)
 
     def _refused(self, what: str, topic: str, failure: Failure) -> None:
         # The name is a peer's own words: in the log they stand in quotes, with what a terminal would obey written out.
         _log.warn(
             "{peer} asked to {what} topic {topic!r}: {reason}",
-            peer=self._connection.peer,
+            peer=self._peer,
             what=what,
             topic=topic,
             reason=failure.getErrorMessage(),
         )
-
-    def _answer_create(self, request: CreateTopic, response: CreateTopicResponse) -> None:
-        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
-
-    def _answer_delete(self, request: DeleteTopic, response: DeleteTopicResponse) -> None:
-        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
 
 
 def _code(failure: Failure) -> int:

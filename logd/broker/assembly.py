@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from logd.broker.broker import Broker
 from logd.broker.joining import join_others
-from logd.broker.membership import Membership
+from logd.broker.membership import BrokerMembership
 from logd.broker.pressure import ProducerGate
 from logd.broker.storedtopics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import fired_within
 from logd.interfaces import IFileOperations, IThreads
 from logd.log.filewatch import FileWatch
 from logd.log.store import LogStore
@@ -27,6 +29,7 @@ from logd.log.topicsfile import TopicsFile
 from logd.net.limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
+from logd.protocol.server_conversation import ServerConversation
 
 #: Seconds between two looks at the connections while stopping.
 STOP_POLL_SECONDS = 0.02
@@ -118,7 +121,7 @@ class BrokerAssembly:
     resources: BrokerResources
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
-    membership: Membership | None = field(default=None, init=False)
+    membership: BrokerMembership | None = field(default=None, init=False)
     factory: ConnectionFactory | None = field(default=None, init=False)
     _listener: Listener | None = field(default=None, init=False)
     _loops: list[LoopingCall] = field(factory=list, init=False)
@@ -155,7 +158,8 @@ class BrokerAssembly:
             tree = resources.tree.open(resources.data)
             broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
             broker.membership = lambda: self._with_tree(membership.health())
-            self.factory = ConnectionFactory(broker, SendfileSender(reads), clock, _limits(settings))
+            conversation = partial(ServerConversation, settings.frame_bytes)
+            self.factory = ConnectionFactory(conversation, broker, SendfileSender(reads), clock, _limits(settings))
             self._listener = resources.listen(self.factory)
         except BaseException:
             self._close_tree()
@@ -229,7 +233,7 @@ class BrokerAssembly:
         is_flushed = await _fired_by(clock, until(FLUSH), flushed)
         await self._poll(lambda: not broker.sessions, until(FLUSH))
         for session in tuple(broker.sessions):
-            session.connection.abort()
+            session.connection.close(drain=False)
         return await self._close(broker, store, is_flushed, until(CLOSE))
 
     async def _end_sessions(self, broker: Broker, until: float) -> None:
@@ -312,7 +316,7 @@ class BrokerAssembly:
         """Wait until ``reached()``, at most to the time ``until``."""
         clock = self.resources.clock
         while not reached() and clock.seconds() < until:
-            await deferLater(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
+            await sleep(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
 
     def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
         """The health of the membership, and of the tree when the tree is the trouble."""
@@ -348,7 +352,6 @@ class BrokerAssembly:
 
 def _limits(settings: BrokerSettings) -> ConnectionLimits:
     return ConnectionLimits(
-        settings.frame_bytes,
         settings.connection_requests,
         settings.frames_bytes,
         _or_none(settings.frame_ms),
@@ -362,16 +365,4 @@ def _or_none(milliseconds: int) -> int | None:
 
 
 def _fired_by(clock: Any, deadline: float, doing: Deferred[Any]) -> Deferred[bool]:
-    """Fire with True once ``doing`` has fired, with False at ``deadline``; ``doing`` goes on. A failure is logged."""
-    fired: Deferred[bool] = Deferred()
-    timer = clock.callLater(max(0.0, deadline - clock.seconds()), lambda: fired.callback(False))
-
-    def done(result: object) -> None:
-        if isinstance(result, Failure):
-            BrokerAssembly._log.failure("a step of the stop failed", result)
-        if timer.active():
-            timer.cancel()
-            fired.callback(True)
-
-    doing.addBoth(done)
-    return fired
+    return fired_within(clock, deadline - clock.seconds(), doing)

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from logd.broker.core import BrokerCore
 from logd.broker.session import BrokerSession
+from logd.net.holds import Hold
 from logd.net.server import Connection
 
 #: Seconds for which a refusal for want of room counts, unless a later append is flushed first.
@@ -50,7 +51,7 @@ class Broker(BrokerCore):
         self.sessions[session] = None
         self.counters.connections_total += 1
         if not self.ready:
-            connection.hold("start")
+            connection.hold(Hold.START)
         return session
 
     def begin(self) -> None:
@@ -58,7 +59,7 @@ class Broker(BrokerCore):
         if not self.ready:
             self.ready = True
             for session in tuple(self.sessions):
-                session.connection.proceed("start")
+                session.connection.proceed(Hold.START)
 
     def stop(self) -> None:
         """Refuse new sets and answer what waits for messages; connections stay, to be given their answers."""

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from logd.errors import WireError
 from logd.interfaces import Clock, Timer
-from logd.protocol.loops import check_set
+from logd.protocol import loops
 from logd.protocol.slices import check_in_slices
 
 #: Sets of a request below this, together, are checked at once.
@@ -46,7 +46,7 @@ class SetChecks:
                 if isinstance(known[2], WireError):
                     raise known[2]
                 return known[2]
-        return check_set(message_set, limit)
+        return loops.check_set(message_set, limit)
 
     def put_off(self, sets: Sequence[tuple[bytes, int]]) -> None:
         """Raise CheckNeeded where these are too much to be checked at once and were not yet."""

@@ -15,6 +15,7 @@ from logd.broker.routing import Routing
 from logd.broker.storedends import EndsRecorder
 from logd.broker.waiting import AnswerTurns
 from logd.config import BrokerSettings
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists
 from logd.interfaces import Clock, IThreads, ITopics
 from logd.log.store import LogStore
@@ -47,7 +48,7 @@ class BrokerCore:
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
     #: Address of each broker that is registered, this one included, as last seen.
     live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
-    _creating: dict[str, list[Deferred[None]]] = field(factory=dict, init=False)
+    _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.answer_turns = AnswerTurns(self.clock)
@@ -63,20 +64,19 @@ class BrokerCore:
 
         Fails as ``ITopics.create`` does, but not with TopicExists.
         """
-        waiter: Deferred[None] = Deferred()
         waiters = self._creating.get(topic)
         if waiters is not None:
-            waiters.append(waiter)
-            return waiter
-        self._creating[topic] = [waiter]
+            return waiters.new()
+        waiters = self._creating[topic] = WaitingDeferreds()
+        waiter = waiters.new()
         creating: Deferred[TopicEntry] = self.topics.create(topic, self.settings.topics_partitions, {})
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter
 
     def _created(self, result: Any, topic: str) -> None:
-        for waiter in self._creating.pop(topic):
-            if isinstance(result, TopicEntry) or result is TopicExists:
-                waiter.callback(None)
-            else:
-                waiter.errback(result)
+        waiters = self._creating.pop(topic)
+        if isinstance(result, TopicEntry) or result is TopicExists:
+            waiters.fire(None)
+        else:
+            waiters.fail(result)

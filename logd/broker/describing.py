@@ -21,13 +21,13 @@ from logd.errors import (
     WireError,
     WrongPartition,
 )
-from logd.net.server import Connection
+from logd.leadership import NO_LEADER, PartitionLeadership
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
-from logd.protocol.legacy_responses import OffsetsResponse, encode_legacy_response
+from logd.protocol.legacy_responses import OffsetsResponse
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
-from logd.protocol.requests import OurRequest, Unsupported
-from logd.protocol.responses import ErrorResponse, OurResponse, encode_response
+from logd.protocol.requests import Unsupported
+from logd.protocol.responses import ErrorResponse
 
 _log = Logger()
 
@@ -38,16 +38,12 @@ MADE_AT_ONCE = 50
 class Describing:
     """The questions of one connection."""
 
-    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
-        self._connection = connection
         self._lost = False
 
-    def offsets(self, request: Offsets) -> None:
+    def offsets(self, request: Offsets) -> OffsetsResponse:
         """Segment starts by time, as 0.7.2 answers them."""
-        self._connection.answer(request, [*encode_legacy_response(self._offsets(request))])
-
-    def _offsets(self, request: Offsets) -> OffsetsResponse:
         broker = self._broker
         if request.max_count < 0:
             return OffsetsResponse(WrongPartition.code)  # error 4 is for sizes, 1 for offsets, and this for counts
@@ -60,19 +56,20 @@ class Describing:
             return OffsetsResponse(error.code if error.code < 100 else UnknownError.code)
         return OffsetsResponse(0, tuple(log.offsets_before(request.time, request.max_count)))
 
-    def metadata(self, request: Metadata) -> None:
-        """Who serves what; creates missing topics first when that is asked for and allowed."""
+    def metadata(self, request: Metadata) -> MetadataResponse | Deferred[MetadataResponse]:
+        """The brokers, and the leader of each partition. Creates missing topics first where that is allowed."""
         names = self._broker.topics.names() if request.topics is None else list(dict.fromkeys(request.topics))
         missing = [name for name in names if self._broker.topics.get(name) is None] if request.create else []
         waiting = iter(missing)
         errors: dict[str, int] = {}
         left = len(missing)
+        response: Deferred[MetadataResponse] = Deferred()
 
-        def answer() -> None:
+        def describe() -> MetadataResponse:
             live = self._broker.brokers()
             topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code), live) for name in names])
             brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
-            self._respond(request, MetadataResponse(brokers, topics))
+            return MetadataResponse(brokers, topics)
 
         async def create() -> None:
             nonlocal left
@@ -86,12 +83,13 @@ class Describing:
                     errors[name] = UnknownError.code
                 left -= 1
                 if not left:
-                    answer()
+                    response.callback(describe())
 
         if not missing:
-            answer()
+            return describe()
         for _ in range(min(MADE_AT_ONCE, len(missing))):
             Deferred.fromCoroutine(create())
+        return response
 
     def _create_missing(self, name: str) -> Deferred[None]:
         if not self._broker.settings.creates_on_demand:
@@ -111,34 +109,34 @@ class Describing:
         unusable = self._broker.topics.problem(name) is not None
         partitions = []
         for number, brokers in sorted(entry.partitions.items()):
-            leader = next((broker for broker in brokers if broker in live), -1)
-            log = self._broker.store.log(name, number) if leader == self._broker.store.broker_id else None
+            led = PartitionLeadership.of_first_live(brokers, live)
+            log = self._broker.store.log(name, number) if led.leader == self._broker.store.broker_id else None
             offline = unusable or (log is not None and log.offline is not None)
-            code = NoLeader.code if leader == -1 else PartitionOffline.code if offline else 0
-            partitions.append(PartitionMetadata(number, code, leader, 0, brokers, brokers))
+            code = NoLeader.code if led.leader == NO_LEADER else PartitionOffline.code if offline else 0
+            partitions.append(PartitionMetadata(number, code, led.leader, led.epoch, led.replicas, led.in_sync))
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
 
-    def describe_log(self, request: DescribeLog) -> None:
+    def describe_log(self, request: DescribeLog) -> DescribeLogResponse | Deferred[DescribeLogResponse]:
         """A log from inside. Boundaries and times may need the disk: they are looked for on threads, in slices."""
         try:
             log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
         except WireError as error:
-            self._respond(request, DescribeLogResponse(error.code, text=str(error)))
-            return
+            return DescribeLogResponse(error.code, text=str(error))
         entry = self._broker.topics.get(request.topic)
         ends = (log.start, log.end, log.visible_end)
         segments = tuple([SegmentInfo(*segment) for segment in log.segments()])
 
         clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]
+        response: Deferred[DescribeLogResponse] = Deferred()
 
         def answer(boundaries: Mapping[int, int], time_position: int) -> None:
             uuid = entry.uuid if entry is not None else ""
             found = tuple([boundaries[position] for position in clamped])
-            self._respond(request, DescribeLogResponse(0, *ends, segments, found, time_position, uuid))
+            response.callback(DescribeLogResponse(0, *ends, segments, found, time_position, uuid))
 
         def failed(error: BaseException | None) -> None:
             code = error.code if isinstance(error, WireError) else UnknownError.code
-            self._respond(request, DescribeLogResponse(code, text=str(error)))
+            response.callback(DescribeLogResponse(code, text=str(error)))
 
         def looked(boundaries: list[tuple[int, int]] | None, error: BaseException | None) -> None:
             if boundaries is None:
@@ -156,6 +154,7 @@ class Describing:
             run_in_slices(self._broker.threads, boundaries, lambda: self._check_wanted(request), looked)
         else:
             looked([], None)
+        return response
 
     def lost(self) -> None:
         """The connection is gone: look for nothing more on its behalf."""
@@ -167,11 +166,7 @@ class Describing:
             raise BrokerStopping("the broker is stopping, or the connection is gone")
         find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
 
-    def unsupported(self, request: Unsupported) -> None:
+    def unsupported(self, request: Unsupported) -> ErrorResponse:
         """A version of a later release."""
         text = f"version {request.version} of request type {request.type} is not known to this broker"
-        pieces = encode_response(ErrorResponse(UnsupportedVersion.code, text), request.correlation_id)
-        self._connection.answer(request, [*pieces])
-
-    def _respond(self, request: OurRequest, response: OurResponse) -> None:
-        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
+        return ErrorResponse(UnsupportedVersion.code, text)

@@ -16,7 +16,7 @@ _MOST_WRITERS = 10_000
 
 
 @frozen
-class Descriptors:
+class DescriptorLimits:
     """How many segments are kept open for reading (idle ones), and how many for appending."""
 
     readers: int
@@ -34,7 +34,7 @@ def raise_limit() -> int:
     return hard if hard != resource.RLIM_INFINITY else 1 << 30
 
 
-def share_out(limit: int, connections: int, warn: Callable[..., None]) -> Descriptors:
+def share_out(limit: int, connections: int, warn: Callable[..., None]) -> DescriptorLimits:
     """Divide what ``connections`` leave of ``limit``; warn when that is too little."""
     left = limit - connections - RESERVED
     if left < LEAST_FOR_SEGMENTS:
@@ -47,4 +47,4 @@ def share_out(limit: int, connections: int, warn: Callable[..., None]) -> Descri
         )
         left = LEAST_FOR_SEGMENTS
     readers = min(left // 4, _MOST_READERS)
-    return Descriptors(readers, min(left - readers, _MOST_WRITERS))
+    return DescriptorLimits(readers, min(left - readers, _MOST_WRITERS))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.core import BrokerCore
 from logd.broker.reading import find_log, read_range
 from logd.broker.slicing import run_in_slices
-from logd.broker.waiting import ReadPart, Start, WaitingFetch
+from logd.broker.waiting import Start, WaitingFetch
 from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
-from logd.interfaces import IFileRange
 from logd.log.partition import PartitionLog
-from logd.net.server import Connection
-from logd.protocol.fetch_wait import FetchedHead, FetchPart, FetchWait, fetch_wait_heads
+from logd.protocol.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.fields import size_of
 from logd.protocol.legacy_requests import Fetch, MultiFetch
-from logd.protocol.legacy_responses import fetch_head, multi_fetch_heads
+from logd.protocol.legacy_responses import FetchResponse, MultiFetchResponse
 
 _log = Logger()
 
@@ -24,38 +24,36 @@ _log = Logger()
 class Fetching:
     """The fetches of one connection."""
 
-    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
-        self._connection = connection
         self._waiting: dict[WaitingFetch, None] = {}  # in their order
         self._lost = False
 
-    def fetch(self, request: Fetch) -> None:
+    def fetch(self, request: Fetch) -> FetchResponse:
         """A fetch of 0.7: answered at once."""
-        error, found = self._read(request, self._broker.settings.fetch_max_bytes)
-        pieces = _interleave([fetch_head(error, _count(found))], [found])
-        self._deliver(request, pieces, _count(found))
+        response = self._read(request, self._broker.settings.fetch_max_bytes)
+        self._broker.counters.bytes_out += size_of(response.message_set)
+        return response
 
-    def multi_fetch(self, request: MultiFetch) -> None:
+    def multi_fetch(self, request: MultiFetch) -> MultiFetchResponse:
         """Several fetches of 0.7 with one answer."""
         budget = self._broker.settings.fetch_max_bytes
-        errors: list[tuple[int, int]] = []
-        ranges: list[IFileRange | None] = []
+        parts = []
         for fetch in request.fetches:
-            error, found = self._read(fetch, budget)
-            budget -= _count(found)
-            errors.append((error, _count(found)))
-            ranges.append(found)
-        pieces = _interleave(multi_fetch_heads(errors), ranges)
-        self._deliver(request, pieces, sum(count for _, count in errors))
+            part = self._read(fetch, budget)
+            count = size_of(part.message_set)
+            budget -= count
+            self._broker.counters.bytes_out += count
+            parts.append(part)
+        return MultiFetchResponse(0, tuple(parts))
 
-    def fetch_wait(self, request: FetchWait) -> None:
+    def fetch_wait(self, request: FetchWait) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         """A fetch of ours: waits for messages. Offsets that may lie inside an entry are looked up first."""
         starts: list[Start] = [part.offset for part in request.parts]
         finders = {index: log for index, part in enumerate(request.parts) if (log := self._must_look(part)) is not None}
         if not finders:
-            self._wait(request, starts)
-            return
+            return self._begin(request, starts)
+        response: Deferred[FetchWaitResponse] = Deferred()
 
         def find() -> Generator[tuple[int, Start], None, None]:
             for index, log in finders.items():
@@ -73,9 +71,15 @@ class Fetching:
                         partition=part.partition,
                         error=start,
                     )
-            self._wait(request, starts)
+            if not self._lost:
+                answer = self._begin(request, starts)
+                if isinstance(answer, Deferred):
+                    answer.chainDeferred(response)
+                else:
+                    response.callback(answer)
 
         run_in_slices(self._broker.threads, find(), self._check_wanted, found)
+        return response
 
     def finish(self) -> None:
         """Answer what waits with what there is: the broker stops."""
@@ -100,21 +104,20 @@ class Fetching:
             return None
         return None if log.is_boundary_known(part.offset) else log
 
-    def _read(self, fetch: Fetch, budget: int) -> tuple[int, IFileRange | None]:
+    def _read(self, fetch: Fetch, budget: int) -> FetchResponse:
         broker = self._broker
         broker.counters.fetch_requests += 1
         try:
             log = find_log(broker.store, broker.topics, fetch.topic, fetch.partition)
-            return 0, read_range(log, fetch.offset, min(fetch.max_bytes, budget))
+            found = read_range(log, fetch.offset, min(fetch.max_bytes, budget))
         except UnknownTopic:
-            return 0, None
+            found = None
         except WireError as error:
             # A peer of 0.7 knows the codes of 0.7 alone.
-            return (error.code if error.code < 100 else UnknownError.code), None
+            return FetchResponse(error.code if error.code < 100 else UnknownError.code)
+        return FetchResponse(0) if found is None else FetchResponse(0, found)
 
-    def _wait(self, request: FetchWait, starts: list[Start]) -> None:
-        if self._lost:
-            return
+    def _begin(self, request: FetchWait, starts: list[Start]) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
         broker = self._broker
         broker.counters.fetch_requests += 1
         waiting = WaitingFetch(
@@ -125,36 +128,19 @@ class Fetching:
             broker.clock,
             broker.answer_turns,
             broker.settings.fetch_max_bytes,
-            self._answer_wait,
         )
+        if broker.stopping or not waiting.must_wait():
+            return self._counted(waiting.read())
         self._waiting[waiting] = None
-        if broker.stopping:
-            waiting.finish()
-        else:
-            waiting.begin()
+        return waiting.wait().addCallback(self._waited, waiting)
 
-    def _answer_wait(self, waiting: WaitingFetch, request: FetchWait, parts: Sequence[ReadPart]) -> None:
-        self._waiting.pop(waiting, None)
-        heads = fetch_wait_heads(
-            request.correlation_id,
-            [
-                FetchedHead(
-                    read.part.topic,
-                    read.part.partition,
-                    read.error,
-                    read.log_start,
-                    read.visible_end,
-                    read.first_position,
-                    read.count,
-                )
-                for read in parts
-            ],
-        )
-        self._deliver(request, _interleave(heads, [read.found for read in parts]), sum(read.count for read in parts))
+    def _waited(self, response: FetchWaitResponse, waiting: WaitingFetch) -> FetchWaitResponse:
+        del self._waiting[waiting]
+        return self._counted(response)
 
-    def _deliver(self, request: Fetch | MultiFetch | FetchWait, pieces: list[bytes | IFileRange], count: int) -> None:
-        self._broker.counters.bytes_out += count
-        self._connection.answer(request, pieces)
+    def _counted(self, response: FetchWaitResponse) -> FetchWaitResponse:
+        self._broker.counters.bytes_out += sum([size_of(part.message_set) for part in response.parts])
+        return response
 
 
 def _boundary(log: PartitionLog, offset: int) -> Start:
@@ -165,19 +151,3 @@ def _boundary(log: PartitionLog, offset: int) -> Start:
         return error
     except (CorruptMessage, OSError) as error:
         return UnknownError(f"cannot find where the entry at offset {offset} begins: {error}")
-
-
-def _count(found: IFileRange | None) -> int:
-    return 0 if found is None else found.count
-
-
-def _interleave(heads: Sequence[bytes], ranges: Sequence[IFileRange | None]) -> list[bytes | IFileRange]:
-    """Heads and the ranges behind them, without the empty ones."""
-    if not ranges:
-        return list(heads)
-    pieces: list[bytes | IFileRange] = []
-    for head, found in zip(heads, ranges, strict=True):
-        pieces.append(head)
-        if found is not None:
-            pieces.append(found)
-    return pieces

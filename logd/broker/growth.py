@@ -14,6 +14,7 @@ from logd.broker.reading import Logs
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
+from logd.net.holds import Hold
 
 _log = Logger()
 
@@ -86,7 +87,7 @@ class GrowthGate:
     def wait(self, connection: Gated) -> None:
         """Hold a connection until any log is let go: then it looks again."""
         self._waiting[connection] = None
-        connection.hold("growth")
+        connection.hold(Hold.GROWTH)
 
     def discard(self, connection: Gated) -> None:
         """The connection is gone."""
@@ -96,7 +97,7 @@ class GrowthGate:
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             try:
-                connection.proceed("growth")
+                connection.proceed(Hold.GROWTH)
             except Exception:  # a bug; the others would wait for ever
                 _log.failure("a producing connection could not go on")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from logd.broker.broker import Broker
 from logd.broker.growth import GrowthGate
-from logd.broker.membership import Membership
+from logd.broker.membership import BrokerMembership
 from logd.broker.pressure import ProducerGate
 from logd.broker.spread import Spread
 from logd.broker.storedends import EndsRecorder
@@ -29,7 +29,7 @@ def join_others(
     clock: Clock,
     gate: ProducerGate,
     pick: Callable[[int], int] = random.randrange,
-) -> tuple[Broker, Membership]:
+) -> tuple[Broker, BrokerMembership]:
     """Make the broker and what keeps it among the others; it takes requests once its topics agree with the tree.
 
     ``pick(n)`` is a random number below n: the broker that a topic's first partition goes to.
@@ -55,7 +55,7 @@ def join_others(
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
 
-    membership = Membership(tree, clock, info, registry, topics, broker.begin)
+    membership = BrokerMembership(tree, clock, info, registry, topics, broker.begin)
     broker.live = membership.live
     broker.membership = membership.health
     return broker, membership

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -17,6 +16,8 @@ from logd.coord.presence import Presence
 from logd.coord.records import SessionState
 from logd.coord.registries.brokers import BrokerInfo, conflict, keep_registered
 from logd.coord.registries.mirror import Mirror
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
 
 #: Seconds until what failed is tried again.
@@ -27,7 +28,7 @@ UPDATE_SECONDS = 2.0
 LEAVE_SECONDS = 2.0
 
 
-class Membership:
+class BrokerMembership:
     """Registers, and again in each new session; compares the topics once that is done. ``stop`` ends it in order."""
 
     _log = Logger()
@@ -51,7 +52,7 @@ class Membership:
         #: What went wrong last with being registered.
         self._trouble = "the coordination tree was not reached yet"
         self._presence: Presence | None = None
-        self._joining: Deferred[None] | None = None
+        self._background = Background("joining the other brokers")
         self._update: Timer | None = None
         self._stopped = False
 
@@ -59,8 +60,7 @@ class Membership:
         """Register as soon as there is a session, and go on trying until that is done."""
         self._topics.on_change = self._stored_changed
         self._brokers.start()
-        self._joining = Deferred.fromCoroutine(self._join())
-        self._joining.addErrback(self._failed)
+        self._background.start(self._join())
 
     @property
     def problem(self) -> str | None:
@@ -114,8 +114,7 @@ class Membership:
         if self._update is not None:
             self._update.cancel()
             self._update = None
-        if self._joining is not None:
-            self._joining.cancel()
+        self._background.stop()
         self._brokers.stop()
         self._topics.halt()
         if self._presence is not None:
@@ -133,19 +132,14 @@ class Membership:
                 self._log.info("registered as broker {id}", id=info.id)
             except CoordinationError as error:
                 self._say(error)
-                await self._pause()
+                await sleep(self._clock, RETRY_SECONDS)
         while not self._topics.settled:
             try:
                 await self._topics.begin()
                 self._begun()
             except CoordinationError as error:
                 self._say(error)
-                await self._pause()
-
-    async def _pause(self) -> None:
-        waiting: Deferred[None] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.callLater(RETRY_SECONDS, waiting.callback, None)
-        await waiting
+                await sleep(self._clock, RETRY_SECONDS)
 
     def _not_kept(self, failure: Failure) -> None:
         if failure.value is not None:
@@ -165,7 +159,3 @@ class Membership:
         self._update = None
         if self._presence is not None:
             self._presence.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))
-
-    def _failed(self, failure: Failure) -> None:
-        if not failure.check(CancelledError):
-            self._log.failure("a bug in joining the other brokers", failure)

@@ -7,15 +7,17 @@ from typing import Protocol
 from attrs import define, field
 from twisted.logger import Logger
 
+from logd.net.holds import Hold
+
 _log = Logger()
 
 
 class Gated(Protocol):
     """The part of a connection that is needed here."""
 
-    def hold(self, reason: str) -> None: ...
+    def hold(self, reason: Hold) -> None: ...
 
-    def proceed(self, reason: str) -> None: ...
+    def proceed(self, reason: Hold) -> None: ...
 
 
 @define(eq=False)
@@ -30,7 +32,7 @@ class ProducerGate:
         """From now on this connection is paused with the others."""
         self._connections[connection] = None
         if self.shut:
-            connection.hold("flush")
+            connection.hold(Hold.FLUSH)
 
     def discard(self, connection: Gated) -> None:
         """The connection is gone."""
@@ -45,9 +47,9 @@ class ProducerGate:
         for connection in tuple(self._connections):
             try:
                 if shut:
-                    connection.hold("flush")
+                    connection.hold(Hold.FLUSH)
                 else:
-                    connection.proceed("flush")
+                    connection.proceed(Hold.FLUSH)
             except Exception:  # a bug; the others would be paused for ever
                 _log.failure("a producing connection could not be paused or let go on")
             if not shut and self.shut:  # again, by what this connection had ready: the others stay paused

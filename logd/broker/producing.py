@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -15,10 +16,8 @@ from logd.broker.routing import CreationNeeded, Routing
 from logd.errors import (
     BrokerStopping,
     InvalidRequest,
-    NotEnoughReplicas,
     PipelineBroken,
     RequestTimedOut,
-    StaleLeaderEpoch,
     UnknownError,
     UnknownTopic,
     WireError,
@@ -26,16 +25,14 @@ from logd.errors import (
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
+from logd.protocol import loops
 from logd.protocol.legacy_requests import Produce
-from logd.protocol.loops import check_set
-from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 300_000
 #: Partitions, as a connection named them, of which it is remembered that a set was refused.
 MOST_BROKEN = 10_000
-#: Bytes of sets below which it is not worth the time to let go of a request that waits.
-LIGHT_BYTES = 4096
 
 
 class ProducerCutOff(Exception):
@@ -50,11 +47,10 @@ class Producing:
 
     _routing: Routing
     _peer: str
-    _reply: Callable[[ProduceAck, tuple[ProducedPart, ...]], None]
+    #: Sends the response to the request of a token.
+    _answer: Callable[[Any, ProduceAckResponse], None]
     #: Closes the connection, for a reason.
-    _give_up: Callable[[str], None]
-    #: Has the answer to the first request be one to the second, of the same correlation id.
-    _exchange: Callable[[ProduceAck, ProduceAck], None]
+    _close: Callable[[str], None]
     #: Whether a refused produce of 0.7 closes the connection (``legacy.refused.close``).
     _closes: bool = False
     _appender: Appender = field(init=False)
@@ -83,7 +79,7 @@ class Producing:
                 self.checks.put_off([(message_set, log.settings.message_bytes)])
                 count, newest = self.checks.check(message_set, log.settings.message_bytes)
             else:
-                count, newest = check_set(message_set, log.settings.message_bytes)
+                count, newest = loops.check_set(message_set, log.settings.message_bytes)
         except WireError as error:
             if self._closes:
                 self._routing.counters.refuse(error)
@@ -93,15 +89,20 @@ class Producing:
             return
         self._appender.add(log, message_set, count, newest)
 
-    def produce_ack(self, request: ProduceAck) -> None:
-        """A produce of ours. May raise CreationNeeded or CheckNeeded, before anything of the request was done."""
+    def produce_ack(self, request: ProduceAck, token: Any) -> None:
+        """A produce of ours, to be answered under ``token``.
+
+        May raise CreationNeeded or CheckNeeded, before anything of the request was done.
+        """
         if not self.stopping:
             for part in request.parts:
                 if self._routing.topics.get(part.topic) is None:
                     self.check_creation(part.topic, part.partition)
             self.put_off(request.parts)
+        # It may wait for a slow disk, so it does not know the request: sets are kept until they are appended.
+        count = len(request.parts)
         answer = _PendingAnswer(
-            request, self._answered, self._mark_broken, [None] * len(request.parts), len(request.parts)
+            token, request.acks, request.timeout_ms, self._answered, self._mark_broken, [None] * count, count
         )
         for index, part in enumerate(request.parts):
             try:
@@ -112,11 +113,6 @@ class Producing:
             self._answered(answer)
         elif answer.left:
             self._pending[answer] = None
-            if request.acks == -1 and sum([len(part.message_set) for part in request.parts]) > LIGHT_BYTES:
-                # It may wait for a slow disk: its sets are kept until they are appended, and no longer.
-                parts = tuple([part._replace(message_set=b"") for part in request.parts])
-                answer.request = request._replace(parts=parts)
-                self._exchange(request, answer.request)
 
     def check_creation(self, topic: str, partition: int) -> None:
         """Raise CreationNeeded when a produce there would."""
@@ -179,14 +175,12 @@ class Producing:
             raise PipelineBroken(f"an earlier set of {part.topic}-{part.partition} was refused on this connection")
         if request.acks < -1:
             raise InvalidRequest(f"acks {request.acks} is not allowed: -1, 0, 1 or a number of copies")
-        if request.acks > 1:
-            raise NotEnoughReplicas(f"{request.acks} copies were asked for; each partition has 1 here")
-        if part.leader_epoch > 0:
-            raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
         try:
             log = self._log_for(part.topic, part.partition)
         except CreationNeeded:
             raise UnknownTopic(f"there is no topic {part.topic!r}") from None
+        log.leadership.check_copies(request.acks)
+        log.leadership.check_epoch(part.leader_epoch)
         count, newest = self.checks.check(part.message_set, log.settings.message_bytes)
 
         def appended(first: int, after: int) -> None:
@@ -204,10 +198,10 @@ class Producing:
     def _mark_broken(self, topic: str, partition: int) -> None:
         self._broken.add((topic, partition))
         if len(self._broken) > MOST_BROKEN:
-            self._give_up(f"its sets for {len(self._broken)} different partitions were refused")
+            self._close(f"its sets for {len(self._broken)} different partitions were refused")
 
     def _part_failed(self, answer: _PendingAnswer, index: int, part: ProducePart, error: BaseException) -> None:
-        if answer.request.acks != 0:
+        if answer.acks != 0:
             self._mark_broken(part.topic, part.partition)
         self._refuse(part.topic, part.partition, error)
         code = error.code if isinstance(error, WireError) else UnknownError.code
@@ -215,8 +209,8 @@ class Producing:
 
     def _answered(self, answer: _PendingAnswer) -> None:
         self._pending.pop(answer, None)
-        if answer.request.acks != 0:
-            self._reply(answer.request, tuple(part for part in answer.results if part is not None))
+        if answer.acks != 0:
+            self._answer(answer.token, ProduceAckResponse(tuple([part for part in answer.results if part is not None])))
 
     def _refuse(self, topic: str, partition: int, error: BaseException) -> None:
         self._routing.counters.refuse(error)
@@ -224,7 +218,7 @@ class Producing:
             self._report(error, topic, partition)
 
     def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
-        self._give_up(
+        self._close(
             f"its message set for topic {topic!r}, partition {partition}, was refused ({error}), and "
             "legacy.refused.close = true closes the connection of a refused produce of 0.7"
         )
@@ -248,17 +242,20 @@ class Producing:
 class _PendingAnswer:
     """A ProduceAck that is answered when each of its parts is settled."""
 
-    request: ProduceAck
+    token: Any
+    acks: int
+    _timeout_ms: int
     _answered: Callable[[_PendingAnswer], None]
     _mark_broken: Callable[[str, int], None]
     results: list[ProducedPart | None]
     left: int
-    _waits: dict[int, Wait] = field(factory=dict, init=False)
+    #: The parts that wait for a flush, by their index.
+    _waiting: dict[int, _Flushed] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
 
     def settle(self, index: int, result: ProducedPart) -> None:
         """One part is done, well or not."""
-        self._waits.pop(index, None)
+        self._waiting.pop(index, None)
         self.results[index] = result
         self.left -= 1
         if not self.left:
@@ -267,33 +264,32 @@ class _PendingAnswer:
 
     def wait(self, routing: Routing, log: PartitionLog, after: int, index: int, result: ProducedPart) -> None:
         """Settle the part once the log is flushed up to ``after``."""
-        if self._timer is None and self.request.timeout_ms > 0:
-            self._timer = routing.clock.callLater(min(self.request.timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
-        wait = log.wait_visible(after, _Flushed(self, index, result))
-        if wait is not None:
-            self._waits[index] = wait
+        if self._timer is None and self._timeout_ms > 0:
+            self._timer = routing.clock.callLater(min(self._timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
+        waiting = _Flushed(self, index, result)
+        self._waiting[index] = waiting
+        waiting.wait = log.wait_visible(after, waiting)
         routing.due_now(log)
 
     def forget(self) -> None:
         """Stop waiting."""
         self._stop_timer()
-        for wait in self._waits.values():
-            wait.cancel()
-        self._waits.clear()
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            each.cancel()
 
-    def fail(self, index: int, error: BaseException) -> None:
+    def fail(self, index: int, asked: ProducedPart, error: BaseException) -> None:
         """One part was appended and will never be flushed: those behind it have to wait for it to be sent again."""
-        part = self.request.parts[index]
-        self._mark_broken(part.topic, part.partition)
+        self._mark_broken(asked.topic, asked.partition)
         code = error.code if isinstance(error, WireError) else UnknownError.code
-        self.settle(index, ProducedPart(part.topic, part.partition, code, -1, -1, -1))
+        self.settle(index, ProducedPart(asked.topic, asked.partition, code))
 
     def _time_out(self) -> None:
         self._timer = None
-        for index, wait in list(self._waits.items()):
-            wait.cancel()
-            part = self.request.parts[index]
-            self.settle(index, ProducedPart(part.topic, part.partition, RequestTimedOut.code, -1, -1, -1))
+        for index, waiting in list(self._waiting.items()):
+            waiting.cancel()
+            asked = waiting.result
+            self.settle(index, ProducedPart(asked.topic, asked.partition, RequestTimedOut.code))
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -308,10 +304,18 @@ class _Flushed:
 
     _answer: _PendingAnswer
     _index: int
-    _result: ProducedPart
+    #: What is answered once the part is flushed.
+    result: ProducedPart
+    #: None where the log did not have to wait.
+    wait: Wait | None = field(default=None, init=False)
 
     def visible(self, end: int) -> None:
-        self._answer.settle(self._index, self._result)
+        self._answer.settle(self._index, self.result)
 
     def failed(self, error: BaseException) -> None:
-        self._answer.fail(self._index, error)
+        self._answer.fail(self._index, self.result, error)
+
+    def cancel(self) -> None:
+        """Listen no more."""
+        if self.wait is not None:
+            self.wait.cancel()

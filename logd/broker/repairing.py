@@ -29,8 +29,7 @@ from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
 from logd.log.repair import hides_boundaries, make_gap_segment, mend, remove_index
-from logd.net.server import Connection
-from logd.protocol.checksums import crc32
+from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.repair import (
     LOST_LOG,
     MOST_DESCRIBED,
@@ -41,7 +40,6 @@ from logd.protocol.repair import (
     RepairedDamage,
     RepairResponse,
 )
-from logd.protocol.responses import encode_response
 
 T = TypeVar("T")
 
@@ -54,17 +52,17 @@ _log = Logger()
 class Repairing:
     """The repairs that one connection asks for. One at a time for each partition, over all connections."""
 
-    def __init__(self, broker: BrokerCore, connection: Connection) -> None:
+    def __init__(self, broker: BrokerCore, peer: str) -> None:
+        """``peer`` names the client in the log."""
         self._broker = broker
-        self._connection = connection
+        self._peer = peer
 
-    def repair(self, request: Repair) -> None:
-        """Answer when the segment that holds the position has been looked at."""
-        Deferred.fromCoroutine(self._answer(request)).addErrback(
-            lambda failure: _log.failure("a repair failed", failure)
-        )
+    def repair(self, request: Repair) -> Deferred[RepairResponse]:
+        """Answer when the segment that holds the position has been looked at. It is repaired all the same when the
+        connection is lost meanwhile."""
+        return Deferred.fromCoroutine(self._answer(request))
 
-    async def _answer(self, request: Repair) -> None:
+    async def _answer(self, request: Repair) -> RepairResponse:
         key = (request.topic, request.partition)
         under_way = self._broker.repairs
         try:
@@ -74,7 +72,7 @@ class Repairing:
             if not request.dry_run:
                 _log.info(
                     "{peer} asked for a repair of {topic!r}, partition {partition}, from position {position} on",
-                    peer=self._connection.peer,
+                    peer=self._peer,
                     topic=request.topic,
                     partition=request.partition,
                     position=request.position,
@@ -83,14 +81,13 @@ class Repairing:
                 raise InvalidRequest(f"a repair of {request.topic}-{request.partition} is under way")
             under_way.add(key)
             try:
-                response = await self._repair(request)
+                return await self._repair(request)
             finally:
                 under_way.discard(key)
         except WireError as error:
-            response = RepairResponse(error.code, text=str(error))
+            return RepairResponse(error.code, text=str(error))
         except (LogdError, OSError) as error:
-            response = RepairResponse(UnknownError.code, text=str(error))
-        self._connection.answer(request, [*encode_response(response, request.correlation_id)])
+            return RepairResponse(UnknownError.code, text=str(error))
 
     async def _repair(self, request: Repair) -> RepairResponse:
         log = self._broker.store.log(request.topic, request.partition)
@@ -108,27 +105,27 @@ class Repairing:
     # A partition that is served
 
     async def _repair_segment(self, log: PartitionLog, request: Repair) -> RepairResponse:
-        visible_end = log.visible_end
+        flushed_end = log.flushed_end
         # Retention may have come on since the last answer.
         position = max(request.position, log.start)
-        if position > visible_end:
-            raise OffsetOutOfRange(f"position {position} is behind the end, {visible_end}")
+        if position > flushed_end:
+            raise OffsetOutOfRange(f"position {position} is behind the end, {flushed_end}")
         starts = [start for start, _, _ in log.segments()]
         number = bisect_right(starts, position) - 1
         following = starts[number + 1] if number + 1 < len(starts) else None
-        place = SegmentPlace.of_log(log.folder, starts[number], following, visible_end)
+        place = SegmentPlace.of_log(log.folder, starts[number], following, flushed_end)
         files = self._broker.store.files
-        end = visible_end if following is None else min(following, visible_end)
+        end = flushed_end if following is None else min(following, flushed_end)
         if place.end == 0:
-            return RepairResponse(0, end, visible_end)
+            return RepairResponse(0, end, flushed_end)
         try:
             inspection = await self._run(
-                lambda: SegmentInspection.open(files, place, crc32, writable=not request.dry_run, with_tail=False)
+                lambda: SegmentInspection.open(files, place, CHECKSUMS, writable=not request.dry_run, with_tail=False)
             )
         except FileNotFoundError:
             if log.start > starts[number]:
-                return RepairResponse(0, end, visible_end)  # retention removed it just now
-            return await self._repair_missing(log, place, visible_end, request.dry_run)
+                return RepairResponse(0, end, flushed_end)  # retention removed it just now
+            return await self._repair_missing(log, place, flushed_end, request.dry_run)
         try:
             going = inspection.run()
             while await self._run(lambda: _look_further(going)):
@@ -140,10 +137,10 @@ class Repairing:
         finally:
             inspection.close()
         described = [(place.start, damage, not request.dry_run and damage.kind.mendable) for damage in damages]
-        return _response(end, visible_end, described, SERVED)
+        return _response(end, flushed_end, described, SERVED)
 
     async def _repair_missing(
-        self, log: PartitionLog, place: SegmentPlace, visible_end: int, dry_run: bool
+        self, log: PartitionLog, place: SegmentPlace, flushed_end: int, dry_run: bool
     ) -> RepairResponse:
         """Answer for a segment whose file is gone from under the broker; put gaps in its place."""
         if not place.closed:
@@ -157,7 +154,7 @@ class Repairing:
             await self._run(lambda: make_gap_segment(files, log.folder, place.start, size))
             log.forget_file(place.start)
             _log.warn("{path}: made gaps of {count} bytes", path=place.path, count=size)
-        return _response(place.start + size, visible_end, [(place.start, damage, not dry_run)], SERVED)
+        return _response(place.start + size, flushed_end, [(place.start, damage, not dry_run)], SERVED)
 
     async def _mend(self, log: PartitionLog, inspection: SegmentInspection) -> None:
         # A topic that was deleted meanwhile, and made again, has other files under the same names; the one that is open

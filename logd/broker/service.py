@@ -188,6 +188,9 @@ class BrokerService(Service):
             self._reactor.callFromThread(stop)
 
         signal.signal(signal.SIGTERM, terminate)
+        # A terminal that closes says SIGHUP to what runs in it; under nohup the signal is ignored, and stays so.
+        if self._foreground and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+            signal.signal(signal.SIGHUP, terminate)
 
 
 def _end_unclean() -> None:

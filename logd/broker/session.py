@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.administration import AdministrationRequests
@@ -17,15 +19,22 @@ from logd.broker.producing import ProducerCutOff, Producing
 from logd.broker.repairing import Repairing
 from logd.broker.routing import CreationNeeded
 from logd.errors import UnknownError, WireError
+from logd.net.holds import Hold
 from logd.net.server import Connection
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.describe_log import DescribeLog
 from logd.protocol.fetch_wait import FetchWait
+from logd.protocol.interfaces import Received
 from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.produce_ack import ProduceAck
 from logd.protocol.repair import Repair
-from logd.protocol.responses import encode_response
+from logd.protocol.requests import Unsupported
+
+_log = Logger()
+
+#: Takes a request and returns its response, or a Deferred of that. Neither knows of the wire.
+Handler = Callable[[Any], Any]
 
 
 class BrokerSession:
@@ -39,16 +48,16 @@ class BrokerSession:
         self._producing = Producing(
             broker.routing,
             connection.peer,
-            self._answer_produce,
-            connection.give_up,
-            connection.exchange,
+            connection.answer,
+            connection.close,
             broker.settings.legacy_refused_close,
         )
-        self._fetching = Fetching(broker, connection)
-        self._describing = Describing(broker, connection)
-        administration = AdministrationRequests(broker, connection)
+        self._fetching = Fetching(broker)
+        self._describing = Describing(broker)
+        administration = AdministrationRequests(broker, connection.peer)
         self.has_produced = False
-        self._answers: dict[type, Callable[[Any], None]] = {
+        #: The handler of each kind of request, but of those that produce.
+        self.handlers: dict[type, Handler] = {
             Fetch: self._fetching.fetch,
             MultiFetch: self._fetching.multi_fetch,
             FetchWait: self._fetching.fetch_wait,
@@ -57,17 +66,18 @@ class BrokerSession:
             DescribeLog: self._describing.describe_log,
             CreateTopic: administration.create_topic,
             DeleteTopic: administration.delete_topic,
-            Repair: Repairing(broker, connection).repair,
+            Repair: Repairing(broker, connection.peer).repair,
+            Unsupported: self._describing.unsupported,
         }
 
-    def take(self, requests: Sequence[Any]) -> int:
+    def take(self, requests: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
         taken = 0
         producing = self._producing
         produce = producing.produce
         growth = self._broker.growth
         try:
-            for request in requests:
+            for request, token in requests:
                 kind = type(request)
                 if kind is Produce:
                     if not self.has_produced:
@@ -79,21 +89,21 @@ class BrokerSession:
                     self._gate_producer()
                     if growth.held:
                         growth.check(request.parts, self._broker.store)
-                    producing.produce_ack(request)
+                    producing.produce_ack(request, token)
                 elif kind is MultiProduce:
                     self._multi_produce(request)
                 else:
                     # A fetch behind a produce finds the log as the produce has left it.
                     producing.append()
-                    self._answers.get(kind, self._describing.unsupported)(request)
+                    self._answer(token, self.handlers[kind](request))
                 taken += 1
         except CreationNeeded as needed:
             self._create(needed.topic)
         except GrowthNeeded:
             growth.wait(self.connection)
         except CheckNeeded as large:
-            self.connection.hold("check")
-            producing.checks.start(large, lambda: self.connection.proceed("check"))
+            self.connection.hold(Hold.CHECK)
+            producing.checks.start(large, lambda: self.connection.proceed(Hold.CHECK))
         except ProducerCutOff:
             pass  # what stands before it is appended, what comes after it is not
         producing.append()
@@ -133,7 +143,7 @@ class BrokerSession:
             self._producing.produce(produce.topic, produce.partition, produce.message_set)
 
     def _create(self, topic: str) -> None:
-        self.connection.hold("topic")
+        self.connection.hold(Hold.TOPIC)
         creating = self._broker.create_on_demand(topic)
 
         def failed(failure: Failure) -> None:
@@ -143,7 +153,16 @@ class BrokerSession:
             )
 
         creating.addErrback(failed)
-        creating.addCallback(lambda _: self.connection.proceed("topic"))
+        creating.addCallback(lambda _: self.connection.proceed(Hold.TOPIC))
 
-    def _answer_produce(self, request: ProduceAck, parts: tuple[ProducedPart, ...]) -> None:
-        self.connection.answer(request, [*encode_response(ProduceAckResponse(parts), request.correlation_id)])
+    def _answer(self, token: Any, response: Any) -> None:
+        """Answer with a handler's response, which may be a Deferred."""
+        if isinstance(response, Deferred):
+            response.addCallback(lambda found: self.connection.answer(token, found))
+            response.addErrback(self._failed)
+        else:
+            self.connection.answer(token, response)
+
+    def _failed(self, failure: Failure) -> None:
+        _log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.peer)
+        self.connection.close(drain=False)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.broker.growth import GrowthGate
@@ -28,6 +27,7 @@ from logd.coord.registries.stored import (
     read_ends,
     write_ends,
 )
+from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock, Timer
 from logd.log.beginning import beginning_after
@@ -201,7 +201,7 @@ class EndsRecorder:
         new = [log for log in logs if log is not None and log.offline is None]
         other = node.value is not None and node.value.instance != self._store.instance
         if new or (other and not self._lost.get(topic)):
-            await self._make_lasting([log for log in new if not log.visible_end])
+            await self._make_lasting([log for log in new if not log.flushed_end])
             await self._write(node, {log.partition: 0 for log in new})
         self._allow(node)
 
@@ -220,7 +220,7 @@ class EndsRecorder:
             for number in ends:
                 log = self._store.log(node.topic, number)
                 if log is not None and log.offline is None:
-                    ends[number] = max(ends[number], log.visible_end)
+                    ends[number] = max(ends[number], log.flushed_end)
                 elif number not in more and before.instance_of(number) != instance:
                     others[number] = before.instance_of(number)
             self._grown.discard(node.topic)
@@ -263,7 +263,7 @@ class EndsRecorder:
             limits = self._limits[topic] = {}
         limit = limits.get(log.partition)
         if limit is None:  # the tree was not reached yet
-            limit = limits[log.partition] = growth_limit_unknown(log.visible_end)
+            limit = limits[log.partition] = growth_limit_unknown(log.flushed_end)
         if log.end > limit:
             self._gate.hold(log)
         self._grown.add(topic)
@@ -303,23 +303,19 @@ class EndsRecorder:
         )
 
     async def _write_all(self, nodes: Sequence[_TopicEnds]) -> None:
-        waiting = iter(nodes)
         errors: list[Exception] = []
 
-        async def write() -> None:
-            for node in waiting:
-                try:
-                    await self._write(node)
-                    self._allow(node)
-                except (CoordinationError, ValueError) as error:
-                    errors.append(error)
-                    self._grown.add(node.topic)
-                    self._failed.add(node.topic)
-                    self._begin_minute()  # the one of its write may be over
+        async def write(node: _TopicEnds) -> None:
+            try:
+                await self._write(node)
+                self._allow(node)
+            except (CoordinationError, ValueError) as error:
+                errors.append(error)
+                self._grown.add(node.topic)
+                self._failed.add(node.topic)
+                self._begin_minute()  # the one of its write may be over
 
-        count = min(WRITTEN_AT_ONCE, len(nodes))
-        writing = DeferredList([Deferred.fromCoroutine(write()) for _ in range(count)], consumeErrors=True)
-        outcomes: Sequence[tuple[bool, Any]] = await writing
+        await for_each(nodes, write, WRITTEN_AT_ONCE)
         if errors:
             self._log.warn(
                 "how far {count} topics are stored could not be written to the coordination tree, which is tried again "
@@ -327,9 +323,6 @@ class EndsRecorder:
                 count=len(errors),
                 error=str(errors[0]),
             )
-        for well, failure in outcomes:
-            if not well:
-                failure.raiseException()
 
     def halt(self) -> None:
         """Write no more until ``finish``."""

@@ -15,10 +15,11 @@ from logd.broker.conflicts import several_brokers
 from logd.broker.slicing import run_in_slices
 from logd.checkedjson import excerpt
 from logd.config import BrokerSettings, LogSettings
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
 from logd.interfaces import IThreads
+from logd.log.diskerrors import NO_ROOM
 from logd.log.partition import PartitionLog
-from logd.log.room import NO_ROOM
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.log.writer import SegmentWriter
@@ -61,7 +62,7 @@ class StoredTopics:
     _loaded: bool = field(default=False, init=False)
     #: What the next write changes (None: the topic goes), and who waits for it.
     _changes: dict[str, TopicEntry | None] = field(factory=dict, init=False)
-    _waiting: list[Deferred[None]] = field(factory=list, init=False)
+    _waiting: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
     _writing: bool = field(default=False, init=False)
 
     def load(self) -> None:
@@ -233,9 +234,8 @@ class StoredTopics:
 
     async def _write(self, topic: str, entry: TopicEntry | None) -> None:
         """Have a topic's record lasting, or gone; ``entries`` has it then. Raises what the write raised."""
-        waiter: Deferred[None] = Deferred()
+        waiter = self._waiting.new()
         self._changes[topic] = entry
-        self._waiting.append(waiter)
         if not self._writing:
             self._write_on()
         await waiter
@@ -243,7 +243,7 @@ class StoredTopics:
     def _write_on(self) -> None:
         """Replace topics.json on a thread, by what it has after all changes that wait."""
         changes, self._changes = self._changes, {}
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, WaitingDeferreds()
         merged = {**self.entries, **changes}
         entries = {topic: entry for topic, entry in merged.items() if entry is not None}
         self._writing = True
@@ -251,21 +251,15 @@ class StoredTopics:
         def done(_: Any, error: BaseException | None) -> None:
             if error is None:
                 self.entries = entries
-            for waiter in waiting:
-                _settle(waiter, error)
+                waiting.fire(None)
+            else:
+                waiting.fail(error)
             # Not before: what those ask for who were answered just now goes with it.
             self._writing = False
             if self._waiting:
                 self._write_on()
 
         self._threads.run(lambda: self._file.write(entries), done)
-
-
-def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
-    if error is not None:
-        waiter.errback(error)
-    else:
-        waiter.callback(None)
 
 
 def _fire(waiter: Deferred[T], result: T | None, error: BaseException | None) -> None:
@@ -281,3 +275,10 @@ def _answerable(what: str, error: LogdError | OSError) -> WireError:
         return error
     failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
     return failure(f"{what}: {error}")
+
+
+def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
+    if error is not None:
+        waiter.errback(error)
+    else:
+        waiter.callback(None)

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import DeferredLock
+
+from logd.deferreds.waiting import WaitingDeferreds
 
 
 @define(eq=False)
@@ -14,7 +16,7 @@ class Turns:
     """``async with turns.on(name)`` waits until nobody else is at that name; who came first goes first."""
 
     _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
-    _idle: list[Deferred[None]] = field(factory=list, init=False)
+    _idle: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
 
     @asynccontextmanager
     async def on(self, name: str) -> AsyncIterator[None]:
@@ -31,12 +33,8 @@ class Turns:
     async def when_idle(self) -> None:
         """Done when nobody has a turn or waits for one."""
         while self._locks:
-            idle: Deferred[None] = Deferred(self._idle.remove)
-            self._idle.append(idle)
-            await idle
+            await self._idle.new()
 
     def _tell(self) -> None:
         if not self._locks:
-            waiting, self._idle = self._idle, []
-            for each in waiting:
-                each.callback(None)
+            self._idle.fire(None)

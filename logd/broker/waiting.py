@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 
-from attrs import define, field, frozen
+from attrs import define, field
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from logd.broker.reading import Logs, find_log, read_range
-from logd.errors import StaleLeaderEpoch, WireError
-from logd.interfaces import Clock, IFileRange, IFlushListener, ITopics, Timer
+from logd.errors import WireError
+from logd.interfaces import Clock, IFlushListener, ITopics, Timer
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
-from logd.protocol.fetch_wait import FetchPart, FetchWait
+from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 60_000
@@ -25,23 +25,6 @@ TURN_PARTS = 1000
 
 #: Where to read a part from, or why that cannot be told.
 Start = int | WireError
-
-
-@frozen
-class ReadPart:
-    """What one part of a fetch came to; its bytes begin at ``first_position``, at or before the offset asked for."""
-
-    part: FetchPart
-    error: int
-    log_start: int = -1
-    visible_end: int = -1
-    first_position: int = -1
-    found: IFileRange | None = None
-
-    @property
-    def count(self) -> int:
-        """How many bytes were found."""
-        return 0 if self.found is None else self.found.count
 
 
 @define(eq=False)
@@ -114,9 +97,9 @@ class WaitingPart:
 
 @define(eq=False)
 class WaitingFetch:
-    """One FetchWait request under way. ``answer`` is called once, unless ``cancel`` was.
+    """One FetchWait request under way: ``read`` answers it now; else ``wait``, if ``must_wait`` says so.
 
-    All parts are looked at once, when it begins. Afterwards a partition that moves costs a look at its own part,
+    All parts are looked at once, by ``must_wait``. Afterwards a partition that moves costs a look at its own part,
     however many others there are.
     """
 
@@ -127,7 +110,8 @@ class WaitingFetch:
     _clock: Clock
     _turns: AnswerTurns
     _max_bytes: int
-    _answer: Callable[[WaitingFetch, FetchWait, list[ReadPart]], None]
+    #: Made by ``wait``: most fetches far behind the end of a log never wait.
+    _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
     _parts: list[WaitingPart] = field(factory=list, init=False)
     #: How many bytes are there, over all parts.
     _total: int = field(default=0, init=False)
@@ -143,15 +127,21 @@ class WaitingFetch:
         """How many parts an answer costs; 0 when none is wanted any more."""
         return 0 if self._over else len(self._request.parts)
 
-    def begin(self) -> None:
-        """Answer now if there is enough, else start to wait."""
-        if not self._look_at_all() or self._is_enough():
-            self.finish()
-            return
-        self._wait()
+    def must_wait(self) -> bool:
+        """Return whether there is too little to be answered now."""
+        return self._look_at_all() and not self._is_enough()
+
+    def wait(self) -> Deferred[FetchWaitResponse]:
+        """Wait until there is enough, and at most as long as the request says; after ``cancel`` for ever."""
+        response: Deferred[FetchWaitResponse] = Deferred()
+        self._response = response
+        for index, waiting in enumerate(self._parts):
+            if waiting.there < self._request.parts[index].max_bytes:  # else it can hold no more
+                waiting.wait_for(self._position_to_wait_for(index, waiting))
         if not self._over:
             seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
             self._timer = self._clock.callLater(seconds, self.finish_in_turn)
+        return response
 
     def finish_in_turn(self) -> None:
         """Answer with what there is: at once, a large fetch in its turn."""
@@ -163,10 +153,10 @@ class WaitingFetch:
 
     def finish(self) -> None:
         """Answer with what there is."""
-        if not self._over:
+        if not self._over and self._response is not None:
             self._over = True
             self._stop_waiting()
-            self._answer(self, self._request, self._read())
+            self._response.callback(self.read())
 
     def cancel(self) -> None:
         """Forget the request: its connection is gone."""
@@ -212,7 +202,7 @@ class WaitingFetch:
         if (
             isinstance(start, WireError)
             or not log.start <= start <= log.end
-            or part.leader_epoch > 0
+            or not log.leadership.accepts_epoch(part.leader_epoch)
             or part.max_bytes < 0
         ):
             return None
@@ -225,12 +215,6 @@ class WaitingFetch:
         request = self._request
         return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
 
-    def _wait(self) -> None:
-        """Wait for each part that may hold more."""
-        for index, waiting in enumerate(self._parts):
-            if waiting.there < self._request.parts[index].max_bytes:
-                waiting.wait_for(self._position_to_wait_for(index, waiting))
-
     def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
         """Where the log's visible end has to be for another look: one byte more can always be what was missing."""
         start = self._starts[index]
@@ -242,27 +226,33 @@ class WaitingFetch:
         enough = start + min(max(self._request.min_bytes, 1), self._request.parts[index].max_bytes)
         return min(enough, max(waiting.log.roll_above, there) + 1)
 
-    def _read(self) -> list[ReadPart]:
+    def read(self) -> FetchWaitResponse:
+        """Return what there is now."""
         budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
-        parts: list[ReadPart] = []
+        parts: list[FetchedPart] = []
         for part, start in zip(self._request.parts, self._starts, strict=True):
+            topic, partition = part.topic, part.partition
             try:
-                if part.leader_epoch > 0:
-                    raise StaleLeaderEpoch(f"leader epoch {part.leader_epoch} is not this broker's")
-                log = find_log(self._logs, self._topics, part.topic, part.partition)
-                try:
-                    if isinstance(start, WireError):
-                        raise start
-                    found = read_range(log, start, min(part.max_bytes, budget))
-                except WireError as error:
-                    parts.append(ReadPart(part, error.code, log.start, log.visible_end))
-                    continue
-                read = ReadPart(part, 0, log.start, log.visible_end, start, found)
+                log = find_log(self._logs, self._topics, topic, partition)
+                log.leadership.check_epoch(part.leader_epoch)
             except WireError as error:
-                read = ReadPart(part, error.code)
-            parts.append(read)
-            budget -= read.count
-        return parts
+                parts.append(FetchedPart(topic, partition, error.code))
+                continue
+            try:
+                if isinstance(start, WireError):
+                    raise start
+                found = read_range(log, start, min(part.max_bytes, budget))
+            except WireError as error:
+                parts.append(FetchedPart(topic, partition, error.code, log.start, log.visible_end))
+                continue
+            # The bytes begin at ``start``, at or before the offset that was asked for.
+            ends = log.start, log.visible_end
+            if found is None:
+                parts.append(FetchedPart(topic, partition, 0, *ends, start))
+            else:
+                parts.append(FetchedPart(topic, partition, 0, *ends, start, found))
+                budget -= found.count
+        return FetchWaitResponse(tuple(parts))
 
     def _stop_waiting(self) -> None:
         timer, self._timer = self._timer, None

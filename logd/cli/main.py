@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import click
 
 from logd import __version__
-from logd.cli.lazy import Lazy, LazyGroup
+from logd.cli.lazy_group import Lazy, LazyGroup
 
 _EPILOG = """\b
 Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
@@ -17,85 +17,85 @@ A broker is started by: logd broker --data DIR
 
 
 def _bench() -> click.Command:
-    from logd.cli.bench import bench
+    from logd.cli.bench.bench import bench
 
     return bench
 
 
 def _broker() -> click.Command:
-    from logd.cli.broker import broker
+    from logd.cli.cluster.broker import broker
 
     return broker
 
 
 def _brokers() -> click.Command:
-    from logd.cli.brokers import brokers
+    from logd.cli.cluster.brokers import brokers
 
     return brokers
 
 
 def _collect() -> click.Command:
-    from logd.cli.collect import collect
+    from logd.cli.messages.collect import collect
 
     return collect
 
 
 def _consume() -> click.Command:
-    from logd.cli.consume import consume
+    from logd.cli.messages.consume import consume
 
     return consume
 
 
 def _dump() -> click.Command:
-    from logd.cli.dump import dump
+    from logd.cli.files.dump import dump
 
     return dump
 
 
 def _groups() -> click.Command:
-    from logd.cli.groups import groups
+    from logd.cli.cluster.groups import groups
 
     return groups
 
 
 def _import() -> click.Command:
-    from logd.cli.importing import import_
+    from logd.cli.spark.import_command import import_
 
     return import_
 
 
 def _produce() -> click.Command:
-    from logd.cli.produce import produce
+    from logd.cli.messages.produce import produce
 
     return produce
 
 
 def _repair() -> click.Command:
-    from logd.cli.repair import repair
+    from logd.cli.files.repair import repair
 
     return repair
 
 
 def _sql() -> click.Command:
-    from logd.cli.sql import sql
+    from logd.cli.spark.sql import sql
 
     return sql
 
 
 def _topics() -> click.Command:
-    from logd.cli.topics import topics
+    from logd.cli.cluster.topics import topics
 
     return topics
 
 
 def _verify() -> click.Command:
-    from logd.cli.verify import verify
+    from logd.cli.files.verify import verify
 
     return verify
 
 
 def _zookeeper() -> click.Command:
-    from logd.cli.zookeeper import zookeeper
+    from logd.cli.cluster.zookeeper import zookeeper
 
     return zookeeper
 

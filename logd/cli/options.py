@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from logd.client.addresses import parse_brokers
+from logd.clientcore.addresses import parse_brokers
 from logd.config.kinds import Hosts
 from logd.coord import paths
 from logd.errors import ConfigurationError, InvalidTopic

@@ -13,7 +13,8 @@ from logd.client.link import Connect
 from logd.client.repairing import repair_log
 from logd.client.settings import LinkSettings
 from logd.client.split import read_settings
-from logd.errors import UnknownTopic, error_for_code
+from logd.clientcore.metadata import described
+from logd.errors import error_for_code
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.protocol.metadata import MetadataResponse, TopicMetadata
@@ -105,14 +106,7 @@ class Admin:
 
     async def _describe(self, topic: str) -> TopicMetadata:
         check_topic_name(topic)
-        response = await self._cluster.metadata((topic,))
-        for described in response.topics:
-            if described.topic == topic:
-                if described.error:
-                    unknown = described.error == UnknownTopic.code
-                    raise error_for_code(described.error, f"there is no topic {topic!r}" if unknown else "")
-                return described
-        raise UnknownTopic(f"the broker said nothing about topic {topic!r}")
+        return described(await self._cluster.metadata((topic,)), topic)
 
     async def _create(self, topic: str, partitions: int, settings: dict[str, int]) -> str:
         check_topic_name(topic)

@@ -6,23 +6,21 @@ from collections.abc import Callable, Sequence
 
 from logd.client.pending import PendingSend, Sent
 from logd.errors import MessageTooLarge
-from logd.protocol.loops import decode_set, encode_set
+from logd.protocol import loops
+from logd.protocol.entry import LEAST_BYTES
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap
-from logd.protocol.wrapper import encode_wrapper, open_wrapper
+from logd.protocol.wrapper import encode_wrapper, unwrap
 
 #: An entry's length, magic and checksum: what the brokers' message.bytes does not count.
-ENTRY_HEAD_BYTES = 9
-
-#: Bytes of a wrapper before its payload: length, magic, attributes and checksum.
-WRAPPER_HEAD_BYTES = 10
+ENTRY_HEAD_BYTES = LEAST_BYTES
 
 #: What is held for a set beside its bytes: its Deferred and the records about it (measured: 0.9 KB in CPython 3.11). It
 #: counts as well, or a producer of single messages would take five times the memory that its settings say.
 SET_BYTES = 900
 
 
-class Batch:
+class ProducerBatch:
     """Filled by ``add``, fixed by the first ``encode``: from then on every attempt sends the same bytes."""
 
     __slots__ = ("_data", "_pieces", "_shares", "bytes", "codec", "deadline", "left", "messages", "partition", "topic")
@@ -85,15 +83,18 @@ class Batch:
             self._pieces = []
         return data
 
-    def divide(self) -> tuple[Batch, Batch] | None:
+    def divide(self) -> tuple[ProducerBatch, ProducerBatch] | None:
         """Make two batches of the halves of one that was refused; None where it is one message, or compressed sets."""
         data = self.encode()
-        plain = data if self.codec == "none" else open_wrapper(data[5], data[WRAPPER_HEAD_BYTES:], self.bytes)
-        ends = entry_ends(plain)
+        plain = data if self.codec == "none" else unwrap(data, self.bytes)
+        ends = loops.ends_of_set(plain)
         if len(ends) != self.messages or self.messages < 2:
             return None
         middle = self.messages // 2
-        halves = Batch(self.topic, self.partition, self.codec), Batch(self.topic, self.partition, self.codec)
+        halves = (
+            ProducerBatch(self.topic, self.partition, self.codec),
+            ProducerBatch(self.topic, self.partition, self.codec),
+        )
         at = begin = 0
         for send, count, _ in self._shares:
             here = min(max(middle - at, 0), count)
@@ -110,7 +111,7 @@ class Batch:
         """Tell the send of a single message that it was left out; return False where this is none."""
         if self.messages != 1:
             return False
-        message = decode_set(self.encode()).messages[0]
+        message = loops.decode_set(self.encode()).messages[0]
         size = len(message.key or b"") + len(message.payload or b"")
         self._shares[0][0].part_sent(Sent(self.topic, self.partition, skipped=1, skipped_bytes=size))
         return True
@@ -135,16 +136,6 @@ class Batch:
             send.part_failed(error)
 
 
-def entry_ends(data: bytes) -> list[int]:
-    """Return where each entry of a set ends."""
-    ends = []
-    at = 0
-    while at < len(data):
-        at += 4 + int.from_bytes(data[at : at + 4], "big")
-        ends.append(at)
-    return ends
-
-
 def encode_pieces(
     messages: Sequence[Message], codec: str, batch_bytes: int, message_bytes: int, first: int = 1
 ) -> list[tuple[bytes, int]]:
@@ -154,7 +145,9 @@ def encode_pieces(
     larger than ``message_bytes``. A compressed set is one entry and is split by that bound too. ``first``: the
     number of the first message in its set, for the error.
     """
-    encode: Callable[[Sequence[Message]], bytes] = encode_set if codec == "none" else lambda part: wrap(part, codec)
+    encode: Callable[[Sequence[Message]], bytes] = (
+        loops.encode_set if codec == "none" else lambda part: wrap(part, codec)
+    )
     data = encode(messages)
     limit = min(batch_bytes, message_bytes) if codec != "none" else batch_bytes
     if len(data) <= limit and len(data) - ENTRY_HEAD_BYTES <= message_bytes:

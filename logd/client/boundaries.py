@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from logd.protocol import loops
+from logd.protocol.entry import LENGTH_BYTES
+
+_NEVER = 1 << 63
+
 
 class EntryBoundaries:
     """Where the last entry ends that is complete, as pieces of a partition's log pass by.
@@ -40,14 +45,19 @@ class EntryBoundaries:
             data = self._head + bytes(data)
             self._head, end = b"", len(data)
             self._open = 0
-        while end - at >= 4:
-            size = 4 + int.from_bytes(data[at : at + 4], "big")
-            if size > end - at:
-                self._missing = size - (end - at)
-                self._open = end - at
-                return self.position
-            at += size
-            self.position += size
+        ends = loops.ends_of_set(data, at)
+        missing = 0
+        if ends and ends[-1] > end:
+            missing = ends.pop() - end
+        if ends:
+            self.position += ends[-1] - at
+            at = ends[-1]
+        if not missing and end - at >= LENGTH_BYTES:
+            missing = _NEVER  # no entry has such a length: a reader stops there too
+        if missing:
+            self._missing = missing
+            self._open = end - at
+            return self.position
         if at < end:
             self._head = bytes(data[at:])
             self._open = end - at

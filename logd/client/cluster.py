@@ -1,4 +1,4 @@
-"""What a client knows of the brokers: their addresses, who leads which partition, and a link to each."""
+"""A client's cluster: the metadata that it has read, and a link to each broker."""
 
 from __future__ import annotations
 
@@ -6,44 +6,24 @@ import random as _random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import field, frozen
 from twisted.internet.defer import Deferred, gatherResults, succeed
 
-from logd.client.addresses import Address, discovered, parse_brokers
-from logd.client.link import Connect, Connection, Link
-from logd.client.numbers import in_words, is_among
+from logd.backoff import Backoff
+from logd.client.link import BrokerLink, ClientConnection, Connect
 from logd.client.settings import LinkSettings
 from logd.client.warnings import warn_without_log
-from logd.deferreds import WaitingDeferreds
-from logd.errors import BrokerUnavailable, PartitionOffline, UnknownTopic, WrongPartition, error_for_code
+from logd.clientcore.addresses import Address, discovered, parse_brokers
+from logd.clientcore.metadata import ClusterView, TopicView, described
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import BrokerUnavailable
 from logd.net.connection import BrokerConnection
-from logd.protocol.metadata import Metadata, MetadataResponse, TopicMetadata
-
-
-@frozen
-class TopicView:
-    """A topic as the brokers described it at ``read_at`` (clock's seconds)."""
-
-    name: str
-    uuid: Any
-    #: All partitions, ascending.
-    partitions: tuple[int, ...]
-    #: The broker that leads each partition; a partition without a leader is not in it.
-    leaders: dict[int, int]
-    read_at: float
-    #: The broker of each partition that is offline there: such a partition has no leader, but a reason to ask for.
-    offline: dict[int, int] = field(factory=dict)
-    #: The partitions that have a leader, ascending.
-    available: tuple[int, ...] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "available", tuple(p for p in self.partitions if p in self.leaders))
+from logd.protocol.metadata import Metadata, MetadataResponse
 
 
 def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
     """Connections over the network."""
 
-    def connect(address: Address) -> Deferred[Connection]:
+    def connect(address: Address) -> Deferred[ClientConnection]:
         connecting: Deferred[Any] = BrokerConnection.connect(
             reactor, address, timeout=settings.connect_timeout, max_frame_bytes=settings.frame_bytes
         )
@@ -75,9 +55,8 @@ class Cluster:
         self.random = random
         self._connect = connect or default_connect(reactor, settings)
         self._bootstrap = () if brokers == () else parse_brokers(brokers)
-        self._links: dict[Address, Link] = {}
-        self._addresses: dict[int, Address] = {}
-        self._topics: dict[str, TopicView] = {}
+        self._links: dict[Address, BrokerLink] = {}
+        self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
@@ -86,13 +65,13 @@ class Cluster:
 
     def known(self, topic: str) -> TopicView | None:
         """What was last read about the topic. Never waits."""
-        return self._topics.get(topic)
+        return self._view.known(topic)
 
     def forget(self, topic: str) -> None:
         """Read the topic's metadata again before it is next used."""
-        self._topics.pop(topic, None)
+        self._view.forget(topic)
 
-    def leader(self, topic: str, partition: int) -> Link:
+    def leader(self, topic: str, partition: int) -> BrokerLink:
         """The link to the partition's leader by what was last read.
 
         Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
@@ -100,45 +79,34 @@ class Cluster:
         """
         if not self.settings.discover:
             return self.link(self._bootstrap[0])
-        view = self._topics.get(topic)
-        if view is not None and partition in view.offline:
-            raise PartitionOffline(
-                f"topic {topic!r}, partition {partition} is offline on broker {view.offline[partition]}; "
-                f"`logd topics describe {topic}` says why"
-            )
-        return self.keeper(topic, partition)
+        return self.link(self._view.leader(topic, partition))
 
-    def keeper(self, topic: str, partition: int) -> Link:
+    def keeper(self, topic: str, partition: int) -> BrokerLink:
         """The link to the broker that leads the partition, or would if it were not offline there.
 
         Raises as ``leader`` does, but for PartitionOffline.
         """
         if not self.settings.discover:
             return self.link(self._bootstrap[0])
-        view = self._topics.get(topic)
-        if view is None:
-            raise UnknownTopic(f"nothing is known yet about topic {topic!r}")
-        address = self._addresses.get(view.leaders.get(partition, view.offline.get(partition, -1)))
-        if address is None:
-            why = f"the topic has partitions {in_words(view.partitions)}"
-            if is_among(partition, view.partitions):
-                why = "it has no leader now, since no broker that stores it is live"
-            raise WrongPartition(f"topic {topic!r}, partition {partition}: {why}")
-        return self.link(address)
+        return self.link(self._view.keeper(topic, partition))
 
-    def link(self, address: Address) -> Link:
-        """The link to an address."""
+    def backoff(self) -> Backoff:
+        """Return the delays of one thing that fails, as the settings have them."""
+        return Backoff(self.settings.retry_delay, self.settings.retry_delay_limit, self.random)
+
+    def link(self, address: Address) -> BrokerLink:
+        """Return the link to an address."""
         link = self._links.get(address)
         if link is None:
-            link = self._links[address] = Link(self.clock, address, self._connect, self.settings, self.random)
+            link = self._links[address] = BrokerLink(self.clock, address, self._connect, self.settings, self.random)
         return link
 
-    async def any_link(self) -> tuple[Link, Connection]:
+    async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
         """A live connection to any broker. Raises BrokerUnavailable, naming the last reason, when none can be had."""
         for link in self._links.values():
             if link.current is not None:
                 return link, link.current
-        links = [self.link(address) for address in (*self._bootstrap, *self._addresses.values())]
+        links = [self.link(address) for address in (*self._bootstrap, *self._view.addresses)]
         error: BrokerUnavailable | None = None
         for link in dict.fromkeys(sorted(links, key=lambda link: link.next_attempt)):
             try:
@@ -155,12 +123,7 @@ class Cluster:
     async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
         """Read metadata of some topics (None: of all), creating missing ones if asked to. Raises BrokerUnavailable."""
         response: MetadataResponse = await self.ask_any(Metadata(topics, create))
-        self._addresses = {
-            broker.id: discovered(broker.host, broker.port, self._bootstrap[0]) for broker in response.brokers
-        }
-        for topic in response.topics:
-            if topic.error == 0:
-                self._topics[topic.topic] = self._view(topic)
+        self._view.read(response, self.clock.seconds())
         return response
 
     def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:
@@ -192,27 +155,10 @@ class Cluster:
     async def _read(self, topic: str, create: bool) -> None:
         key = topic, create
         try:
-            response = await self.metadata((topic,), create)
-            described = next((each for each in response.topics if each.topic == topic), None)
-            if described is None:
-                raise UnknownTopic(f"the broker said nothing about topic {topic!r}")
-            if described.error != 0:
-                raise error_for_code(described.error, f"topic {topic!r}: {error_for_code(described.error)}")
+            described(await self.metadata((topic,), create), topic)
+            view = self._view.known(topic)
+            assert view is not None  # it was just described
         except Exception as error:
             self._asking.pop(key).fail(error)
         else:
-            self._asking.pop(key).fire(self._topics[topic])
-
-    def _view(self, topic: TopicMetadata) -> TopicView:
-        return TopicView(
-            name=topic.topic,
-            uuid=topic.uuid,
-            partitions=tuple(sorted(each.partition for each in topic.partitions)),
-            leaders={p.partition: p.leader for p in topic.partitions if p.error == 0 and p.leader in self._addresses},
-            read_at=self.clock.seconds(),
-            offline={
-                p.partition: p.leader
-                for p in topic.partitions
-                if p.error == PartitionOffline.code and p.leader in self._addresses
-            },
-        )
+            self._asking.pop(key).fire(view)

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.client.background import Background
-from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.dropping import DroppedStreams
 from logd.client.feed import Feed
@@ -19,7 +17,10 @@ from logd.client.group_stream_state import GroupStreamState
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Starts, start_for
 from logd.client.stream_state import StreamState
+from logd.clientcore.answers import is_final
 from logd.coord.interfaces import ICoordination
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, WireError
 
 
@@ -37,7 +38,7 @@ class ConsumerState:
         #: A client of the tree that is this consumer's own.
         self.coordination: ICoordination | None = None
         self.closed = False
-        self._background = Background(cluster.clock)
+        self._background = Background("a consumer")
         self._streams: list[StreamState] = []
         self._dropped = DroppedStreams()
 
@@ -90,7 +91,7 @@ class ConsumerState:
 
     def _disconnect(self) -> Deferred[None]:
         self.fetcher.close()
-        self._background.close()
+        self._background.stop()
         closing = self.cluster.close()
         tree = self.coordination
         return closing if tree is None else closing.addCallback(lambda _: tree.close())
@@ -107,21 +108,20 @@ class ConsumerState:
             at += count
 
     async def _discover(self, topic: str, streams: list[StreamState], starts: Starts) -> None:
-        links = self.cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self.cluster.random)
+        backoff = self.cluster.backoff()
         while not all(stream.closed for stream in streams):
             try:
                 view = await self.cluster.read(topic)
             except ClientClosed:
                 return
             except (BrokerUnavailable, WireError) as error:
-                if isinstance(error, WireError) and not error.retriable:
+                if is_final(error):
                     for stream in streams:
                         stream.fail(error)
                     return
                 delay = backoff.next()
                 self._log.debug("waiting for topic {topic}: {error!r}", topic=topic, error=error, delay=delay)
-                await self._background.sleep(delay)
+                await sleep(self.cluster.clock, delay)
             else:
                 self._share_out(topic, streams, view.partitions, starts)
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from logd.client.cluster import Cluster
-from logd.coord.groups.gathering import gather_some
+from logd.deferreds.gathering import gather_some
 from logd.errors import error_for_code
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
 

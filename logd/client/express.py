@@ -12,18 +12,18 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.client.addresses import name_of
 from logd.client.cluster import Cluster
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
-from logd.client.link import Link
+from logd.client.link import BrokerLink
 from logd.client.pending import Sent
 from logd.client.router import BROKER_CHOOSES
 from logd.client.settings import ProducerSettings
+from logd.clientcore.addresses import name_of
 from logd.errors import ClientClosed, WireError
 from logd.interfaces import Clock
+from logd.protocol import loops
 from logd.protocol.legacy_requests import Produce
-from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.requests import encode_request
 
@@ -36,7 +36,7 @@ class _Outbox:
 
     _log = Logger()
 
-    def __init__(self, clock: Clock, link: Link) -> None:
+    def __init__(self, clock: Clock, link: BrokerLink) -> None:
         self.link = link
         self._clock = clock
         self._frames: list[bytes] = []
@@ -121,7 +121,7 @@ class Express:
         self._partitioner = partitioner
         self._lanes = lanes
         self._ways: dict[Lane, _Way] = {}
-        self._outboxes: dict[Link, _Outbox] = {}
+        self._outboxes: dict[BrokerLink, _Outbox] = {}
         self._last: _Outbox | None = None
 
     def send(
@@ -144,7 +144,7 @@ class Express:
         if connection is None:
             self._ways.pop(lane, None)
             return None
-        data = encode_set(messages)
+        data = loops.encode_set(messages)
         if len(data) > self._limit:
             return None
         if not connection.writable:

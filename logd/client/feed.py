@@ -17,8 +17,7 @@ from logd.client.losses import Loss, LossTelling
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Time
 from logd.errors import CorruptMessage, OffsetOutOfRange, WrapperTooLarge
-from logd.protocol.loops import decode_set
-from logd.protocol.openwrapper import OpenWrapper
+from logd.protocol import loops
 
 #: Bytes of messages made at a time out of a wrapper.
 SLICE_BYTES = 1 << 20
@@ -71,7 +70,7 @@ class Feed:
         self._at = 0
         self._position = 0
         #: The wrapper that the data begins with at ``_at``, as long as it is not done with.
-        self._wrapper: OpenWrapper | None = None
+        self._wrapper: loops.OpenWrapper | None = None
         self._needed = 0
         self._damaged_at = -1
         self._tries = 0
@@ -191,7 +190,7 @@ class Feed:
             if at >= len(data) and not self._more():
                 return self._held_used_up()
             data, at = self._data, self._at
-            decoded = decode_set(
+            decoded = loops.decode_set(
                 data,
                 position,
                 begin=at,
@@ -368,7 +367,7 @@ class Feed:
         """Whether the visible log ends at ``end``, or an entry that holds begins there."""
         if end == self.visible_end:
             return True
-        decoded = decode_set(self._data, end, begin=self._at + end - self._position, limit=1)
+        decoded = loops.decode_set(self._data, end, begin=self._at + end - self._position, limit=1)
         if decoded.wrapper is not None or isinstance(decoded.error, WrapperTooLarge):
             return True
         return decoded.position > end and decoded.position <= self._position + len(self._data) - self._at

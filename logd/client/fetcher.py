@@ -8,18 +8,20 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.client.background import Background
-from logd.client.backoff import Backoff
-from logd.client.cluster import Cluster, TopicView
+from logd.client.cluster import Cluster
 from logd.client.describe import describe_log, describe_logs
 from logd.client.feed import Feed
 from logd.client.fetchplan import FetchEntry, FetchPlan, longest_wait
 from logd.client.fetchwindow import Wanted
-from logd.client.link import Connection, Link
+from logd.client.link import BrokerLink, ClientConnection
 from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
 from logd.client.unavailable import UnavailablePartitions
-from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, ProtocolViolation, WireError, error_for_code
+from logd.clientcore.answers import is_final
+from logd.clientcore.metadata import TopicView
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.topic import TopicPartition
@@ -42,13 +44,13 @@ class Fetcher:
         self._entries: dict[Feed, FetchEntry] = {}
         #: Entries to look at in this turn of the reactor: something has changed for them.
         self._changed: dict[FetchEntry, None] = {}
-        self._plans: dict[Link, FetchPlan] = {}
+        self._plans: dict[BrokerLink, FetchPlan] = {}
         #: Calls at the time from which idle entries may be asked for.
-        self._timers: dict[Link, Timer] = {}
-        self._background = Background(cluster.clock)
+        self._timers: dict[BrokerLink, Timer] = {}
+        self._background = Background("fetching")
         self._unavailable = UnavailablePartitions(cluster.clock)
         self._scheduled = False
-        self._connecting: set[Link] = set()
+        self._connecting: set[BrokerLink] = set()
         self._closed = False
 
     @property
@@ -58,8 +60,7 @@ class Fetcher:
 
     def add(self, feed: Feed, arrived: Callable[[Feed], None]) -> None:
         """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        backoff = self._cluster.backoff()
         self._entries[feed] = entry = FetchEntry(feed, arrived, backoff)
         self._look_at(entry)
 
@@ -86,7 +87,7 @@ class Fetcher:
     def close(self) -> None:
         """Ask for nothing more."""
         self._closed = True
-        self._background.close()
+        self._background.stop()
         self._unavailable.close()
         self._entries.clear()
         self._changed.clear()
@@ -105,7 +106,7 @@ class Fetcher:
         self._scheduled = False
         self._issue()
 
-    def _issue(self, *answered: Link) -> None:
+    def _issue(self, *answered: BrokerLink) -> None:
         """Look at what has changed, and send requests to the brokers that lead it, and to those that ``answered``."""
         if self._closed:
             return
@@ -118,7 +119,7 @@ class Fetcher:
         for link in links:
             self._send_planned(link)
 
-    def _planned(self, entry: FetchEntry) -> Link | None:
+    def _planned(self, entry: FetchEntry) -> BrokerLink | None:
         """Put an entry that wants something in line for its partition's leader; return that."""
         feed = entry.feed
         if feed not in self._entries or entry.held_up or feed.error is not None:
@@ -140,7 +141,7 @@ class Fetcher:
         plan.add(entry)
         return link
 
-    def _send_planned(self, link: Link) -> None:
+    def _send_planned(self, link: BrokerLink) -> None:
         """Send what the line of a broker lets go now, and see to it that the rest is sent in time."""
         plan = self._plans.get(link)
         if plan is None:
@@ -159,7 +160,7 @@ class Fetcher:
         if plan.waits_for_time and link not in self._timers:
             self._timers[link] = self._clock.callLater(max(0.0, plan.idle_from - now), self._due, link)
 
-    def _due(self, link: Link) -> None:
+    def _due(self, link: BrokerLink) -> None:
         del self._timers[link]
         self._send_planned(link)
 
@@ -185,7 +186,7 @@ class Fetcher:
         return True
 
     def _send(
-        self, link: Link, connection: Connection, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]
+        self, link: BrokerLink, connection: ClientConnection, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]
     ) -> None:
         parts = []
         total = 0
@@ -206,16 +207,11 @@ class Fetcher:
     def _answered(
         self,
         response: FetchWaitResponse,
-        connection: Connection,
-        link: Link,
+        connection: ClientConnection,
+        link: BrokerLink,
         plan: FetchPlan,
         wants: list[tuple[FetchEntry, Wanted]],
     ) -> None:
-        if len(response.parts) != len(wants):
-            connection.abort()
-            wrong = ProtocolViolation("the broker's answer is not about the partitions asked for")
-            self._failed(Failure(wrong), plan, wants)
-            return
         plan.under_way -= 1
         arrived = []
         changed = self._changed
@@ -255,11 +251,11 @@ class Fetcher:
         for entry in plan.take_all():
             self._look_at(entry)
 
-    def _connected(self, _: object, link: Link) -> None:
+    def _connected(self, _: object, link: BrokerLink) -> None:
         self._connecting.discard(link)
         self._issue(link)
 
-    def _unreachable(self, failure: Failure, link: Link) -> None:
+    def _unreachable(self, failure: Failure, link: BrokerLink) -> None:
         self._connecting.discard(link)
         plan = self._plans.get(link)
         if plan is not None and not failure.check(ClientClosed):
@@ -271,7 +267,7 @@ class Fetcher:
         if entry.held_up or self._closed:
             return
         feed = entry.feed
-        if isinstance(error, WireError) and not error.retriable:
+        if is_final(error):
             feed.error = error
             entry.arrived(feed)
             return
@@ -293,7 +289,7 @@ class Fetcher:
         since = self._clock.seconds()
         while not self._closed and entry.feed in self._entries:
             if not at_once:
-                await self._background.sleep(entry.backoff.next())
+                await sleep(self._clock, entry.backoff.next())
                 view = self._cluster.known(topic)
                 if view is not None and view.read_at > since:
                     break

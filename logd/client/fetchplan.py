@@ -12,7 +12,7 @@ from itertools import islice
 
 from attrs import define, field
 
-from logd.client.backoff import Backoff
+from logd.backoff import Backoff
 from logd.client.feed import Feed
 from logd.protocol.requests import MAX_ITEMS
 

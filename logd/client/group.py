@@ -11,8 +11,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.client.background import Background
-from logd.client.backoff import Backoff
 from logd.client.cluster import Cluster
 from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
@@ -23,11 +21,14 @@ from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position, Starts, start_for
 from logd.coord.errors import CoordinationError
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Counts, Phase
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import watch_brokers
 from logd.coord.registries.consumers import PatternStreams, Subscription, check_streams, pattern_text
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
 
@@ -74,9 +75,9 @@ class Group:
         self._given: tuple[TopicPartition, ...] = ()
         #: How often partitions were given: what was begun for an earlier time is of no use.
         self._starts = 0
-        self._background = Background(self._clock)
+        self._background = Background("a group's reading")
         try:
-            self._membership = Membership(
+            self._membership = GroupMembership(
                 coordination, self._clock, name, consumer, self, cluster.random, group_settings.timing
             )
         except ValueError as error:
@@ -171,7 +172,7 @@ class Group:
         if given and self._on_revoked is not None:
             told = maybeDeferred(self._on_revoked, given)
             if not told.called:
-                told.addTimeout(self._revoke_timeout, self._clock)
+                with_timeout(self._clock, self._revoke_timeout, told)
             return told.addCallbacks(lambda _: None, self._listener_failed)
         return None
 
@@ -258,8 +259,7 @@ class Group:
         Else a kill before the first commit would move the end of the log, and what came in between would be passed by.
         """
         starts = self._starts
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        backoff = self._cluster.backoff()
         while starts == self._starts and self._given:
             try:
                 if feed.start is not None:
@@ -274,7 +274,7 @@ class Group:
             except (BrokerUnavailable, WireError, CoordinationError, PartitionLost) as error:
                 where = TopicPartition(feed.topic, feed.partition)
                 self._log.debug("{where}: no start yet: {error!r}", where=where, error=error)
-                await self._background.sleep(backoff.next())
+                await sleep(self._clock, backoff.next())
             else:
                 if starts == self._starts and self._given:
                     stream.more(feed)
@@ -292,6 +292,6 @@ class Group:
             self._cluster.begin_at([(broker.host, broker.port) for broker in self._brokers.values.values()])
 
     def _end(self) -> None:
-        self._background.close()
+        self._background.stop()
         for stream in self._streams():
             stream.close()

@@ -15,11 +15,11 @@ from logd.client.patience import with_patience
 from logd.client.starts import Position
 from logd.coord import paths
 from logd.coord.errors import NoNode
-from logd.coord.groups.gathering import gather_some
 from logd.coord.groups.inspection import GroupEntry
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import read_brokers
 from logd.coord.registries.topics import read_topic
+from logd.deferreds.gathering import gather_some
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
 from logd.interfaces import Clock
 from logd.protocol.message import Message

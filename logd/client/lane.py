@@ -7,14 +7,15 @@ from collections.abc import Callable
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
-from logd.client.backoff import Backoff
-from logd.client.batch import Batch
+from logd.backoff import Backoff
+from logd.client.batch import ProducerBatch
 from logd.client.delivery import Delivery
 from logd.client.interfaces import IPartitioner
 from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.settings import ProducerSettings
-from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken, WireError
+from logd.clientcore.answers import is_final
+from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
 from logd.interfaces import Clock, Timer
 
 
@@ -46,8 +47,8 @@ class Lane:
         self._partitioner = partitioner
         self._backoff = backoff
         self._reroute = reroute
-        self._delivery: Delivery[Batch] = Delivery(settings.max_in_flight)
-        self._open: Batch | None = None
+        self._delivery: Delivery[ProducerBatch] = Delivery(settings.max_in_flight)
+        self._open: ProducerBatch | None = None
         self._due = False
         self._linger: Timer | None = None
         self._pause: Timer | None = None
@@ -80,7 +81,7 @@ class Lane:
                 self._seal()
                 batch = None
             if batch is None:
-                batch = self._open = Batch(self.topic, self.partition, codec)
+                batch = self._open = ProducerBatch(self.topic, self.partition, codec)
                 if settings.linger > 0:
                     self._linger = self._clock.callLater(settings.linger, self._lingered)
             batch.add(piece, messages, send)
@@ -91,7 +92,7 @@ class Lane:
         elif self.wake is not None and (settings.linger == 0 or self._open is None or len(self._delivery)):
             self.wake(self)
 
-    def take(self) -> tuple[Batch, bool] | None:
+    def take(self) -> tuple[ProducerBatch, bool] | None:
         """The next batch to send now and whether it is a restart, or None."""
         if self.held_up:
             return None
@@ -108,7 +109,7 @@ class Lane:
             if self.wake is not None:
                 self.wake(self)
 
-    def acknowledged(self, batch: Batch, partition: int, first_id: int, next_id: int) -> None:
+    def acknowledged(self, batch: ProducerBatch, partition: int, first_id: int, next_id: int) -> None:
         """The broker has the batch."""
         self._backoff.reset()
         self._cause = None
@@ -117,13 +118,13 @@ class Lane:
         self._room.give(batch.held)
         self._go_on()
 
-    def refused(self, batch: Batch, error: LogdError) -> None:
+    def refused(self, batch: ProducerBatch, error: LogdError) -> None:
         """The broker answered with an error, or its connection was lost: send again, or give up."""
         if isinstance(error, PipelineBroken):
             self._delivery.refused(batch)
         elif isinstance(error, MessageTooLarge) and self._settings.on_too_large == "skip":
             self._leave_out(batch, error)
-        elif isinstance(error, WireError) and not error.retriable:
+        elif is_final(error):
             self._delivery.refused_for_good(batch)
             self._give_up(batch, error)
         else:
@@ -131,7 +132,7 @@ class Lane:
             self._delivery.refused(batch)
         self._go_on()
 
-    def _leave_out(self, batch: Batch, error: MessageTooLarge) -> None:
+    def _leave_out(self, batch: ProducerBatch, error: MessageTooLarge) -> None:
         """Send the halves of a batch, and theirs, until the messages are alone that the broker does not take."""
         halves = batch.divide()
         if halves is not None:
@@ -222,7 +223,7 @@ class Lane:
         self._pause = None
         self._reroute(self, error)
 
-    def _give_up(self, batch: Batch, error: Exception) -> None:
+    def _give_up(self, batch: ProducerBatch, error: Exception) -> None:
         batch.failed(error)
         self._room.give(batch.held)
 

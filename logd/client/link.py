@@ -9,12 +9,13 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.backoff import Backoff
 from logd.client.absence import Absence
-from logd.client.addresses import Address, name_of
-from logd.client.backoff import Backoff
 from logd.client.deadlines import Deadlines
 from logd.client.settings import LinkSettings
-from logd.deferreds import WaitingDeferreds
+from logd.clientcore.addresses import Address, name_of
+from logd.clientcore.answers import misfit
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
 from logd.interfaces import Clock, Timer
 from logd.protocol.responses import ErrorResponse
@@ -26,7 +27,7 @@ SHORT_LIFE_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """What the clients need of ``logd.net.connection.BrokerConnection``; tests put a scripted one in its place."""
 
     writable: bool
@@ -40,22 +41,23 @@ class Connection(Protocol):
     def abort(self) -> None: ...
 
 
-#: ``connect(address) -> Deferred[Connection]``, failing with BrokerUnavailable; cancellable.
-Connect = Callable[[Address], Deferred[Connection]]
+#: ``connect(address) -> Deferred[ClientConnection]``, failing with BrokerUnavailable; cancellable.
+Connect = Callable[[Address], Deferred[ClientConnection]]
 
 
 class _Asked:
     """One request that waits for its answer."""
 
-    __slots__ = ("answer", "connection", "timeout")
+    __slots__ = ("answer", "connection", "request", "timeout")
 
-    def __init__(self, answer: Deferred[Any], connection: Connection, timeout: float) -> None:
+    def __init__(self, request: Any, answer: Deferred[Any], connection: ClientConnection, timeout: float) -> None:
+        self.request = request
         self.answer = answer
         self.connection = connection
         self.timeout = timeout
 
 
-class Link:
+class BrokerLink:
     """The way to one address. ``current`` is the live connection or None."""
 
     _log = Logger()
@@ -64,7 +66,7 @@ class Link:
         self, clock: Clock, address: Address, connect: Connect, settings: LinkSettings, random: Callable[[], float]
     ) -> None:
         self.address = address
-        self.current: Connection | None = None
+        self.current: ClientConnection | None = None
         self._clock = clock
         self._connect = connect
         self._settings = settings
@@ -73,12 +75,12 @@ class Link:
         self._absence = Absence(clock, name_of(address), self._keep_trying)
         #: When the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
-        self._attempt: Deferred[Connection] | None = None
+        self._attempt: Deferred[ClientConnection] | None = None
         self._timer: Timer | None = None
-        self._waiters: WaitingDeferreds[Connection] = WaitingDeferreds()
+        self._waiters: WaitingDeferreds[ClientConnection] = WaitingDeferreds()
         self._closed = False
 
-    def get(self) -> Deferred[Connection]:
+    def get(self) -> Deferred[ClientConnection]:
         """The live connection, or the next one. Cancellable.
 
         Fails with BrokerUnavailable when the next attempt to connect fails (further attempts wait longer and longer),
@@ -97,18 +99,18 @@ class Link:
                 self._begin()
         return waiter
 
-    def ask(self, connection: Connection, request: Any, timeout: float) -> Deferred[Any]:
+    def ask(self, connection: ClientConnection, request: Any, timeout: float) -> Deferred[Any]:
         """Send a request and wait at most ``timeout`` seconds; then the connection is given up, for it has stopped to
         answer.
 
-        Fails with BrokerUnavailable or, if the broker refused the request as a whole, with what it answered (a
-        WireError).
+        Fails with BrokerUnavailable, also for an answer that does not belong to the request, or, if the broker refused
+        the request as a whole, with what it answered (a WireError).
         """
         try:
             answer = connection.request(request)
         except LogdError as error:  # a request that cannot be written, as the conversation says
             return fail(error)
-        asked = _Asked(answer, connection, timeout)
+        asked = _Asked(request, answer, connection, timeout)
         self._deadlines.watch(asked, timeout)
         return answer.addBoth(self._ended, asked)
 
@@ -144,6 +146,13 @@ class Link:
         if isinstance(result, Failure) and result.check(ProtocolViolation):
             # One that speaks nonsense is as good as none.
             raise BrokerUnavailable(f"the broker at {name_of(self.address)}: {result.getErrorMessage()}")
+        wrong = "" if isinstance(result, Failure) else misfit(asked.request, result)
+        if wrong:
+            asked.connection.abort()
+            kind = type(asked.request).__name__
+            raise BrokerUnavailable(
+                f"the broker at {name_of(self.address)}: its answer to {kind} makes no sense: {wrong}"
+            )
         return result
 
     def _late(self, asked: _Asked) -> None:
@@ -159,7 +168,7 @@ class Link:
         self._attempt = self._connect(self.address)
         self._attempt.addCallbacks(self._connected, self._failed)
 
-    def _connected(self, connection: Connection) -> None:
+    def _connected(self, connection: ClientConnection) -> None:
         self._attempt = None
         if self._closed:
             connection.abort()
@@ -188,7 +197,7 @@ class Link:
     def _keep_trying(self) -> None:
         self.get().addErrback(lambda _: None)  # the absence is told of the failure
 
-    def _lost(self, reason: BaseException, connection: Connection, born: float) -> None:
+    def _lost(self, reason: BaseException, connection: ClientConnection, born: float) -> None:
         if self._clock.seconds() - born < SHORT_LIFE_SECONDS:
             self.next_attempt = self._clock.seconds() + self._backoff.next()
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logd.client.cluster import Cluster
 from logd.client.describe import describe_log
-from logd.client.starts import Position, Time
+from logd.client.starts import Position, Time, resolve, time_of
 from logd.errors import UnknownTopic
 
 #: The first distance, in bytes, at which a boundary is asked for: about one entry of the broker's index.
@@ -20,13 +20,10 @@ async def locate_start(
     """
     if isinstance(start, Position):
         return start.value
-    time = start.milliseconds if isinstance(start, Time) else -1
-    described = await describe_log(cluster, topic, partition, time=time)
+    described = await describe_log(cluster, topic, partition, time=time_of(start))
     if uuid is not None and described.uuid != uuid:
         raise UnknownTopic(f"the leader of partition {partition} has another topic {topic!r} than the tree as yet")
-    if isinstance(start, Time):
-        return described.visible_end if described.time_position < 0 else described.time_position
-    return described.log_start if start == "earliest" else described.visible_end
+    return resolve(start, described)
 
 
 async def next_boundary(cluster: Cluster, topic: str, partition: int, position: int) -> int:

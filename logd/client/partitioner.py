@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.client.interfaces import IPartitioner
-from logd.client.numbers import in_words, is_among
+from logd.clientcore.partition_numbers import in_words, is_among
 from logd.protocol.placement import partition_of_key
 
 #: ``(topic, key, partitions) -> partition``: what an application may pass in place of an IPartitioner.

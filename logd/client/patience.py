@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from twisted.internet import defer
 from twisted.internet.defer import Deferred
 
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import BrokerUnavailable
 from logd.interfaces import Clock
 
@@ -22,9 +23,7 @@ async def with_patience(clock: Clock, work: Coroutine[Any, Any, T], complaint: s
 
     It is cancelled then. What it raises itself is raised.
     """
-    waiting = Deferred.fromCoroutine(work)
-    waiting.addTimeout(PATIENCE, clock)  # type: ignore[arg-type]  # a Clock has callLater, which is all it takes
     try:
-        return await waiting
+        return await with_timeout(clock, PATIENCE, Deferred.fromCoroutine(work))
     except defer.TimeoutError as error:
         raise BrokerUnavailable(f"{complaint} within {PATIENCE:g} seconds") from error

@@ -40,7 +40,7 @@ class Holder(Protocol):
         ...
 
 
-class Owner(Protocol):
+class SendOwner(Protocol):
     """Who made a send."""
 
     def finished(self, send: PendingSend) -> None:
@@ -80,7 +80,7 @@ class PendingSend:
         #: each object that lives costs the garbage collector.
         self.holders: Sequence[Holder] = ()
         #: Told once when it is finished.
-        self.owner: Owner | None = None
+        self.owner: SendOwner | None = None
         #: Whether a flush waits for it, so that it must not linger.
         self.hurry = False
         #: Its number in the order of all sends.

@@ -17,10 +17,11 @@ from logd.client.interfaces import IPartitioner
 from logd.client.link import Connect
 from logd.client.partitioner import ChoosePartition, as_partitioner
 from logd.client.pending import PendingSend, Sent
-from logd.client.room import Place, Room
+from logd.client.room import BufferWaiter, Room
 from logd.client.router import Router
 from logd.client.settings import LinkSettings, ProducerSettings
 from logd.client.split import read_settings
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import ClientClosed, LogdError, ProducerBufferFull
 from logd.interfaces import Timer
 from logd.protocol.message import Message
@@ -212,7 +213,7 @@ class Producer:
         self._closed = True
         flushing = self.flush()
         with suppress(CancelledError, defer.TimeoutError):
-            await flushing.addTimeout(timeout, self._clock)
+            await with_timeout(self._clock, timeout, flushing)
         self._ended = True
         self._router.close()
         self._room.open()
@@ -241,7 +242,7 @@ class Producer:
         if not self._ended:
             self._router.submit(send)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: BufferWaiter) -> None:
         """A send that waited for room was cancelled."""
         self._room.leave(place)
 
@@ -269,7 +270,7 @@ class _Waiting:
     def __init__(self, producer: Producer, send: PendingSend) -> None:
         self._producer = producer
         self._send = send
-        self.place: Place | None = None
+        self.place: BufferWaiter | None = None
 
     def admit(self) -> None:
         self._send.holders = ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from logd.client.batch import Batch
+from logd.client.batch import ProducerBatch
 from logd.errors import InvalidMessage, MessageTooLarge, WireError, error_for_code
+from logd.protocol import loops
+from logd.protocol.entry import LAYOUTS, MAGIC_AT
 
 
-def refusal(batch: Batch, code: int) -> WireError:
+def refusal(batch: ProducerBatch, code: int) -> WireError:
     """Return the error for a batch that the broker answered with ``code``, in words that name it."""
     error = error_for_code(code)
     if not isinstance(error, MessageTooLarge | InvalidMessage):
@@ -25,11 +27,9 @@ def refusal(batch: Batch, code: int) -> WireError:
 
 def largest(data: bytes) -> tuple[int, int]:
     """Return the number (from 1) and the bytes of the largest message of a set, without its length and checksum."""
-    at = number = 0
+    at = 0
     found = (0, 0)
-    while at + 4 <= len(data):
-        size = int.from_bytes(data[at : at + 4], "big")
-        number += 1
-        found = max(found, (size - (6 if data[at + 4] == 1 else 5), number))
-        at += 4 + size
+    for number, end in enumerate(loops.ends_of_set(data), 1):
+        found = max(found, (end - at - LAYOUTS[data[at + MAGIC_AT]].checked_from, number))
+        at = end
     return found[1], found[0]

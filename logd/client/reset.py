@@ -7,7 +7,7 @@ from collections.abc import Callable
 from logd.client.admin import Admin
 from logd.client.consumer import Consumer
 from logd.client.lag import first_message
-from logd.client.starts import Position, Time, check_start
+from logd.client.starts import Position, Time, check_start, resolve, time_of
 from logd.errors import OffsetOutOfRange
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
@@ -29,12 +29,7 @@ async def target(
     """
     start = check_start(to)
     if not isinstance(start, Position):
-        log = await admin.describe_log(*where, time=start.milliseconds if isinstance(start, Time) else -1)
-        if start == "earliest":
-            return log.log_start
-        if start == "latest" or log.time_position < 0:
-            return log.visible_end
-        return log.time_position
+        return resolve(start, await admin.describe_log(*where, time=time_of(start)))
     position = start.value
     log = await admin.describe_log(*where, positions=(position,))
     if not log.log_start <= position <= log.visible_end:

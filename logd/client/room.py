@@ -12,7 +12,7 @@ from logd.errors import ProducerBufferFull
 
 
 @define(eq=False)
-class Place:
+class BufferWaiter:
     """One place in the line: ``admit`` is called when its turn has come; ``counted`` against the line's limit."""
 
     admit: Callable[[], None] | None
@@ -29,7 +29,7 @@ class Room:
         self.used = 0
         self.limit = limit
         self._max_waiting = max_waiting
-        self._line: deque[Place] = deque()
+        self._line: deque[BufferWaiter] = deque()
         self._waiting = 0
         self._admitting = False
 
@@ -48,19 +48,19 @@ class Room:
         if self._line:
             self._admit()
 
-    def wait(self, admit: Callable[[], None]) -> Place:
+    def wait(self, admit: Callable[[], None]) -> BufferWaiter:
         """Join the line. Raises ProducerBufferFull when the line is as long as it may be."""
         if self._waiting >= self._max_waiting:
             raise ProducerBufferFull(
                 f"{self.used} bytes are held (buffer_bytes = {self.limit}) and {self._waiting} sends wait already "
                 f"(max_waiting = {self._max_waiting}): wait for ready() between sends"
             )
-        place = Place(admit, True)
+        place = BufferWaiter(admit, True)
         self._line.append(place)
         self._waiting += 1
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: BufferWaiter) -> None:
         """Give a place in the line up, if it is still held."""
         if place.admit is not None:
             place.admit = None
@@ -71,7 +71,7 @@ class Room:
     def ready(self) -> Deferred[None]:
         """A Deferred that fires once there is room, after all who wait already. Cancellable."""
         waiting: Deferred[None] = Deferred(lambda _: self.leave(place))
-        place = Place(lambda: waiting.callback(None), False)
+        place = BufferWaiter(lambda: waiting.callback(None), False)
         if self.free:
             place.admit = None
             waiting.callback(None)

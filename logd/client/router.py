@@ -6,18 +6,20 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import CancelledError
 
-from logd.client.background import Background
-from logd.client.backoff import Backoff
 from logd.client.batch import SET_BYTES, encode_pieces
-from logd.client.cluster import Cluster, TopicView
+from logd.client.cluster import Cluster
 from logd.client.interfaces import IPartitioner
 from logd.client.lane import Lane
-from logd.client.link import Link
-from logd.client.numbers import in_words, is_among
+from logd.client.link import BrokerLink
 from logd.client.pending import PendingSend
 from logd.client.room import Room
 from logd.client.sender import BrokerSender
 from logd.client.settings import ProducerSettings
+from logd.clientcore.answers import is_final
+from logd.clientcore.metadata import TopicView
+from logd.clientcore.partition_numbers import in_words, is_among
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
 from logd.protocol.message import Message
 
@@ -37,12 +39,12 @@ class Router:
         self._discover = cluster.settings.discover
         #: topic -> partition -> lane
         self.lanes: dict[str, dict[int, Lane]] = {}
-        self._senders: dict[Link, BrokerSender] = {}
+        self._senders: dict[BrokerLink, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
         #: Why the last look of such a search found nothing, by topic.
         self._reasons: dict[str, Exception] = {}
-        self._background = Background(cluster.clock)
+        self._background = Background("a producer")
         self._closed = False
 
     def submit(self, send: PendingSend) -> None:
@@ -83,7 +85,7 @@ class Router:
     def close(self) -> None:
         """Fail what is left."""
         self._closed = True
-        self._background.close()
+        self._background.stop()
         for lane in self.all_lanes():
             lane.close()
         for sends in list(self._unknown.values()):
@@ -167,7 +169,6 @@ class Router:
         lanes = self.lanes.setdefault(topic, {})
         lane = lanes.get(partition)
         if lane is None:
-            links = self._cluster.settings
             lane = lanes[partition] = Lane(
                 topic,
                 partition,
@@ -175,7 +176,7 @@ class Router:
                 self._clock,
                 self._room,
                 self._partitioner,
-                Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random),
+                self._cluster.backoff(),
                 self._reroute,
             )
             self._find(lane)
@@ -224,20 +225,19 @@ class Router:
 
     async def _search(self, topic: str) -> None:
         """Read a topic's metadata until it is known, or nobody waits for it any more, or it cannot be had."""
-        links = self._cluster.settings
-        backoff = Backoff(links.retry_delay, links.retry_delay_limit, self._cluster.random)
+        backoff = self._cluster.backoff()
         while not self._closed:
             try:
                 view = await self._cluster.read(topic, create=True)
                 if not view.available:
                     raise WrongPartition(f"no partition of topic {topic!r} has a leader now")
             except (BrokerUnavailable, WireError) as error:
-                if isinstance(error, WireError) and not error.retriable:
+                if is_final(error):
                     for send in list(self._unknown[topic]):
                         self._fail_held(send, error)
                     break
                 self._reasons[topic] = error
-                await self._background.sleep(backoff.next())
+                await sleep(self._clock, backoff.next())
             else:
                 sends = self._unknown[topic]
                 while sends:  # what is submitted meanwhile joins the line here: order holds

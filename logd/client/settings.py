@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from logd.client.checks import one_of, seconds, switch, whole
+from logd.clientcore import defaults
 
 #: The broker's default frame limit, less room for the names and numbers around the sets of one request.
 LARGEST_REQUEST = (16 << 20) - (64 << 10)
@@ -17,13 +18,13 @@ class LinkSettings:
     """How connections to brokers are made and kept. Raises ConfigurationError for a value that is not allowed."""
 
     #: Seconds that one attempt to connect may take.
-    connect_timeout: float = attrs.field(default=10.0, validator=seconds(0.001, DAY))
+    connect_timeout: float = attrs.field(default=defaults.CONNECT_TIMEOUT, validator=seconds(0.001, DAY))
     #: Seconds to wait for an answer before the connection is given up.
-    request_timeout: float = attrs.field(default=30.0, validator=seconds(0.001, DAY))
+    request_timeout: float = attrs.field(default=defaults.REQUEST_TIMEOUT, validator=seconds(0.001, DAY))
     #: Seconds before the second attempt at anything that failed; doubled each time, with jitter.
-    retry_delay: float = attrs.field(default=0.1, validator=seconds(0.0, DAY))
+    retry_delay: float = attrs.field(default=defaults.RETRY_DELAY, validator=seconds(0.0, DAY))
     #: The longest such delay, in seconds.
-    retry_delay_limit: float = attrs.field(default=5.0, validator=seconds(0.0, DAY))
+    retry_delay_limit: float = attrs.field(default=defaults.RETRY_DELAY_LIMIT, validator=seconds(0.0, DAY))
     #: Largest answer that is accepted, in bytes.
     frame_bytes: int = attrs.field(default=64 << 20, validator=whole(1024, 1 << 30, "bytes"))
     #: Seconds after which metadata is read again even when nothing went wrong.
@@ -44,7 +45,7 @@ class ProducerSettings:
     #: A batch of one partition leaves when it holds this many messages ...
     batch_messages: int = attrs.field(default=10_000, validator=whole(1, 1 << 30))
     #: ... or this many bytes; a set that is larger is split.
-    batch_bytes: int = attrs.field(default=1 << 20, validator=whole(1, LARGEST_REQUEST, "bytes"))
+    batch_bytes: int = attrs.field(default=defaults.BATCH_BYTES, validator=whole(1, LARGEST_REQUEST, "bytes"))
     #: ... or when its first message has waited this many seconds.
     linger: float = attrs.field(default=0.0, validator=seconds(0.0, DAY))
     #: Bytes of messages held, waiting or in flight, before ``send`` waits. What is kept about a set counts
@@ -53,7 +54,7 @@ class ProducerSettings:
     #: How many sends may wait for room before ``send`` fails with ProducerBufferFull.
     max_waiting: int = attrs.field(default=10_000, validator=whole(0, 1 << 30))
     #: Seconds from ``send`` until a set that could not be delivered fails.
-    delivery_timeout: float = attrs.field(default=120.0, validator=seconds(0.001, 7 * DAY))
+    delivery_timeout: float = attrs.field(default=defaults.DELIVERY_TIMEOUT, validator=seconds(0.001, 7 * DAY))
     #: Batches of one partition that may be unanswered at a time.
     max_in_flight: int = attrs.field(default=10, validator=whole(1, 1000))
     #: Largest single message, in bytes of its entry without the length field, as the brokers' message.bytes.
@@ -77,7 +78,7 @@ class ConsumerSettings:
     #: What happens when an entry stays damaged after ``corrupt_retries`` further fetches: the stream fails, or
     #: skips it.
     on_corrupt: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
-    corrupt_retries: int = attrs.field(default=2, validator=whole(0, 1000))
+    corrupt_retries: int = attrs.field(default=defaults.CORRUPT_RETRIES, validator=whole(0, 1000))
     #: Where to go on when a position is gone (retention) or was never there: an end of the log, or the stream fails.
     on_out_of_range: str = attrs.field(default="earliest", validator=one_of("earliest", "latest", "fail"))
     #: Largest size that one compressed wrapper may decompress to, in bytes.
@@ -85,6 +86,6 @@ class ConsumerSettings:
     #: The most messages that one compressed wrapper may hold.
     max_decompressed_messages: int = attrs.field(default=1_000_000, validator=whole(1, 1 << 31))
     #: Largest entry that is waited for, in bytes; a greater length counts as damage.
-    message_bytes: int = attrs.field(default=16 << 20, validator=whole(1, 1 << 31, "bytes"))
+    message_bytes: int = attrs.field(default=defaults.ENTRY_BYTES, validator=whole(1, 1 << 31, "bytes"))
     #: Messages decoded at a time: what is held as objects is bounded by this.
     decode_messages: int = attrs.field(default=2000, validator=whole(1, 1 << 20))

@@ -8,7 +8,9 @@ from typing import Literal
 
 from attrs import frozen
 
+from logd.clientcore.starting_positions import ENDS, position_at_time, position_of
 from logd.errors import ConfigurationError
+from logd.protocol.describe_log import DescribeLogResponse
 
 
 @frozen
@@ -61,3 +63,15 @@ def start_for(starts: Starts, partition: int) -> Literal["earliest", "latest"] |
     if isinstance(starts, Mapping):
         return check_start(starts.get(partition, "earliest"))
     return check_start(starts)
+
+
+def time_of(start: str | Position | Time) -> int:
+    """Return the time, in ms since the epoch, that a log is to be described with for ``resolve``; -1 where none is."""
+    return start.milliseconds if isinstance(start, Time) else -1
+
+
+def resolve(start: str | Position | Time, log: DescribeLogResponse) -> int:
+    """Return the position of a start in a log that was described with ``time_of(start)``."""
+    if isinstance(start, Time):
+        return position_at_time(log)
+    return position_of(start.value if isinstance(start, Position) else ENDS[start], log)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import length_hint
 from typing import TypeVar
 
-from twisted.internet.defer import Deferred
-
 from logd.client.deliveries import MessageBatch, RawChunk
 from logd.client.dropping import afresh
 from logd.client.ends import Ends
@@ -20,6 +18,8 @@ from logd.client.feed import Feed
 from logd.client.fetcher import Fetcher
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import check_start
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import WrongPartition
 from logd.interfaces import Clock
 from logd.protocol.message import Message
@@ -50,12 +50,12 @@ class StreamState:
         self._feeds: dict[tuple[str, int], Feed] = {}
         #: Feeds that may have something, each once.
         self._ready: OrderedDict[Feed, None] = OrderedDict()
-        self._waiting: list[Deferred[None]] = []
+        self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
         #: The position before the raw chunk that was taken last, which may be inside its first entry.
         self._raw_from = -1
         #: The batch whose messages are being handed over one by one.
         self._batch: MessageBatch | None = None
-        self._assigned: list[Deferred[None]] | None = []
+        self._unassigned: WaitingDeferreds[None] | None = WaitingDeferreds()
         self._since_turn = 0
         #: How often the application said where to go on.
         self._seeks = 0
@@ -81,17 +81,13 @@ class StreamState:
                 await self._turn()
                 continue
             self._since_turn = 0
-            waiting: Deferred[None] = Deferred()
-            self._waiting.append(waiting)
-            await waiting
+            await self._waiting.new()
         return None
 
     async def _turn(self) -> None:
         """Let the reactor do other things before more is decoded."""
         self._since_turn = 0
-        turn: Deferred[None] = Deferred()
-        self._clock.callLater(0, turn.callback, None)
-        await turn
+        await sleep(self._clock, 0)
 
     def _asked(self) -> None:
         """The application asks for the next batch, or for a message behind the last one of a batch."""
@@ -184,11 +180,9 @@ class StreamState:
 
     async def wait_assigned(self) -> tuple[int, ...]:
         """The partitions, once they are known."""
-        if self._assigned is not None:
-            waiting: Deferred[None] = Deferred()
-            self._assigned.append(waiting)
-            await waiting
-        elif self.failure is not None and not self._feeds:
+        if self._unassigned is not None:
+            await self._unassigned.new()
+        if self.failure is not None and not self._feeds:
             raise afresh(self.failure)
         return tuple(sorted(number for _, number in self._feeds))
 
@@ -249,16 +243,12 @@ class StreamState:
         for feed in feeds:
             self._feeds[feed.topic, feed.partition] = feed
             self._fetcher.add(feed, self._arrived)
-        assigned, self._assigned = self._assigned or [], None
-        for waiting in assigned:
-            waiting.callback(None)
+        self._tell_assigned()
 
     def fail(self, error: Exception) -> None:
         """There will be no partitions."""
         self.failure = error
-        assigned, self._assigned = self._assigned or [], None
-        for waiting in assigned:
-            waiting.errback(afresh(error))
+        self._tell_assigned()
         self._notify()
 
     # The inside.
@@ -270,8 +260,10 @@ class StreamState:
             self._ready[feed] = None
         self._notify()
 
+    def _tell_assigned(self) -> None:
+        unassigned, self._unassigned = self._unassigned, None
+        if unassigned is not None:
+            unassigned.fire(None)
+
     def _notify(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if not each.called:
-                each.callback(None)
+        self._waiting.fire(None)

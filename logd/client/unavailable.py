@@ -8,7 +8,7 @@ from attrs import define
 from twisted.logger import Logger
 
 from logd.client.absence import WARN_SECONDS
-from logd.client.numbers import in_words
+from logd.clientcore.partition_numbers import in_words
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicPartition
 

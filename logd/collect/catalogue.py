@@ -25,7 +25,7 @@ from logd.collect.losses import Losses
 from logd.collect.mark import HEAD_BYTES, beginning, fits, line_start, mark_at
 from logd.collect.names import Stems, is_compressed, may_become, related, stem
 from logd.collect.rotated import RotatedFiles, Sibling
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 from logd.collect.state import State
 
 #: How far to look for the beginning of a line.
@@ -50,12 +50,12 @@ class Catalogue:
         self._excluded = excluded
         self._descriptors = descriptors
         self._report = report
-        self.sources: dict[Identity, Source] = {}
+        self.sources: dict[Identity, SourceFile] = {}
         #: By the name that they were first seen under, the oldest first.
-        self.by_name: dict[str, list[Source]] = {}
+        self.by_name: dict[str, list[SourceFile]] = {}
         #: Whether something changed that a state file should know.
         self.changed = False
-        self._told: dict[Source, str] = {}
+        self._told: dict[SourceFile, str] = {}
         self._rotated = RotatedFiles(files, patterns, excluded, restored)
         self._losses = Losses(files, self._rotated, report)
         self._first = True
@@ -80,13 +80,13 @@ class Catalogue:
         sources = [source for same in self.by_name.values() for source in same]
         return State(sources, frozenset(self._patterns), list(self._rotated.passed.values()))
 
-    def add(self, source: Source) -> None:
+    def add(self, source: SourceFile) -> None:
         """Follow a source."""
         self.sources[source.identity] = source
         self.by_name.setdefault(source.name, []).append(source)
         self.changed = True
 
-    def forget(self, source: Source) -> None:
+    def forget(self, source: SourceFile) -> None:
         """Follow a source no more; copies of it that are left hold nothing new up to where they were compared."""
         self._descriptors.close(source)
         self._detach(source)
@@ -99,14 +99,14 @@ class Catalogue:
         for seen in source.copies.values():
             self._adopt(seen, source)
 
-    def trouble(self, source: Source, error: OSError) -> None:
+    def trouble(self, source: SourceFile, error: OSError) -> None:
         """A source cannot be read until the next look; say so unless that was said."""
         source.trouble = error.strerror or str(error)
         if self._told.get(source) != source.trouble:
             self._told[source] = source.trouble
             self._report(f"{source.path} cannot be read: {source.trouble}")
 
-    def look(self, now: float) -> list[Source]:
+    def look(self, now: float) -> list[SourceFile]:
         """Look at all files; return the sources that are new. ``now`` in seconds."""
         found = self._find()
         strays = self._strays(found)
@@ -139,7 +139,7 @@ class Catalogue:
         self._first = False
         return new
 
-    def _detach(self, source: Source) -> None:
+    def _detach(self, source: SourceFile) -> None:
         if self.sources.get(source.identity) is source:
             del self.sources[source.identity]
 
@@ -167,7 +167,7 @@ class Catalogue:
                         strays[seen.identity] = seen
         return strays
 
-    def _meet(self, source: Source, seen: Seen, now: float) -> None:
+    def _meet(self, source: SourceFile, seen: Seen, now: float) -> None:
         """A source was found."""
         source.missed = 0
         source.trouble = ""
@@ -194,7 +194,7 @@ class Catalogue:
             self.changed = True
             self._stirred.add(source.name)
 
-    def _verify(self, source: Source) -> None:
+    def _verify(self, source: SourceFile) -> None:
         try:
             file = self._descriptors.get(source)
             if file is not None:
@@ -206,11 +206,11 @@ class Catalogue:
         except OSError as error:
             self.trouble(source, error)
 
-    def _bear(self, source: Source, file: OpenFile) -> None:
+    def _bear(self, source: SourceFile, file: OpenFile) -> None:
         if not source.mark.position and source.birth.head_bytes < HEAD_BYTES:
             source.birth = beginning(mark_at(file, min(source.size, HEAD_BYTES)))
 
-    def _miss(self, source: Source, now: float) -> None:
+    def _miss(self, source: SourceFile, now: float) -> None:
         """A source has no name any more; what is open can still be read."""
         source.missed += 1
         if source.missed == 1:
@@ -244,10 +244,10 @@ class Catalogue:
         return {identity for source in self.sources.values() for identity in source.copies}
 
     def _match_packed(
-        self, siblings: dict[str, list[Sibling]], followed: Sequence[Source], present: dict[Identity, Seen]
-    ) -> dict[Source, str]:
+        self, siblings: dict[str, list[Sibling]], followed: Sequence[SourceFile], present: dict[Identity, Seen]
+    ) -> dict[SourceFile, str]:
         """Return the sources that were compressed, and where they are."""
-        packed: dict[Source, str] = {}
+        packed: dict[SourceFile, str] = {}
         paths = {seen.path for seen in present.values()}
         paths.update(each.seen.path for same in siblings.values() for each in same)
         for name, same in siblings.items():
@@ -257,7 +257,7 @@ class Catalogue:
                 self.changed = True
         return packed
 
-    def _is_doubtful(self, source: Source, found: dict[Identity, Seen]) -> bool:
+    def _is_doubtful(self, source: SourceFile, found: dict[Identity, Seen]) -> bool:
         """Whether a source that is gone may have had more than was ever seen: while no collector ran its content was
         replaced, or another file took its name."""
         if not self._first or self.by_name[source.name][-1] is not source:
@@ -265,7 +265,7 @@ class Catalogue:
         names = (source.name,)
         return source.broken or any(self._rotated.name_of(seen.path, names) in names for seen in found.values())
 
-    def _move(self, source: Source, found: dict[Identity, Seen], packed: str) -> None:
+    def _move(self, source: SourceFile, found: dict[Identity, Seen], packed: str) -> None:
         """Go on in a copy, if there is one; give a source up that cannot be gone on with."""
         candidates = self._candidates(source, found)
         copy = first_that_fits(self._files, source.known, candidates)
@@ -296,7 +296,7 @@ class Catalogue:
             source.copies.update(cut_short(self._files, source.known, candidates) if source.broken else {})
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
-    def _candidates(self, source: Source, found: dict[Identity, Seen]) -> list[Seen]:
+    def _candidates(self, source: SourceFile, found: dict[Identity, Seen]) -> list[Seen]:
         """Files that may be copies of a source: those found, and those beside it that no pattern finds."""
         beginning = stem(source.path)
         beside = self._files.in_folder(
@@ -306,7 +306,7 @@ class Catalogue:
         listed = {seen.identity: seen for seen in (*found.values(), *beside) if related(source.path, seen.path)}
         return [each for key, each in listed.items() if key not in self.sources and key not in copies]
 
-    def give_up(self, source: Source, doubtful: bool = False, packed: str = "") -> None:
+    def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
         """Forget a source that cannot be read any further; say so if something is lost by that, or, ``doubtful``, may
         be. ``packed``: the compressed file that it became."""
         position = source.mark.position
@@ -340,11 +340,11 @@ class Catalogue:
                         del source.copies[identity]
                         self._adopt(before, source)
 
-    def _adopt(self, copy: Seen, of: Source) -> None:
+    def _adopt(self, copy: Seen, of: SourceFile) -> None:
         """Follow what was a copy from where it was compared last, as far as that was acknowledged of the original."""
         if copy.identity in self.sources:
             return
-        source = Source(copy.path, copy.identity, copy.path)
+        source = SourceFile(copy.path, copy.identity, copy.path)
         try:
             file = self._descriptors.get(source)
             if file is not None:
@@ -362,7 +362,7 @@ class Catalogue:
         known = {*self.sources, *self._copied()}
         return [seen for key, seen in found.items() if key not in known]
 
-    def _relatives(self, unknown: list[Seen]) -> list[tuple[Seen, Source]]:
+    def _relatives(self, unknown: list[Seen]) -> list[tuple[Seen, SourceFile]]:
         """The sources that files may be copies of, by name; the closest name first."""
         if not unknown:
             return []
@@ -370,7 +370,7 @@ class Catalogue:
         stems = Stems(by_path)
         return [(seen, by_path[path]) for seen in unknown for path in stems.of(seen.path)]
 
-    def _add_new(self, unknown: list[Seen], now: float) -> list[Source]:
+    def _add_new(self, unknown: list[Seen], now: float) -> list[SourceFile]:
         """Follow files, unless they are copies; the oldest of a name first.
 
         An empty file that may be the beginning of a copy is left for when it has content.
@@ -388,7 +388,7 @@ class Catalogue:
         names = {seen.path for seen in unknown} | set(self.by_name) if unknown else set()
         for seen in unknown:
             if seen.identity not in apart:
-                source = Source(self._rotated.name_of(seen.path, names), seen.identity, seen.path)
+                source = SourceFile(self._rotated.name_of(seen.path, names), seen.identity, seen.path)
                 source.size, source.modified, source.changed_at = seen.size, seen.modified, now
                 source.sound_size = seen.size
                 self._verify(source)

@@ -14,6 +14,7 @@ from logd.collect.follower import Follower, Harvest
 from logd.collect.ledger import Ledger
 from logd.collect.source import Piece
 from logd.collect.statefile import StateFile
+from logd.deferreds.sleeping import InterruptibleSleep
 from logd.interfaces import Clock, Timer
 from logd.protocol.message import Message
 
@@ -25,7 +26,7 @@ OPEN_PIECES = 4096
 SILENCE_SECONDS = 10.0
 
 
-class Sender(Protocol):
+class LineSender(Protocol):
     """What is needed of a Producer, whose acks are -1."""
 
     @property
@@ -43,7 +44,7 @@ InThread = Callable[..., Deferred[Any]]
 
 
 @frozen(kw_only=True)
-class Shape:
+class MessageShape:
     """How lines become messages, and where they go.
 
     Without ``partition``, and unless ``spread``, all lines of one file go to the partition that its name chooses, and
@@ -78,9 +79,9 @@ class Collector:
         clock: Clock,
         in_thread: InThread,
         follower: Follower,
-        sender: Sender,
+        sender: LineSender,
         state: StateFile,
-        shape: Shape,
+        shape: MessageShape,
         *,
         once: bool = False,
         report: Callable[[str], None] = lambda _: None,
@@ -102,7 +103,7 @@ class Collector:
         #: When something was last acknowledged, or sent with nothing else on its way.
         self._heard_at = 0.0
         self._silent = False
-        self._wake: Deferred[None] | None = None
+        self._sleep = InterruptibleSleep(clock)
         self._waking: Timer | None = None
 
     async def run(self) -> None:
@@ -175,30 +176,19 @@ class Collector:
 
     def _rouse(self) -> None:
         """End a pause, once whoever acknowledges is through: only then there is room."""
-        if self._wake is not None and self._waking is None:
+        if self._sleep.can_be_woken and self._waking is None:
             self._waking = self._clock.callLater(0, self._woken)
 
     def _woken(self) -> None:
         self._waking = None
-        wake, self._wake = self._wake, None
-        if wake is not None:
-            wake.callback(None)
+        self._sleep.wake()
 
     async def _pause(self, idle: bool) -> None:
         """Wait for the next look; if there was no room, or everything is read that is to be, for an answer too."""
         seconds = SAVE_SECONDS if self._unsaved or self.ledger.open else self.follower.seconds_to_look
         if not self._once:
             seconds = min(seconds, self.follower.seconds_to_look)
-        pause: Deferred[None] = Deferred()
-        timer = self._clock.callLater(seconds, pause.callback, None)
-        if not idle or self._once:
-            self._wake = pause
-        try:
-            await pause
-        finally:
-            self._wake = None
-            if timer.active():
-                timer.cancel()
+        await self._sleep.sleep(seconds, interruptible=not idle or self._once)
 
     async def _save(self) -> None:
         self.ledger.changed = self.follower.catalogue.changed = False

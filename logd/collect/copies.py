@@ -7,14 +7,14 @@ from contextlib import suppress
 
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, Seen
-from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, Mark, beginning, fits
-from logd.collect.source import Source
+from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, ReadMark, beginning, fits
+from logd.collect.source import SourceFile
 
 #: With less in common two files are taken for different ones: lines twice rather than not at all.
 MIN_BYTES = 64
 
 
-def first_that_fits(files: Files, mark: Mark, candidates: Iterable[Seen]) -> Seen | None:
+def first_that_fits(files: Files, mark: ReadMark, candidates: Iterable[Seen]) -> Seen | None:
     """The first file that has what was read, where it was read."""
     for seen in candidates:
         if seen.size >= mark.position:
@@ -28,7 +28,7 @@ def first_that_fits(files: Files, mark: Mark, candidates: Iterable[Seen]) -> See
     return None
 
 
-def cut_short(files: Files, mark: Mark, candidates: Iterable[Seen]) -> dict[Identity, Seen]:
+def cut_short(files: Files, mark: ReadMark, candidates: Iterable[Seen]) -> dict[Identity, Seen]:
     """The copies that end before the position: what came between copying and emptying was read of the original."""
     copies = {}
     for seen in candidates:
@@ -43,7 +43,7 @@ def cut_short(files: Files, mark: Mark, candidates: Iterable[Seen]) -> dict[Iden
     return copies
 
 
-def is_copy(files: Files, descriptors: Descriptors, source: Source, seen: Seen) -> bool:
+def is_copy(files: Files, descriptors: Descriptors, source: SourceFile, seen: Seen) -> bool:
     """Whether all of a file is the beginning of a source's, as it is now; a copy in the making is one too."""
     count = seen.size
     if source.broken or source.missed or count < MIN_BYTES:

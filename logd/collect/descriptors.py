@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from logd.collect.files import Files, OpenFile
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 
 
 class Descriptors:
@@ -19,7 +19,7 @@ class Descriptors:
         self._files = files
         self._limit = max(1, limit)
         #: In the order of their last use.
-        self._open: OrderedDict[Source, None] = OrderedDict()
+        self._open: OrderedDict[SourceFile, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -29,7 +29,7 @@ class Descriptors:
         """Whether one more can be opened without closing another."""
         return len(self._open) < self._limit
 
-    def get(self, source: Source) -> OpenFile | None:
+    def get(self, source: SourceFile) -> OpenFile | None:
         """The source's file, None when another file is at its path now. Raises OSError."""
         file = source.file
         if file is None:
@@ -45,7 +45,7 @@ class Descriptors:
             self._open.move_to_end(source)
         return file
 
-    def close(self, source: Source) -> None:
+    def close(self, source: SourceFile) -> None:
         """Close the source's file, if it is open."""
         file, source.file = source.file, None
         if file is not None:
@@ -58,6 +58,6 @@ class Descriptors:
             self.close(source)
 
 
-def _worth(source: Source) -> int:
+def _worth(source: SourceFile) -> int:
     """What closing would cost; of equals, ``min`` takes the one that was not used for the longest."""
     return 2 * (source.missed > 0) + (source.unread > 0)

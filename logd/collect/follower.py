@@ -12,7 +12,7 @@ from logd.collect.cutting import LineTooLong, Rules, cut
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files
 from logd.collect.mark import line_start, mark_at, moved, read_on
-from logd.collect.source import Piece, Source
+from logd.collect.source import Piece, SourceFile
 from logd.collect.state import State
 
 #: Bytes read at a time (more where a line may be longer): large enough that a call for each does not count.
@@ -157,13 +157,13 @@ class Follower:
             if name not in waiting and any(source.ready for source in sources):
                 self._turns.append(name)
 
-    def _open(self, source: Source) -> None:
+    def _open(self, source: SourceFile) -> None:
         try:
             self._descriptors.get(source)
         except OSError as error:
             self.catalogue.trouble(source, error)
 
-    def _to_end(self, source: Source) -> None:
+    def _to_end(self, source: SourceFile) -> None:
         """Skip what is there, but for an unfinished line."""
         try:
             file = self._descriptors.get(source)
@@ -173,7 +173,7 @@ class Follower:
         except OSError as error:
             self.catalogue.trouble(source, error)
 
-    def _next(self) -> Source | None:
+    def _next(self) -> SourceFile | None:
         """Whose turn it is. Of one name the oldest first: a rotated file is read to its end before its successor."""
         turns = self._turns
         while turns:
@@ -188,7 +188,7 @@ class Follower:
         """Bytes to read at a time: an over-long line has to show that it is."""
         return max(CHUNK_BYTES, self._settings.rules.limit + 1)
 
-    def _read(self, source: Source) -> Piece | None:
+    def _read(self, source: SourceFile) -> Piece | None:
         window = self._window
         try:
             file = self._descriptors.get(source)
@@ -226,7 +226,7 @@ class Follower:
             return None  # if this is the last that is heard of it, the next run begins with that line again
         return Piece(source, found.lines, source.mark, found.used)
 
-    def _count_skipped(self, source: Source, count: int, more: bool) -> None:
+    def _count_skipped(self, source: SourceFile, count: int, more: bool) -> None:
         source.skipping = more
         source.skipped += count
         if source.skipped and not more:

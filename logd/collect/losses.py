@@ -8,7 +8,7 @@ from logd.collect.files import Files
 from logd.collect.names import rotations
 from logd.collect.packed import is_packed_from, original_bytes, packed_source
 from logd.collect.rotated import RotatedFiles, Sibling
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 
 
 class Losses:
@@ -30,11 +30,11 @@ class Losses:
         self.count += 1
 
     def match_packed(
-        self, siblings: Iterable[Sibling], gone: Sequence[Source], paths: Collection[str]
-    ) -> dict[Source, str]:
+        self, siblings: Iterable[Sibling], gone: Sequence[SourceFile], paths: Collection[str]
+    ) -> dict[SourceFile, str]:
         """Pass over the compressed files of a name. Return which of the sources that are gone were compressed, and
         where they are; what was made from a file that nobody read is lost. ``paths``: all that is there."""
-        packed: dict[Source, str] = {}
+        packed: dict[SourceFile, str] = {}
         for each in siblings:
             if not each.packed or each.seen.path.removesuffix(each.rotation.packed) in paths:
                 continue  # still there as it was: it is just being compressed

@@ -29,7 +29,7 @@ def checksum(data: bytes) -> str:
 
 
 @frozen
-class Mark:
+class ReadMark:
     """A position in bytes and what was read before it."""
 
     position: int = 0
@@ -40,19 +40,19 @@ class Mark:
 
 
 #: The beginning of any file.
-START = Mark()
+START = ReadMark()
 
 
-def beginning(mark: Mark) -> Mark:
+def beginning(mark: ReadMark) -> ReadMark:
     """The mark of position 0 in the same file."""
-    return Mark(0, mark.head_bytes, mark.head)
+    return ReadMark(0, mark.head_bytes, mark.head)
 
 
-def mark_at(file: OpenFile, position: int) -> Mark:
+def mark_at(file: OpenFile, position: int) -> ReadMark:
     """The mark of a place that nothing was read before. Raises OSError."""
     head = file.read(0, min(HEAD_BYTES, position))
     tail = file.read(max(0, position - TAIL_BYTES), min(TAIL_BYTES, position))
-    return Mark(position, len(head), checksum(head), len(tail), checksum(tail))
+    return ReadMark(position, len(head), checksum(head), len(tail), checksum(tail))
 
 
 def line_start(file: OpenFile, position: int, longest: int) -> int:
@@ -63,12 +63,12 @@ def line_start(file: OpenFile, position: int, longest: int) -> int:
     return begin + newline + 1 if newline >= 0 else 0
 
 
-def fits(file: OpenFile, mark: Mark) -> bool:
+def fits(file: OpenFile, mark: ReadMark) -> bool:
     """Whether the file has what was read, where it was read. Raises OSError."""
     return read_on(file, mark, 1)[0] is not None
 
 
-def read_on(file: OpenFile, mark: Mark, count: int) -> tuple[bytes | None, bytes]:
+def read_on(file: OpenFile, mark: ReadMark, count: int) -> tuple[bytes | None, bytes]:
     """Up to ``count`` bytes behind the mark, or None when the file is not the one that was read; and what ``moved``
     needs. Raises OSError.
 
@@ -84,10 +84,10 @@ def read_on(file: OpenFile, mark: Mark, count: int) -> tuple[bytes | None, bytes
     return data[mark.tail_bytes :], head if mark.head_bytes < HEAD_BYTES else tail
 
 
-def moved(mark: Mark, data: bytes, used: int, before: bytes) -> Mark:
+def moved(mark: ReadMark, data: bytes, used: int, before: bytes) -> ReadMark:
     """The mark ``used`` bytes further on, where ``data`` and ``before`` are what ``read_on`` gave."""
     tail = data[used - TAIL_BYTES : used] if used >= TAIL_BYTES else (before + data[:used])[-TAIL_BYTES:]
     if mark.head_bytes < HEAD_BYTES:  # then all that was read is the head, and ``before`` is all of it
         head = (before + data[: min(used, HEAD_BYTES)])[:HEAD_BYTES]
-        return Mark(mark.position + used, len(head), checksum(head), len(tail), checksum(tail))
-    return Mark(mark.position + used, mark.head_bytes, mark.head, len(tail), checksum(tail))
+        return ReadMark(mark.position + used, len(head), checksum(head), len(tail), checksum(tail))
+    return ReadMark(mark.position + used, mark.head_bytes, mark.head, len(tail), checksum(tail))

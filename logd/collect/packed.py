@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from logd.collect.files import Files, Seen
-from logd.collect.mark import HEAD_BYTES, Mark, checksum
-from logd.collect.source import Source
+from logd.collect.mark import HEAD_BYTES, ReadMark, checksum
+from logd.collect.source import SourceFile
 
 #: Bytes of a compressed file that hold the first ``HEAD_BYTES`` of its content, name and comment in the head included.
 _BEGINNING_BYTES = 16 << 10
@@ -30,7 +30,7 @@ def original_bytes(files: Files, seen: Seen) -> int | None:
     return None
 
 
-def is_packed_from(files: Files, seen: Seen, mark: Mark, modified: int) -> bool:
+def is_packed_from(files: Files, seen: Seen, mark: ReadMark, modified: int) -> bool:
     """Whether a compressed file was made from one with this mark, last modified then.
 
     Compressing keeps the time of the last change, to the ns or the s. A gzip file is known by its beginning too.
@@ -49,7 +49,7 @@ def is_packed_from(files: Files, seen: Seen, mark: Mark, modified: int) -> bool:
     return False
 
 
-def packed_source(files: Files, seen: Seen, gone: Sequence[Source]) -> Source | None:
+def packed_source(files: Files, seen: Seen, gone: Sequence[SourceFile]) -> SourceFile | None:
     """Return the source, of those that are gone, that a compressed file was made from.
 
     One that was found empty has no beginning to be known by: it is taken for what has content and is no other's.

@@ -18,9 +18,9 @@ from typing import Protocol
 from attrs import frozen
 
 from logd.collect.files import Files, Identity, Seen
-from logd.collect.mark import START, Mark, fits, mark_at
+from logd.collect.mark import START, ReadMark, fits, mark_at
 from logd.collect.names import Rotation, age, is_compressed, rotations
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 
 
 @frozen
@@ -30,7 +30,7 @@ class Passed:
     #: The path that it was rotated from.
     name: str
     seen: Seen
-    mark: Mark
+    mark: ReadMark
 
 
 @frozen
@@ -82,7 +82,7 @@ class RotatedFiles:
         names: Collection[str],
         found: Collection[Identity],
         known: Collection[Identity],
-        by_name: Mapping[str, Sequence[Source]],
+        by_name: Mapping[str, Sequence[SourceFile]],
         first: bool,
     ) -> dict[str, list[Sibling]]:
         """Return the rotated files of names that have to be dealt with, the oldest of a name first.
@@ -177,7 +177,7 @@ class RotatedFiles:
                 return  # gone, or not to be read: the next look has another try
         self.passed[sibling.seen.identity] = Passed(sibling.name, sibling.seen, mark)
 
-    def _is_past(self, sibling: Sibling, followed: Sequence[Source]) -> bool:
+    def _is_past(self, sibling: Sibling, followed: Sequence[SourceFile]) -> bool:
         before = self._before
         if before is None:
             return True
@@ -213,7 +213,7 @@ class RotatedFiles:
             and any(name == pattern or _matches(name.split("/"), pattern.split("/")) for pattern in self._patterns)
         )
 
-    def _fits(self, seen: Seen, mark: Mark) -> bool:
+    def _fits(self, seen: Seen, mark: ReadMark) -> bool:
         try:
             file = self._files.open(seen.path)
             try:

@@ -7,22 +7,22 @@ from collections import deque
 from attrs import define, field
 
 from logd.collect.files import Identity, OpenFile, Seen
-from logd.collect.mark import START, Mark, beginning
+from logd.collect.mark import START, ReadMark, beginning
 
 
 @define(eq=False)
 class Piece:
     """Some lines of a source; ``mark`` is the place behind them, ``bytes`` what they took in the file."""
 
-    source: Source
+    source: SourceFile
     lines: list[bytes]
-    mark: Mark
+    mark: ReadMark
     bytes: int
     acknowledged: bool = False
 
 
 @define(eq=False)
-class Source:
+class SourceFile:
     """A file under whatever name. The thread that reads owns all but the two fields at the end.
 
     A file that was copied and emptied (copytruncate) leaves its source to the copy: what was read of one was read of
@@ -35,9 +35,9 @@ class Source:
     #: Where it is now (or was last).
     path: str
     #: The place up to which it was read.
-    mark: Mark = START
+    mark: ReadMark = START
     #: Its beginning when it was found, at position 0: what it is known by until some of it is read.
-    birth: Mark = START
+    birth: ReadMark = START
     #: What was last seen of it, in bytes and ns; -1: nothing yet.
     size: int = -1
     modified: int = -1
@@ -65,17 +65,17 @@ class Source:
     trouble: str = ""
 
     #: Owner: the ledger. The place up to which everything is acknowledged.
-    acknowledged: Mark = START
+    acknowledged: ReadMark = START
     #: Owner: the ledger. Pieces on their way, in order.
     pending: deque[Piece] = field(factory=deque)
 
     @property
-    def known(self) -> Mark:
+    def known(self) -> ReadMark:
         """The mark that its file has to fit."""
         return self.mark if self.mark.position else self.birth
 
     @property
-    def kept(self) -> Mark:
+    def kept(self) -> ReadMark:
         """The mark to go on from in another run: of the place that is acknowledged."""
         if self.acknowledged.position or not self.mark.position:
             return self.acknowledged if self.acknowledged.position else self.birth

@@ -23,9 +23,9 @@ from typing import Any
 from attrs import asdict, frozen
 
 from logd.collect.files import Seen
-from logd.collect.mark import Mark
+from logd.collect.mark import ReadMark
 from logd.collect.rotated import Passed
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 from logd.errors import LogdError
 
 VERSION = 1
@@ -40,7 +40,7 @@ class State:
     """The memory of a collector between two runs."""
 
     #: In the order of reading: of one name the oldest first.
-    sources: Sequence[Source]
+    sources: Sequence[SourceFile]
     #: The patterns that were followed; None when the state was written by a release that did not keep them.
     patterns: frozenset[str] | None = None
     #: Rotated files that are known and not read.
@@ -88,17 +88,17 @@ def decode_state(data: bytes, topic: str) -> State:
     return decoded
 
 
-def _entry(entry: dict[str, Any]) -> tuple[str, Seen, Mark]:
+def _entry(entry: dict[str, Any]) -> tuple[str, Seen, ReadMark]:
     numbers = ("device", "inode", "size", "position", "head_bytes", "tail_bytes")
     device, inode, size, position, head_bytes, tail_bytes = (_checked(entry[name], int) for name in numbers)
     name, path, head, tail = (_checked(entry[name], str) for name in ("name", "path", "head", "tail"))
     modified = _checked(entry.get("modified", -1), int)
-    return name, Seen(path, device, inode, size, modified), Mark(position, head_bytes, head, tail_bytes, tail)
+    return name, Seen(path, device, inode, size, modified), ReadMark(position, head_bytes, head, tail_bytes, tail)
 
 
-def _source(entry: dict[str, Any]) -> Source:
+def _source(entry: dict[str, Any]) -> SourceFile:
     name, seen, mark = _entry(entry)
-    source = Source(name, seen.identity, seen.path, sound_size=seen.size, verified=False)
+    source = SourceFile(name, seen.identity, seen.path, sound_size=seen.size, verified=False)
     if mark.position:
         source.mark = source.acknowledged = mark
     else:

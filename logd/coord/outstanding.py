@@ -13,7 +13,7 @@ from logd.interfaces import Clock, Timer
 
 
 @define(eq=False)
-class Call:
+class PendingCall:
     """One request, whether waiting or sent; ``answer`` fires at most once, whatever comes late."""
 
     request: Request
@@ -31,13 +31,13 @@ class OutstandingCalls:
     out or is cancelled while it waits is never sent; what was sent keeps its place until it is answered.
     """
 
-    def __init__(self, clock: Clock, send: Callable[[Call], bool], limit: int, room: int) -> None:
+    def __init__(self, clock: Clock, send: Callable[[PendingCall], bool], limit: int, room: int) -> None:
         self._clock = clock
         self._send = send
         self._limit = limit
         self._room = room
-        self._waiting: dict[Call, None] = {}
-        self._sent: dict[Call, None] = {}
+        self._waiting: dict[PendingCall, None] = {}
+        self._sent: dict[PendingCall, None] = {}
 
     def ask(
         self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
@@ -48,7 +48,7 @@ class OutstandingCalls:
         """
         if len(self._waiting) >= self._room:
             return fail(ConnectionLoss(f"{path}: not sent, since {self._room} calls wait already", path))
-        call = Call(request, path, Deferred(lambda _: self._take_back(call)), before)
+        call = PendingCall(request, path, Deferred(lambda _: self._take_back(call)), before)
         if timeout is not None:
             call.timer = self._clock.callLater(timeout, self._late, call, timeout)
         self._waiting[call] = None
@@ -58,7 +58,7 @@ class OutstandingCalls:
 
     def ask_at_once(self, request: Request, path: str) -> Deferred[object]:
         """Send the request before all that waits, however much is under way, or fail with ConnectionLoss."""
-        call = Call(request, path, Deferred())
+        call = PendingCall(request, path, Deferred())
         if not self._send(call):
             return fail(ConnectionLoss(path=path))
         self._sent[call] = None
@@ -73,7 +73,7 @@ class OutstandingCalls:
             del self._waiting[call]
             self._sent[call] = None
 
-    def answered(self, call: Call, value: object, error: CoordinationError | None) -> None:
+    def answered(self, call: PendingCall, value: object, error: CoordinationError | None) -> None:
         """An answer came to a call that was sent."""
         if self._sent.pop(call, call) is None:
             self._finish(call, value, error)
@@ -90,7 +90,7 @@ class OutstandingCalls:
         for call in failing:
             self._finish(call, None, error(call.path))
 
-    def _finish(self, call: Call, value: object, error: CoordinationError | None) -> None:
+    def _finish(self, call: PendingCall, value: object, error: CoordinationError | None) -> None:
         if call.timer is not None and call.timer.active():
             call.timer.cancel()
         if call.answer.called:
@@ -102,12 +102,12 @@ class OutstandingCalls:
                 call.before(value)
             call.answer.callback(value)
 
-    def _take_back(self, call: Call) -> None:
+    def _take_back(self, call: PendingCall) -> None:
         self._waiting.pop(call, None)
         if call.timer is not None and call.timer.active():
             call.timer.cancel()
 
-    def _late(self, call: Call, timeout: float) -> None:
+    def _late(self, call: PendingCall, timeout: float) -> None:
         waiting = self._waiting.pop(call, call) is None
         if not call.answer.called:
             text = f"{call.path}: no answer within {timeout:g} s" + (" (it was never sent)" if waiting else "")

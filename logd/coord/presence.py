@@ -20,6 +20,8 @@ from logd.coord.errors import (
 )
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import WatchEvent
+from logd.deferreds.sleeping import InterruptibleSleep
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 
 #: What passes with the connection's troubles, or when somebody else is at the node: tried again without a word.
@@ -57,8 +59,8 @@ class Presence:
         self._told = failed or self._tell
         self._retry = retry
         self._loop: Deferred[None] | None = None
-        self._waiting: list[Deferred[None]] = []
-        self._pause: Deferred[None] | None = None
+        self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
+        self._sleep = InterruptibleSleep(clock)
 
     def start(self) -> Deferred[None]:
         """Make the node; fires once it is there.
@@ -67,8 +69,7 @@ class Presence:
         """
         if self._loop is not None:
             raise RuntimeError(f"{self.path} is kept already")
-        started: Deferred[None] = Deferred(self._give_up)
-        self._waiting.append(started)
+        started = self._waiting.new(self._cancel)
         self._loop = Deferred.fromCoroutine(self._keep(started))
         self._loop.addErrback(self._ended)
         return started
@@ -78,9 +79,8 @@ class Presence:
         self._data = data
         if self._loop is None:
             return fail(ClientClosing(f"{self.path} is not kept", self.path))
-        written: Deferred[None] = Deferred(self._forget)
-        self._waiting.append(written)
-        self._wake()
+        written = self._waiting.new()
+        self._sleep.wake()
         return written
 
     def stop(self, timeout: float | None = None) -> Deferred[None]:
@@ -97,9 +97,9 @@ class Presence:
             try:
                 watch = await self._see_to_it()
                 troubled = False
-                self._answer()
-                self._pause = watch
-                await watch
+                changed = self._until(watch)  # before callers are told, who may call ``update`` then
+                self._waiting.fire(None)
+                await changed
             except CoordinationError as error:
                 if isinstance(error, ClientClosing) or not (started.called or isinstance(error, _PASSING)):
                     raise
@@ -109,14 +109,11 @@ class Presence:
                     self._failed(Failure())
                 # The first trouble is most often the lost session itself: there is no need to wait.
                 if troubled:
-                    self._pause = self._sleep()
-                    await self._pause
+                    await self._sleep.sleep(self._retry)
                 troubled = True
-            finally:
-                self._pause = None
 
-    async def _see_to_it(self) -> Deferred[None]:
-        """Make the node if it is not there as it should be; return what fires when it may no longer be so."""
+    async def _see_to_it(self) -> Deferred[WatchEvent]:
+        """Make the node if it is not there as it should be; return the watch that fires when it may no longer be so."""
         while True:
             data = self._data
             answer, watch = self._coordination.exists_and_watch(self.path)
@@ -130,30 +127,18 @@ class Presence:
                 await self._coordination.set(self.path, data, stat.version)
                 self._written = data
             elif data == self._data:
-                return _as_a_pause(watch)
+                return watch
 
-    def _answer(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.callback(None)
+    def _until(self, watch: Deferred[WatchEvent]) -> Deferred[None]:
+        """Sleep until the watch fires, or ``update`` ends the sleep."""
+        sleeping = self._sleep.sleep(None)
+        watch.addCallbacks(lambda _: None if sleeping.called else self._sleep.wake(), lambda _: None)
 
-    def _wake(self) -> None:
-        """Look again now: what is waited for counts as having come."""
-        if self._pause is not None and not self._pause.called:
-            self._pause.callback(None)
+        def over(result: None) -> None:
+            watch.cancel()
+            return result
 
-    def _sleep(self) -> Deferred[None]:
-        slept: Deferred[None] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.callLater(self._retry, lambda: None if slept.called else slept.callback(None))
-        return slept
-
-    def _forget(self, waiting: Deferred[None]) -> None:
-        if waiting in self._waiting:
-            self._waiting.remove(waiting)
-
-    def _give_up(self, started: Deferred[None]) -> None:
-        self._forget(started)
-        self._cancel()
+        return sleeping.addBoth(over)
 
     def _cancel(self) -> None:
         loop, self._loop = self._loop, None
@@ -162,14 +147,11 @@ class Presence:
 
     def _ended(self, failure: Failure) -> None:
         self._loop = None
-        waiting, self._waiting = self._waiting, []
         if failure.check(CancelledError):
             failure = Failure(ClientClosing(f"{self.path} is kept no longer", self.path))
-        elif not waiting and not failure.check(ClientClosing):
+        elif not self._waiting and not failure.check(ClientClosing):
             self._failed(failure)
-        for each in waiting:
-            if not each.called:
-                each.errback(failure)
+        self._waiting.fail(failure)
 
     def _failed(self, failure: Failure) -> None:
         try:
@@ -181,13 +163,6 @@ class Presence:
 
     def _tell(self, failure: Failure) -> None:
         self._log.warn("{path} cannot be kept: {reason}", path=self.path, reason=failure.value)
-
-
-def _as_a_pause(watch: Deferred[WatchEvent]) -> Deferred[None]:
-    """A Deferred that fires with the watch, or earlier by somebody else's hand."""
-    pause: Deferred[None] = Deferred(lambda _: _drop(watch))
-    watch.addCallbacks(lambda _: None if pause.called else pause.callback(None), lambda _: None)
-    return pause
 
 
 def _drop(watch: Deferred[WatchEvent]) -> None:

@@ -16,7 +16,7 @@ class WatchKind(enum.Enum):
     CHILDREN = "children"
 
 
-class Watches:
+class ClientWatches:
     """Deferreds by kind and path. A watch is left when its answer has come, so that no older event fires it."""
 
     def __init__(self) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Generator, Iterable
 
 from logd.errors import StorageFull, UnknownError, WireError
 from logd.interfaces import IFileOperations
+from logd.log.diskerrors import NO_ROOM
 from logd.log.folders import remove_folder
 from logd.log.names import folder_name, join
-from logd.log.room import NO_ROOM
 from logd.log.writer import SegmentWriter, create_segment
 
 #: Partitions with their new segments, None for one whose folder is there already.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from attrs import define, field, frozen
 
 from logd.interfaces import IFileOperations, IThreads
-from logd.log.losses import Loss, find_losses
+from logd.log.losses import LostRange, find_losses
 from logd.log.names import join, segment_name
 from logd.log.offline import removed
 from logd.log.partition import PartitionLog
@@ -24,7 +24,7 @@ class _Glance:
 
     log: PartitionLog
     segments: SegmentList
-    visible_end: int
+    flushed_end: int
 
 
 @frozen
@@ -32,7 +32,7 @@ class _Found:
     """A log that has lost something: what, in words, and whether that is the file to which it appends."""
 
     log: PartitionLog
-    losses: tuple[Loss, ...]
+    losses: tuple[LostRange, ...]
     text: str
     last_missing: bool
 
@@ -51,7 +51,7 @@ class FileWatch:
         if self._looking:
             return
         self._looking = True
-        glances = [_Glance(log, log.segment_list, log.visible_end) for log in self._logs() if log.offline is None]
+        glances = [_Glance(log, log.segment_list, log.flushed_end) for log in self._logs() if log.offline is None]
 
         def done(found: list[_Found] | None, error: BaseException | None) -> None:
             self._looking = False
@@ -71,7 +71,7 @@ class FileWatch:
                 last_missing = start == last
             except OSError:
                 return None  # a disk that does not answer: whoever reads or writes there is told
-        losses = find_losses(sizes, glance.segments.starts[0], glance.visible_end)
+        losses = find_losses(sizes, glance.segments.starts[0], glance.flushed_end)
         if not losses and not last_missing:
             return None
         text = "; ".join(loss.describe(self._files, folder) for loss in losses)

@@ -28,8 +28,8 @@ class Place(Enum):
 
 
 @define(eq=False)
-class Sync:
-    """One partition's turn at the disk: what to sync, and what is visible once that is done."""
+class FlushTask:
+    """One partition's turn at the disk: what to sync, and up to where the log is flushed then."""
 
     operations: IFileOperations
     #: In the order of their offsets, the last perhaps still growing. Held; the owner thread releases them.
@@ -66,7 +66,7 @@ class FlushState:
     since: float = 0.0
     #: Ends the gathering when ``flush.ms`` is over.
     timer: Timer | None = None
-    #: What the sync under way will make visible.
+    #: Bytes that will be flushed once the sync under way is over.
     syncing_bytes: int = 0
 
     def limit(self, messages: int, milliseconds: int) -> None:
@@ -86,12 +86,12 @@ class Flushable(Protocol):
 
     flush_state: FlushState
 
-    def begin_sync(self) -> Sync:
+    def begin_sync(self) -> FlushTask:
         """Say what to sync for all that is appended so far."""
         ...
 
-    def end_sync(self, sync: Sync, error: BaseException | None) -> None:
-        """Take the outcome: move the visible end, or go offline."""
+    def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
+        """Take the outcome: move the flushed end, or go offline."""
         ...
 
     def announce(self) -> None:
@@ -271,7 +271,7 @@ class Flusher:
         self._running += 1
         self._threads.run(sync.run, lambda _, error: self._synced(log, sync, error))
 
-    def _synced(self, log: Flushable, sync: Sync, error: BaseException | None) -> None:
+    def _synced(self, log: Flushable, sync: FlushTask, error: BaseException | None) -> None:
         state = log.flush_state
         self._running -= 1
         self._settle(state.syncing_bytes)

@@ -8,7 +8,7 @@ from logd.interfaces import IFileOperations
 from logd.log.damage import Damage, DamageKind
 from logd.log.inspection import SegmentInspection, read_places
 from logd.log.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
-from logd.protocol.checksums import crc32
+from logd.protocol.checksums import CHECKSUMS
 
 
 @define
@@ -39,7 +39,7 @@ def repair_folder(files: IFileOperations, folder: str, dry_run: bool, cut: bool)
         found.damages.append((place.start, damage, not dry_run))
         found.end = place.start + damage.size
     for place in places.segments:
-        with SegmentInspection.open(files, place, crc32, writable=not dry_run) as inspection:
+        with SegmentInspection.open(files, place, CHECKSUMS, writable=not dry_run) as inspection:
             for _ in inspection.run():
                 pass
             size = inspection.walk.size

@@ -30,7 +30,7 @@ from logd.log.names import (
     segment_start,
 )
 from logd.log.walk import SegmentWalk
-from logd.protocol.checksums import Checksum
+from logd.protocol.checksums import Checksums
 
 
 @frozen
@@ -198,7 +198,7 @@ class SegmentInspection:
         cls,
         files: IFileOperations,
         place: SegmentPlace,
-        checksum: Checksum,
+        checksums: Checksums,
         writable: bool = False,
         with_tail: bool = True,
     ) -> SegmentInspection:
@@ -212,7 +212,7 @@ class SegmentInspection:
             end = size if place.end is None else min(place.end, size)
             size = size if with_tail else end
             boundaries = read_boundaries(files, place.index_path, place.start, end if place.end is not None else 0)
-            walk = SegmentWalk(file, size, place.end, place.closed, boundaries, checksum)
+            walk = SegmentWalk(file, size, place.end, place.closed, boundaries, checksums)
         except BaseException:
             file.close()
             raise

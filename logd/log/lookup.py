@@ -28,7 +28,8 @@ class Snapshot:
     files: IFileOperations
     folder: str
     start: int
-    visible_end: int
+    #: Up to where to look: the visible end for readers.
+    end: int
     segments: SegmentList
     index: ActiveIndex
     index_bytes: int
@@ -51,6 +52,7 @@ class Snapshot:
             file = self.files.open_for_reading(join(self.folder, segment_name(start)))
             try:
                 scan = scan_entries(file, 0, end - start, self.index_bytes)
+                file.require(end - start)  # of a segment that was cut meanwhile the index is another
             finally:
                 file.close()
             for position, highest_ms in scan.boundaries:
@@ -113,7 +115,7 @@ class SegmentIndex:
 
 
 def find_boundary(log: Snapshot, offset: int) -> int:
-    """Return the start of the entry that contains ``offset``; for the visible end, itself.
+    """Return the start of the entry that contains ``offset``; for the end, itself.
 
     Raises OffsetOutOfRange, CorruptMessage when lengths on the way make no sense, OSError.
     """
@@ -131,14 +133,14 @@ def find_boundaries(log: Snapshot, offsets: Iterable[int]) -> Generator[tuple[in
     at = 0
     while at < len(ascending):
         offset = ascending[at]
-        if not log.start <= offset <= log.visible_end:
-            raise OffsetOutOfRange(f"offset {offset} is not between {log.start} and {log.visible_end}")
-        if offset == log.visible_end:
+        if not log.start <= offset <= log.end:
+            raise OffsetOutOfRange(f"offset {offset} is not between {log.start} and {log.end}")
+        if offset == log.end:
             yield offset, offset
             at += 1
             continue
         number = log.segments.find(offset)
-        stop = bisect_left(ascending, min(log.segments.end_of(number, log.visible_end), log.visible_end), at)
+        stop = bisect_left(ascending, min(log.segments.end_of(number, log.end), log.end), at)
         with closing(_in_segment(log, number, ascending[at:stop])) as found:
             yield from found
         at = stop
@@ -147,7 +149,7 @@ def find_boundaries(log: Snapshot, offsets: Iterable[int]) -> Generator[tuple[in
 def _in_segment(log: Snapshot, number: int, ascending: Sequence[int]) -> Generator[tuple[int, int], None, None]:
     """Yield as find_boundaries does; all offsets are in segment ``number``."""
     start = log.segments.starts[number]
-    end = min(log.segments.end_of(number, log.visible_end), log.visible_end)
+    end = min(log.segments.end_of(number, log.end), log.end)
     path = join(log.folder, segment_name(start))
     found, after = start, start  # the last entry that was found
     file: IFile | None = None
@@ -179,21 +181,21 @@ def _open_segment(log: Snapshot, path: str, offset: int) -> IFile:
 def _entry_at(file: IFile, start: int, begin: int, offset: int, end: int) -> tuple[int, int]:
     """Return where the entry that contains ``offset`` begins and ends; one begins at ``begin``."""
     position = begin
-    for head in read_heads(file, begin - start, end - start, offset - start):
-        position = start + head.position
-        if position + head.size > offset:
-            return position, position + head.size
+    for at, size, _ in read_heads(file, begin - start, end - start, offset - start):
+        position = start + at
+        if position + size > offset:
+            return position, position + size
     raise CorruptMessage("a length makes no sense", position)
 
 
 def position_at_time(log: Snapshot, time_ms: int) -> int:
-    """Return the position of the first entry at or after a time (ms since the epoch), the visible end if there is none.
+    """Return the position of the first entry at or after a time (ms since the epoch), the end if there is none.
 
     An entry's time is its timestamp, or where it has none the time when it was appended, as exactly as the index
     knows that: up to ``index_bytes`` of earlier entries may come too, never fewer than asked for. Raises OSError.
     """
     for number, start in enumerate(log.segments.starts):
-        end = min(log.segments.end_of(number, log.visible_end), log.visible_end)
+        end = min(log.segments.end_of(number, log.end), log.end)
         if end <= max(start, log.start) or _is_before(log, number, time_ms):
             continue
         # Where both the append times and the timestamps so far are before the time, all entries before are.
@@ -205,12 +207,12 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
         except FileNotFoundError as error:
             raise UnknownError(f"cannot look for time {time_ms}: {error}") from error
         try:
-            for head in read_heads(file, position - start, end - start):
-                if head.timestamp >= time_ms or (head.timestamp < 0 and start + head.position >= late_position):
-                    return start + head.position
+            for at, _, time in read_heads(file, position - start, end - start):
+                if time >= time_ms or (time < 0 and start + at >= late_position):
+                    return start + at
         finally:
             file.close()
-    return log.visible_end
+    return log.end
 
 
 def _late_position(log: Snapshot, number: int, time_ms: int, end: int) -> int:

@@ -23,7 +23,7 @@ from logd.log.names import index_name, join, segment_name, segment_start
 
 
 @frozen
-class Loss:
+class LostRange:
     """Bytes ``[start, end)`` of a log that were flushed and that no file has."""
 
     start: int
@@ -53,7 +53,7 @@ class Loss:
 class BytesLost(LogdError):
     """Flushed bytes of a partition are in no file, so it is not served; nothing of it was changed."""
 
-    def __init__(self, files: IFileOperations, folder: str, losses: Sequence[Loss]) -> None:
+    def __init__(self, files: IFileOperations, folder: str, losses: Sequence[LostRange]) -> None:
         self.losses = tuple(losses)
         found = "; ".join(loss.describe(files, folder) for loss in losses)
         super().__init__(
@@ -78,7 +78,7 @@ def start_of_log(checkpoint: Checkpoint | None, unusable: bool, starts: Sequence
     return starts[0] if starts else 0
 
 
-def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: int) -> list[Loss]:
+def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: int) -> list[LostRange]:
     """Return what is lost of ``[log_start, known_end)``; ``segments`` are the files' starts and sizes, ascending."""
     losses = []
     position = log_start
@@ -87,13 +87,13 @@ def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: 
         if start >= known_end:
             break
         if start > position:
-            losses.append(Loss(position, start, before))
+            losses.append(LostRange(position, start, before))
         end = start + size
         if number + 1 < len(segments):
             end = min(end, segments[number + 1][0])
         position, before = max(position, end), start
     if position < known_end:
-        losses.append(Loss(position, known_end, before))
+        losses.append(LostRange(position, known_end, before))
     return losses
 
 

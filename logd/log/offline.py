@@ -14,16 +14,6 @@ def cannot_start(folder: str, error: OSError) -> LogdError:
     )
 
 
-def ends_too_early(folder: str, end: int | None, known_end: int, source: str) -> LogdError:
-    """A log is shorter than what is known of it elsewhere (``source``), or missing (``end`` is None)."""
-    found = "is missing" if end is None else f"ends at {end}"
-    return LogdError(
-        f"{folder} {found}, though {source} says that it was flushed up to {known_end}. It is not served, so that no "
-        "id is given twice, and nothing in it was changed. Put its files back (is the disk mounted?), then restart the "
-        "broker or run `logd repair --broker`; or accept the loss with `logd repair`"
-    )
-
-
 def not_flushed(folder: str, error: BaseException) -> LogdError:
     """A sync failed: the kernel may call pages clean that the disk never got, so it is not tried again."""
     if isinstance(error, FileNotFoundError) and error.filename:
@@ -48,6 +38,18 @@ def not_appended(folder: str, error: OSError, torn: bool) -> LogdError:
     """An append failed, and not for want of room; ``torn``: a part of it is in the file."""
     left = ", and what was written of it could not be taken back" if torn else ""
     return _because(f"an append to {folder} failed: {error}{left}. See to the disk; then restart the broker", error)
+
+
+def is_truncated(folder: str, position: int) -> LogdError:
+    """A log is being cut: it is served again in a moment."""
+    return LogdError(f"{folder} is being cut at {position}: try again soon")
+
+
+def not_truncated(folder: str, position: int, error: BaseException) -> LogdError:
+    """A truncation failed half-way; the log ends at the position or behind it."""
+    return _because(
+        f"{folder} could not be cut at {position}: {error}. See to the disk; then restart the broker", error
+    )
 
 
 def _because(text: str, error: BaseException) -> LogdError:

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import define, field
 
 from logd.config import LogSettings
 from logd.errors import LogdError
+from logd.leadership import PartitionLeadership
 from logd.log.losses import BytesLost
 from logd.log.offline import cannot_start
 from logd.log.partition import PartitionLog
 from logd.log.recovery import Recovered, recover_partition
 from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
-from logd.log.writer import no_segment
+from logd.log.writer import SegmentWriter, no_segment
 
 
-@frozen
+@define(eq=False)
 class FolderOpener:
     """The way from a partition's folder to its log."""
 
     _around: Surroundings
+    #: The leadership of every partition that is stored here, as long as none has another replica; set before the first.
+    leadership: PartitionLeadership = field(init=False)
 
     def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """See recover_partition. Blocks; raises OSError and BytesLost."""
         around = self._around
         return recover_partition(around.files, folder, settings, around.wall(), around.report, known_end)
+
+    def recover_again(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
+        """Recover a partition while the store is open. Blocks; raises OSError and BytesLost.
+
+        The data directory is synced, as at a start, since the folder may have been made in this life.
+        """
+        self._around.files.sync_directory(folder.rpartition("/")[0])
+        return self.recover(folder, settings, known_end)
 
     def open(
         self, topic: str, partition: int, folder: str, settings: LogSettings, known_end: int | None
@@ -38,9 +49,16 @@ class FolderOpener:
             return self.offline(topic, partition, folder, settings, cannot_start(folder, error))
         return self.serve(topic, partition, folder, settings, found)
 
-    def serve(self, topic: str, partition: int, folder: str, settings: LogSettings, found: Recovered) -> PartitionLog:
+    def serve(
+        self,
+        topic: str,
+        partition: int,
+        folder: str,
+        settings: LogSettings,
+        found: Recovered,
+        leadership: PartitionLeadership | None = None,
+    ) -> PartitionLog:
         """Return the log of what was recovered."""
-        end = found.writer.end
         log = PartitionLog(
             topic,
             partition,
@@ -50,14 +68,28 @@ class FolderOpener:
             found.segments,
             found.writer,
             found.start,
-            end,
-            end,
+            found.writer.end,
+            leadership or self.leadership,
             checkpoint=found.checkpoint,
         )
         # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
         # in it is seen.
         log.names_are_new([folder])
         return log
+
+    def serve_again(self, former: PartitionLog, found: Recovered) -> PartitionLog:
+        """Return the log that takes the place of ``former``, with its leadership; readers see no less of it."""
+        settings, leadership = former.settings, former.leadership
+        log = self.serve(former.topic, former.partition, former.folder, settings, found, leadership)
+        log.visible_end = max(log.visible_end, min(former.visible_end, log.flushed_end))
+        return log
+
+    def new(
+        self, topic: str, partition: int, folder: str, settings: LogSettings, writer: SegmentWriter
+    ) -> PartitionLog:
+        """Return the log of a folder that was just made, with one empty segment."""
+        segments = SegmentList.of([writer.segment])
+        return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership)
 
     def offline(
         self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
@@ -66,4 +98,6 @@ class FolderOpener:
         self._around.report("{error}", error=reason)
         writer = no_segment(self._around.files, folder)
         segments = SegmentList.of([writer.segment])
-        return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, 0, offline=reason)
+        return PartitionLog(
+            topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership, offline=reason
+        )

@@ -1,9 +1,18 @@
-"""One partition's log: append, read, and the visible end between what is flushed and what is not."""
+"""One partition's log: append, read, and the positions up to which it is flushed and visible.
+
+    start ............ visible_end ......... flushed_end ......... end
+      readers see this              on the disk            in the page cache
+
+What the disk decides goes by ``flushed_end``: what is synced next, the mark, checkpoints, the index's last chunk, which
+files may be closed, and the end that is stored in the coordination tree. What readers may learn goes by
+``visible_end``: fetches, waiters, Offsets, looking for entries and times. Retention goes by it too, since the log must
+not begin behind what readers see. An acknowledgement with acks=-1 waits for it, as each in-sync replica has all before
+it on its disk.
+"""
 
 from __future__ import annotations
 
 import errno
-import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 from attrs import define, field
@@ -11,22 +20,22 @@ from attrs import define, field
 from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.interfaces import IFlushListener
+from logd.leadership import PartitionLeadership
 from logd.log import lookup
 from logd.log.checkpoint import Checkpoint
-from logd.log.flusher import FlushState, Sync
+from logd.log.diskerrors import PASSING, append_refusal
+from logd.log.flusher import FlushState, FlushTask
 from logd.log.names import join, segment_name
 from logd.log.offline import not_appended, not_flushed
 from logd.log.offsets import offsets_before
-from logd.log.openfiles import FileRange, SharedFile
+from logd.log.openfiles import FileRange
 from logd.log.retention import count_expired, last_is_expired
-from logd.log.room import NO_ROOM
 from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
 from logd.log.unreadable import UnreadablePlaces
+from logd.log.unsynced import Unsynced
 from logd.log.waiters import Wait, Waiters
 from logd.log.writer import SegmentWriter, create_segment
-
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
 @define(eq=False)
@@ -40,10 +49,15 @@ class PartitionLog:
     _around: Surroundings
     segment_list: SegmentList
     _writer: SegmentWriter
-    #: Offsets: where the log begins, where the next append goes, and up to where consumers may read.
+    #: Where the log begins, and where the next append goes. Positions, as the next two.
     start: int
     end: int
-    visible_end: int
+    #: This broker's replica among the others.
+    leadership: PartitionLeadership
+    #: Up to where this broker's own disk has the log.
+    flushed_end: int = field(init=False)
+    #: Up to where readers may see the log: never behind ``flushed_end``.
+    visible_end: int = field(init=False)
     #: The last checkpoint on the disk, None if there is none.
     checkpoint: Checkpoint | None = None
     #: Why the partition cannot be served, None when it can.
@@ -53,13 +67,8 @@ class PartitionLog:
     #: When an append was last refused for want of room, in seconds of the clock; None since a later one was flushed.
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
-    #: Segment files to sync before the one that is written to, each held.
-    _unsynced: list[SharedFile] = field(factory=list)
-    #: Folders with names in them that are not known to last.
-    _new_names: list[str] = field(factory=list)
+    _unsynced: Unsynced = field(factory=Unsynced)
     _waiters: Waiters = field(init=False)
-    #: Called when the sync under way is over, None when none is.
-    _syncing: list[Callable[[], None]] | None = None
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
     #: Files of expired segments that are still to be removed.
     _expired: list[int] = field(factory=list)
@@ -67,6 +76,9 @@ class PartitionLog:
     _wall: Callable[[], float] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.flushed_end = self.end
+        self.visible_end = self.start
+        self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
         self._waiters = Waiters(self._listener_raised)
         self._seconds = self._around.clock.seconds
@@ -76,8 +88,8 @@ class PartitionLog:
 
     @property
     def unflushed_bytes(self) -> int:
-        """Bytes appended and not yet visible."""
-        return self.end - self.visible_end
+        """Bytes appended and not yet flushed."""
+        return self.end - self.flushed_end
 
     @property
     def roll_above(self) -> int:
@@ -149,7 +161,7 @@ class PartitionLog:
                 path = join(self.folder, segment_name(base))
                 shared = self._around.open_files.acquire(path, limit - base)
         except OSError as error:
-            if error.errno not in _PASSING and self._unreadable.note(base, str(error), self._seconds()):
+            if error.errno not in PASSING and self._unreadable.note(base, str(error), self._seconds()):
                 self._around.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
         return FileRange(shared, offset - base, min(limit - offset, max_bytes), self, base)
@@ -180,28 +192,33 @@ class PartitionLog:
 
     def closed_segment_end(self, offset: int) -> float:
         """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
-        if offset >= self._writer.segment.start:
-            return math.inf
-        return self.segment_list.starts[self.segment_list.find(offset) + 1]
+        return self.segment_list.closed_end(offset)
 
     def is_boundary_known(self, offset: int) -> bool:
         """Whether ``offset`` is known, without looking at the disk, to be where an entry begins (or the log ends)."""
         if offset in (self.visible_end, self.start, self.end) or self._writer.index.knows(offset):
             return True
-        number = self.segment_list.find(offset)
-        return number >= 0 and self.segment_list.starts[number] == offset
+        return self.segment_list.begins_at(offset)
+
+    def snapshot(self, end: int) -> lookup.Snapshot:
+        """Return the log up to ``end`` as it is now, for a thread to look into. Raises PartitionOffline."""
+        if self.offline is not None:
+            raise self._offline_error()
+        # The end was read first: segments and index seen after it cover it.
+        files, index = self._around.files, self._writer.index
+        return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
 
     def find_boundary(self, offset: int) -> int:
         """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
-        return lookup.find_boundary(self._snapshot(), offset)
+        return lookup.find_boundary(self.snapshot(self.visible_end), offset)
 
     def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
         """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
-        yield from lookup.find_boundaries(self._snapshot(), offsets)
+        yield from lookup.find_boundaries(self.snapshot(self.visible_end), offsets)
 
     def position_at_time(self, time_ms: int) -> int:
         """Return the first position at or after a time. Blocks; see lookup.position_at_time."""
-        return lookup.position_at_time(self._snapshot(), time_ms)
+        return lookup.position_at_time(self.snapshot(self.visible_end), time_ms)
 
     def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
         """Answer the Offsets request of 0.7; see offsets.offsets_before."""
@@ -212,11 +229,7 @@ class PartitionLog:
 
     def segments(self) -> list[tuple[int, int, int]]:
         """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""
-        ends = (*self.segment_list.starts[1:], self.end)
-        return [
-            (segment.start, end - segment.start, int(segment.modified * 1000))
-            for segment, end in zip(self.segment_list.segments, ends, strict=True)
-        ]
+        return self.segment_list.describe(self.end)
 
     def wait_visible(self, position: int, listener: IFlushListener) -> Wait | None:
         """Call ``listener`` once when the visible end is at or past ``position``; the answer's ``cancel`` prevents it.
@@ -244,22 +257,15 @@ class PartitionLog:
 
     def names_are_new(self, folders: Sequence[str]) -> None:
         """Sync these folders, too, before anything more becomes visible."""
-        self._new_names.extend(folder for folder in folders if folder not in self._new_names)
+        self._unsynced.add_folders(folders)
 
-    def begin_sync(self) -> Sync:
+    def begin_sync(self) -> FlushTask:
         """See Flushable."""
-        # Both lists are handed over: a file that is rolled, or a name that is made, while this sync is under way has
-        # to be in the next one, even if it is in this one too.
-        files, self._unsynced = self._unsynced, []
-        folders, self._new_names = self._new_names, []
         writer = self._writer
-        if writer.shared is not None and self.end > max(writer.segment.start, self.visible_end):
-            writer.shared.hold()
-            files.append(writer.shared)
-        self._syncing = []
-        return Sync(self._around.files, files, folders, self.end, self.folder)
+        last = writer.shared if self.end > max(writer.segment.start, self.flushed_end) else None
+        return self._unsynced.begin(self._around.files, last, self.end, self.folder)
 
-    def end_sync(self, sync: Sync, error: BaseException | None) -> None:
+    def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
         """See Flushable. After an error the kernel may have thrown the bytes away: never sync that file again."""
         for shared in sync.files:
             shared.release()
@@ -267,23 +273,21 @@ class PartitionLog:
             if error is not None:
                 self.go_offline(not_flushed(self.folder, error))
             else:
-                if sync.end > self.visible_end:
-                    self.visible_end = sync.end
+                if sync.end > self.flushed_end:
+                    self.flushed_end = sync.end
                     self.refused_full = None
+                    self._move_visible_end()
                     self._around.flushed(self)
-        callbacks, self._syncing = self._syncing or (), None
-        for callback in callbacks:
-            callback()
+        self._unsynced.over()
 
     @property
     def is_syncing(self) -> bool:
         """Whether a thread is at this partition's files."""
-        return self._syncing is not None
+        return self._unsynced.is_syncing
 
     def when_settled(self, done: Callable[[], None]) -> None:
         """Call ``done`` once when the sync under way is over, with whatever comes of it."""
-        if self._syncing is not None:
-            self._syncing.append(done)
+        self._unsynced.when_over(done)
 
     def announce(self) -> None:
         """See Flushable."""
@@ -314,7 +318,7 @@ class PartitionLog:
         """Return the checkpoint to write, then the starts of segments whose files to remove; None: nothing to do."""
         if self.offline is not None:
             return None
-        checkpoint = Checkpoint(self.start, self.visible_end)
+        checkpoint = Checkpoint(self.start, self.flushed_end)
         # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
         if checkpoint == (self.checkpoint or Checkpoint(0, 0)) and not self._expired:
             return None
@@ -327,12 +331,12 @@ class PartitionLog:
 
     def finish(self) -> None:
         """Write what only memory has of the last segment's index; call when all is flushed. Never raises."""
-        if self.offline is None and self.end == self.visible_end:
+        if self.offline is None and self.end == self.flushed_end:
             self._writer.finish()
 
     def close_idle(self) -> bool:
         """See openwriters.Closable."""
-        idle = self.end == self.visible_end and not self.is_syncing
+        idle = self.end == self.flushed_end and not self.is_syncing
         if idle:
             self._writer.close()
         else:
@@ -343,8 +347,12 @@ class PartitionLog:
         """Let go of all files."""
         self._writer.close()
         self._around.open_writers.closed(self)
-        while self._unsynced:
-            self._unsynced.pop().release()
+        self._unsynced.close()
+
+    def _move_visible_end(self) -> None:
+        """Show readers what every in-sync replica has flushed: all that is flushed here while this one is alone."""
+        if self.leadership.is_alone:
+            self.visible_end = self.flushed_end
 
     def _roll(self, now: float) -> SegmentWriter:
         old = self._writer
@@ -355,9 +363,8 @@ class PartitionLog:
         new.configure(self.settings)
         self._writer_made(new)
         old.finish()
-        if old.shared is not None and self.end > self.visible_end:
-            old.shared.hold()
-            self._unsynced.append(old.shared)
+        if old.shared is not None and self.end > self.flushed_end:
+            self._unsynced.add_file(old.shared)
         old.close()
         self.names_are_new([self.folder])
         self.segment_list = self.segment_list.with_last(new.segment)
@@ -366,17 +373,16 @@ class PartitionLog:
         return new
 
     def _append_error(self, error: OSError) -> StorageFull | PartitionOffline | UnknownError:
-        if not self._writer.torn:
-            if error.errno in NO_ROOM:
-                self.refused_full = self._seconds()
-                writer = self._writer
-                if error.errno == errno.EFBIG and self.end > writer.segment.start:
-                    writer.roll_above = writer.segment.start  # this file may not grow, another one may
-                return StorageFull(f"no room for an append to {self.folder}: {error}")
-            if error.errno in _PASSING:
-                return UnknownError(f"cannot append to {self.folder} now: {error}")
-        self.go_offline(not_appended(self.folder, error, self._writer.torn))
-        return self._offline_error()
+        writer = self._writer
+        refusal = None if writer.torn else append_refusal(self.folder, error)
+        if refusal is None:
+            self.go_offline(not_appended(self.folder, error, writer.torn))
+            return self._offline_error()
+        if isinstance(refusal, StorageFull):
+            self.refused_full = self._seconds()
+            if error.errno == errno.EFBIG and self.end > writer.segment.start:
+                writer.roll_above = writer.segment.start  # this file may not grow, another one may
+        return refusal
 
     def _writer_made(self, writer: SegmentWriter) -> None:
         writer.opened = lambda: self._around.open_writers.opened(self)
@@ -388,12 +394,3 @@ class PartitionLog:
 
     def _offline_error(self) -> PartitionOffline:
         return PartitionOffline(f"{self.topic}-{self.partition} is offline: {self.offline}")
-
-    def _snapshot(self) -> lookup.Snapshot:
-        if self.offline is not None:
-            raise self._offline_error()
-        # The visible end first: segments and index seen after it cover it.
-        visible_end = self.visible_end
-        index, index_bytes = self._writer.index, self.settings.index_bytes
-        files = self._around.files
-        return lookup.Snapshot(files, self.folder, self.start, visible_end, self.segment_list, index, index_bytes)

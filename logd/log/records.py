@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.interfaces import IFileOperations
 from logd.log.boundaries import read_boundaries
-from logd.log.entries import GAP, Entries
+from logd.log.entries import Entries
 from logd.log.inspection import SegmentPlace
 from logd.log.resuming import Evidence
+from logd.protocol.codecs import CODEC_NAMES
+from logd.protocol.entry import GAP, LEAST_BYTES, MAGIC_AT, WRAPPER_HEAD, codec_at
 from logd.protocol.message import Message
 from logd.protocol.slices import decode_in_slices
-
-CODECS = ("none", "gzip", "snappy", "zstd")
-_WRAPPER = 1
 
 
 class Record(NamedTuple):
@@ -95,20 +94,21 @@ def _records(
     entries: Entries, position: int, end: int, start: int, problem: str, expand: bool, shown: int
 ) -> Iterator[Record]:
     here, following, size = start + position, start + end, end - position
-    head = entries.read(position, 6)
-    magic = head[4] if len(head) > 4 else None
+    head = entries.read(position, LEAST_BYTES)
+    magic = head[MAGIC_AT] if len(head) > MAGIC_AT else None
     if problem or magic == GAP:
         yield Record(here, following, magic, None, size, problem)
         return
     entry = entries.read(position, size)
-    codec = CODECS[entry[5] & 3] if magic == _WRAPPER else "none"
+    codec = CODEC_NAMES[codec_at(entry)]
     if codec != "none":
         slices = decode_in_slices(entry, here) if expand else iter(())
         first = next((decoded for decoded in slices if decoded.messages or decoded.error is not None), None)
         wrong = first.error if first is not None else None
         note = wrong.reason if isinstance(wrong, CorruptMessage) else ""
         unopened = str(wrong) if isinstance(wrong, WrapperTooLarge) else ""
-        yield Record(here, following, magic, codec, size, note, payload_bytes=size - 10, unopened=unopened)
+        payload_bytes = size - WRAPPER_HEAD.size
+        yield Record(here, following, magic, codec, size, note, payload_bytes=payload_bytes, unopened=unopened)
         for decoded in chain(() if first is None else (first,), slices):
             for message in decoded.messages:
                 yield _of_message(message, magic, codec, 0, shown, inside=True)

@@ -20,9 +20,10 @@ from attrs import define, field
 from logd.config import LogSettings
 from logd.interfaces import IFileOperations
 from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint, write_checkpoint
+from logd.log.diskerrors import NO_ROOM
 from logd.log.index import ActiveIndex, load_active_index
 from logd.log.indexfile import WrongIndex
-from logd.log.losses import BytesLost, Loss, find_losses, start_of_log
+from logd.log.losses import BytesLost, LostRange, find_losses, start_of_log
 from logd.log.mark import read_mark
 from logd.log.names import (
     CHECKPOINT,
@@ -35,7 +36,6 @@ from logd.log.names import (
     segment_name,
     segment_start,
 )
-from logd.log.room import NO_ROOM
 from logd.log.scan import Scan, scan_entries
 from logd.log.segments import Segment, SegmentList
 from logd.log.writer import SegmentWriter, create_segment
@@ -169,7 +169,7 @@ class _Recovery:
         self.sizes = {start: self.files.size(self._path(start)) for start in self.starts}
         losses = find_losses([*self.sizes.items()], self.start, self.sound)
         if not losses and not self.starts and self.known_end is not None:
-            losses = [Loss(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
+            losses = [LostRange(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
         if losses:
             raise BytesLost(self.files, self.folder, losses)
 
@@ -183,7 +183,8 @@ class _Recovery:
                     self.files.remove(join(self.folder, name))
                     self.unclean = True
             elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
-                self.files.remove(join(self.folder, name))  # what a crash left of a replacement
+                self.files.remove(join(self.folder, name))  # what a crash left of a replacement, or of a truncation
+                self.unclean = True
             elif segment_start(name) is None and name not in (CHECKPOINT, MARK) and not name.endswith(DROPPED_SUFFIX):
                 self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
 
@@ -245,7 +246,7 @@ class _Recovery:
         """
         path = self._path(start)
         size = self.files.size(path)
-        if following is None and start + size == self.sound:
+        if following is None and start + size == self.sound and not self.unclean:
             return size, Scan(size)
         self.unclean = True
         modified = self.files.modified(path)

@@ -37,7 +37,7 @@ class Reopener:
         """See LogStore.reopen; ``known_end`` as for recover_partition."""
 
         def work() -> Recovered | None:
-            return self._opener.recover(log.folder, log.settings, known_end) if prepare() else None
+            return self._opener.recover_again(log.folder, log.settings, known_end) if prepare() else None
 
         def recovered(found: Recovered | None, error: BaseException | None) -> None:
             callbacks = self._under_way.pop(log)
@@ -45,7 +45,7 @@ class Reopener:
                 log.offline = error  # the reason as it is now: files may have been put back since the last one
             if found is not None and self._is_stored(log):
                 log.close()
-                self._replace(self._opener.serve(log.topic, log.partition, log.folder, log.settings, found))
+                self._replace(self._opener.serve_again(log, found))
             elif found is not None:
                 found.writer.close()
             for callback in callbacks:

@@ -26,7 +26,7 @@ from logd.log.atomic import replace_file
 from logd.log.damage import Damage, DamageKind
 from logd.log.entries import Entries
 from logd.log.names import TEMPORARY_SUFFIX, index_name, join, kept_entry_name, segment_name, segment_start
-from logd.protocol.gap import GAP_HEAD_BYTES, encode_gap
+from logd.protocol.entry import LEAST_BYTES, encode_gap
 
 #: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
 HOLE_BYTES = 1 << 16
@@ -67,7 +67,7 @@ def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bo
     file.sync_data()
     for position, size in gaps:
         if size >= HOLE_BYTES:
-            first = -(-(position + GAP_HEAD_BYTES) // _PAGE) * _PAGE
+            first = -(-(position + LEAST_BYTES) // _PAGE) * _PAGE
             file.punch_hole(first, (position + size) // _PAGE * _PAGE - first)
     files.set_modified(file.path, modified)
     return Mended(len(gaps), sum(size for _, size in gaps), sum(damage.size for damage in cuts), kept)

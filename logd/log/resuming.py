@@ -15,14 +15,23 @@ Payloads may contain bytes that look like entries, and the inside of a gap may b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from struct import Struct
 
 from attrs import define, frozen
 
 from logd.log.damage import DamageKind
-from logd.log.entries import GAP, LEAST, Entries
+from logd.log.entries import Entries
+from logd.protocol.entry import (
+    CHECKSUM,
+    GAP,
+    LAYOUTS,
+    LEAST_BYTES,
+    LENGTH_BYTES,
+    MAGIC_AT,
+    gap_size_of,
+    head_pattern,
+    size_by_length,
+)
 
 #: No longer entry than a frame of the default size is looked for, and so nothing that lies inside a payload is longer.
 #: Only where the index or the segment's end does not vouch for anything nearer does this number matter.
@@ -35,13 +44,9 @@ _BLOCK = 1 << 20
 _AHEAD = 1000
 #: Of so many entries in a row that are not sound their own checksums are asked; that takes a while.
 _DOUBTFUL = 8
-#: What may be the head of an entry below LONGEST bytes, or of a gap of any size; overlapping ones too.
-_LOOKS_LIKE_HEAD = re.compile(
-    rb"(?=(?!\0\0\0[\0-\4])\0[\0-\xff]{3}[\0-\2]|[\0-\x7f][\0-\xff]{3}\x7f)",
-    re.DOTALL,
-)
-_HEAD = Struct(">iBI")
-_POLYNOMIAL = 0xEDB88320
+_LOOKS_LIKE_HEAD = head_pattern()
+#: The payload of no entry begins further behind its start.
+_PAYLOAD_AT = max(layout.checked_from for layout in LAYOUTS.values())
 
 
 @frozen
@@ -50,18 +55,6 @@ class Resume:
 
     position: int
     kind: DamageKind
-
-
-def gap_size_of(crc: int) -> int:
-    """Return the one size of a gap, its length prefix included, whose checksum is ``crc``; maybe no sensible one.
-
-    The CRC of four bytes can be calculated backwards: 32 steps of the shift register undone.
-    """
-    register = crc ^ 0xFFFFFFFF
-    for _ in range(32):
-        register = ((register ^ _POLYNOMIAL) << 1) | 1 if register >> 31 else register << 1
-    length = (register ^ 0xFFFFFFFF).to_bytes(4, "little")
-    return int.from_bytes(length, "big", signed=True) + 4
 
 
 @define(eq=False)
@@ -90,34 +83,34 @@ class Evidence:
 
     def _end_by_length(self, position: int) -> int:
         """Return where the entry ends if its length is true, whatever its magic is; 0 if no entry is so short."""
-        length = int.from_bytes(self.entries.read(position, 4), "big", signed=True)
-        return position + 4 + length if length + 4 >= LEAST else 0
+        size = size_by_length(self.entries.read(position, LENGTH_BYTES))
+        return position + size if size else 0
 
     def _own_end(self, position: int, anchor: int | None) -> int:
         """Return where the entry's own checksum says that it ends, 0 when it says nothing."""
-        head = self.entries.read(position, LEAST)
-        if len(head) < LEAST:
+        data = self.entries.read(position, LEAST_BYTES)
+        layout = LAYOUTS.get(data[MAGIC_AT]) if len(data) == LEAST_BYTES else None
+        if layout is None:
             return 0
-        _, magic, crc = _HEAD.unpack(head)
-        limit = min(self.entries.size if anchor is None else anchor, position + OWN)
-        if magic == GAP:
+        stored = self.entries.read(position + layout.checksum_at, CHECKSUM.size)
+        if len(stored) < CHECKSUM.size:
+            return 0
+        (crc,) = CHECKSUM.unpack(stored)
+        if layout.magic == GAP:
             size = gap_size_of(crc)
             end = position + size
-            fits = size >= LEAST and end <= (self.entries.size if anchor is None else anchor)
+            fits = size >= LEAST_BYTES and end <= (self.entries.size if anchor is None else anchor)
             return end if fits and (end == anchor or self.entries.claimed_end(end)) else 0
-        if magic > 2:
-            return 0
-        at = position + LEAST
-        if magic == 1:
-            crc = int.from_bytes(self.entries.read(position + 6, 4), "big")
-            at += 1
+        limit = min(self.entries.size if anchor is None else anchor, position + OWN)
+        checksum = self.entries.checksums[layout.checksum]
+        at = position + layout.checked_from
         found = 0
         for end in self._places(at, limit, anchor):
             while at < end:
                 piece = self.entries.read(at, min(_BLOCK, end - at))
                 if not piece:
                     return 0
-                found = self.entries.checksum(piece, found)
+                found = checksum(piece, found)
                 at += len(piece)
             if found == crc and self._is_likely_end(position, end, anchor):
                 return end
@@ -127,7 +120,7 @@ class Evidence:
         """Whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
         if end == anchor:
             return True
-        if end > position + LEAST + 1:
+        if end > position + _PAYLOAD_AT:
             return self.entries.claimed_end(end) > 0
         # Of no bytes the checksum is 0, as in any row of zeros: that alone says little, and nothing in such a row.
         return any(self.entries.read(position, 4)) and self.entries.is_sound(end)
@@ -171,15 +164,15 @@ class Evidence:
     def _search(self, position: int, anchor: int | None) -> int | None:
         """Return the first place behind ``position`` from which entries chain exactly to the anchor; None: no such."""
         limit = self.entries.size if anchor is None else min(anchor, self.entries.size)
-        tried = position + LEAST
-        for place in self._places(position + LEAST, limit, None):
+        tried = position + LEAST_BYTES
+        for place in self._places(position + LEAST_BYTES, limit, None):
             if place < tried or not self._may_begin(place, anchor):
                 continue
             dead_end = self._follow(place, anchor)
             if dead_end:
                 # The sound entries up to there lead there too, and nowhere else.
                 tried = max(dead_end, place) + 1
-            elif place - position > LEAST + 1:
+            elif place - position > _PAYLOAD_AT:
                 return place
             else:
                 # It begins right where a payload would: then the entry was empty, or what chains is all inside of it,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 
 from attrs import define, frozen
@@ -36,6 +37,24 @@ class SegmentList:
     def end_of(self, index: int, end: int) -> int:
         """Return where segment ``index`` ends; ``end`` is the end of the last one."""
         return self.starts[index + 1] if index + 1 < len(self.starts) else end
+
+    def begins_at(self, position: int) -> bool:
+        """Whether a segment begins at ``position``."""
+        number = self.find(position)
+        return number >= 0 and self.starts[number] == position
+
+    def closed_end(self, position: int) -> float:
+        """Return where the segment that holds ``position`` ends, infinity for the last one, which still grows."""
+        number = self.find(position) + 1
+        return self.starts[number] if number < len(self.starts) else math.inf
+
+    def describe(self, end: int) -> list[tuple[int, int, int]]:
+        """Return start, bytes and time of last change in ms of each segment; ``end`` is the end of the last one."""
+        ends = (*self.starts[1:], end)
+        return [
+            (segment.start, after - segment.start, int(segment.modified * 1000))
+            for segment, after in zip(self.segments, ends, strict=True)
+        ]
 
     def with_last(self, segment: Segment) -> SegmentList:
         """Add a segment at the end."""

@@ -6,37 +6,29 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from attrs import Factory, define, field
-
 from logd.config import LogSettings
-from logd.errors import DataDirectoryError, LogdError, UnknownError, UnknownTopic
-from logd.interfaces import Clock, IFile, IFileOperations, IThreads
+from logd.errors import DataDirectoryError, LogdError, UnknownTopic
+from logd.interfaces import Clock, IFileOperations, IThreads
+from logd.leadership import PartitionLeadership
 from logd.log.beginning import JUMP, begin_folder_again
 from logd.log.creation import LogFolders, make_log_folder, make_log_folders, not_made
+from logd.log.deletion import FolderDeletion
 from logd.log.flusher import Flusher
-from logd.log.folders import make_folder, may_be_directory, may_hold_log, remove_leftovers, remove_partitions
+from logd.log.folders import may_hold_log
 from logd.log.lasting import FolderSyncs
+from logd.log.lockeddirectory import LockedDirectory
 from logd.log.losses import highest_end
-from logd.log.meta import Meta, lock_directory, read_or_make_meta
 from logd.log.names import (
-    COORDINATION,
-    DELETED_SUFFIX,
-    META,
-    META_COPY,
-    TOPICS,
     folder_name,
-    folder_partition,
-    is_lost_name,
     join,
 )
-from logd.log.offline import ends_too_early
 from logd.log.openfiles import OpenFiles
 from logd.log.opening import FolderOpener
 from logd.log.openwriters import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.reopening import Reopener
-from logd.log.segments import SegmentList
 from logd.log.surroundings import Surroundings
+from logd.log.truncation import Truncator
 from logd.log.upkeep import Upkeep
 from logd.log.writer import SegmentWriter
 
@@ -45,79 +37,88 @@ def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the nam
     """The report of a store whose owner does not listen."""
 
 
-@define(eq=False)
 class LogStore:
     """The data directory of one broker. Owner thread only, but for ``open`` and ``close``, which block."""
 
-    path: str
-    _files: IFileOperations
-    _clock: Clock
-    _threads: IThreads
-    #: For every topic whose own settings ``open`` or ``create`` is not given.
-    _settings: LogSettings
-    #: None: the id that the directory has, else 0.
-    _broker_id: int | None = field(default=None, kw_only=True)
-    #: Syncs at a time. ``threads`` needs one thread more, for upkeep.
-    _flush_workers: int = field(default=2, kw_only=True)
-    #: Above this many unflushed bytes ``on_pressure(True)`` is called, below half of it ``on_pressure(False)``.
-    _unflushed_limit: int = field(default=256 << 20, kw_only=True)
-    _on_pressure: Callable[[bool], None] = field(default=lambda on: None, kw_only=True)
-    #: Idle files that are kept open for reading.
-    _open_files_limit: int = field(default=512, kw_only=True)
-    #: Last segments that are kept open for appending; more only while all of them wait for the disk.
-    _open_writers_limit: int = field(default=1024, kw_only=True)
-    _report: Callable[..., None] = field(default=_say_nothing, kw_only=True)
-    #: The time of day, in seconds since the epoch; without, the clock's seconds.
-    _wall: Callable[[], float] = field(default=Factory(lambda self: self._clock.seconds, takes_self=True), kw_only=True)
-    #: Names in the directory that others look after.
-    _other_names: frozenset[str] = field(default=frozenset(), kw_only=True)
-    _new_instance: Callable[[], str] = field(default=lambda: str(uuid.uuid4()), kw_only=True)
-    #: Called with a log of which more is visible.
-    on_flushed: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
-    flusher: Flusher = field(init=False)
-    upkeep: Upkeep = field(init=False)
-    _around: Surroundings = field(init=False)
-    _opener: FolderOpener = field(init=False)
-    _reopener: Reopener = field(init=False)
-    #: By topic and partition.
-    _logs: dict[str, dict[int, PartitionLog]] = field(init=False, factory=dict)
-    _lock: IFile | None = field(init=False, default=None)
-    _meta: Meta | None = field(init=False, default=None)
-    #: Up to where a log is known from outside to have been flushed, by topic and partition; see ``hold``.
-    _known_ends: dict[tuple[str, int], int] = field(init=False, factory=dict)
-    #: Partitions that are being deleted.
-    _leaving: set[tuple[str, int]] = field(init=False, factory=set)
+    def __init__(
+        self,
+        path: str,
+        files: IFileOperations,
+        clock: Clock,
+        threads: IThreads,
+        settings: LogSettings,
+        *,
+        broker_id: int | None = None,
+        flush_workers: int = 2,
+        unflushed_limit: int = 256 << 20,
+        on_pressure: Callable[[bool], None] = lambda on: None,
+        open_files_limit: int = 512,
+        open_writers_limit: int = 1024,
+        report: Callable[..., None] = _say_nothing,
+        wall: Callable[[], float] | None = None,
+        other_names: frozenset[str] = frozenset(),
+        new_instance: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        """Make a store that ``open`` opens.
 
-    def __attrs_post_init__(self) -> None:
-        self.upkeep = upkeep = Upkeep(self._files, self._threads, self._clock, self._report, self._flush_workers + 1)
+        - ``settings``: for every topic whose own settings ``open`` or ``create`` is not given;
+        - ``broker_id`` None: the id that the directory has, else 0;
+        - ``flush_workers``: syncs at a time; ``threads`` needs one thread more, for upkeep;
+        - ``unflushed_limit``: above so many unflushed bytes ``on_pressure(True)`` is called, below half of them
+          ``on_pressure(False)``;
+        - ``open_files_limit``: idle files that are kept open for reading; ``open_writers_limit``: last segments that
+          are kept open for appending, more only while all of them wait for the disk;
+        - ``wall``: the time of day, in seconds since the epoch; None: the clock's seconds;
+        - ``other_names``: names in the directory that others look after.
+        """
+        self.path = path
+        #: Called with a log of which more is flushed.
+        self.on_flushed: Callable[[PartitionLog], None] = lambda log: None
+        self._threads = threads
+        self._settings = settings
+        self.upkeep = upkeep = Upkeep(files, threads, clock, report, flush_workers + 1)
         self.flusher = Flusher(
-            self._threads,
-            self._clock,
-            self._flush_workers,
-            self._unflushed_limit,
-            self._on_pressure,
+            threads,
+            clock,
+            flush_workers,
+            unflushed_limit,
+            on_pressure,
             lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        files, writers = OpenFiles(self._files, self._open_files_limit), OpenWriters(self._open_writers_limit)
-        times, flushed = (self._clock, self._wall), lambda log: self.on_flushed(log)
-        self._around = Surroundings(self._files, files, writers, *times, self.flusher, self._report, flushed)
+        self._around = Surroundings(
+            files,
+            OpenFiles(files, open_files_limit),
+            OpenWriters(open_writers_limit),
+            clock,
+            wall or clock.seconds,
+            self.flusher,
+            report,
+            lambda log: self.on_flushed(log),
+        )
+        self._directory = LockedDirectory(files, path, broker_id, new_instance, other_names, report)
         self._opener = FolderOpener(self._around)
-        self._reopener = Reopener(self._threads, self.upkeep, self._opener, self._store, self._is_stored)
+        self._reopener = Reopener(threads, upkeep, self._opener, self._store, self._is_stored)
+        self._truncator = Truncator(files, threads, self._around.open_files, self._reopener)
+        self._deletion = FolderDeletion(files, threads, upkeep, self._reopener, path, new_instance, report)
+        #: By topic and partition.
+        self._logs: dict[str, dict[int, PartitionLog]] = {}
+        #: Up to where a log is known from outside to have been flushed, by topic and partition; see ``hold``.
+        self._known_ends: dict[tuple[str, int], int] = {}
 
     @property
     def files(self) -> IFileOperations:
         """The disk that the directory is on."""
-        return self._files
+        return self._around.files
 
     @property
     def broker_id(self) -> int:
         """The broker's id, as the directory has it."""
-        return self._identity().broker_id
+        return self._directory.meta.broker_id
 
     @property
     def instance(self) -> str:
         """The uuid that tells this directory from every other."""
-        return self._identity().instance
+        return self._directory.meta.instance
 
     @property
     def unflushed_bytes(self) -> int:
@@ -136,18 +137,14 @@ class LogStore:
         called after the lock was taken. A partition that cannot be recovered, or whose files do not have all that the
         checkpoint, the mark or the known end vouches for, is offline, with the reason. Raises DataDirectoryError.
         """
-        make_folder(self._files, self.path)
-        self._lock = lock_directory(self._files, self.path)
         try:
-            self._meta = read_or_make_meta(
-                self._files, self.path, self._lock, self._broker_id, self._new_instance, self._report
-            )
-            remove_leftovers(self._files, self.path, self._report)
-            for name in self._files.list(self.path):
-                self._open_name(name, settings_for, known_end)
+            self._directory.lock()
+            self._opener.leadership = PartitionLeadership.alone(self.broker_id)
+            for topic, partition, folder in self._directory.partitions():
+                self._open_found(topic, partition, folder, settings_for(topic), known_end(topic, partition))
             # The name of a new meta has to last before anything is made beside it; and a broker that was killed may
             # have left partitions whose names it had not synced.
-            self._files.sync_directory(self.path)
+            self.files.sync_directory(self.path)
         except OSError as error:
             self.close()
             raise DataDirectoryError(f"data directory {self.path} cannot be used: {error}") from error
@@ -178,10 +175,10 @@ class LogStore:
         log = self.log(topic, partition)
         if log is not None:
             return log
-        self._refuse_leaving(topic, partition)
+        self._deletion.check(topic, partition)
         settings = settings or self._settings
         folder = self._folder(topic, partition)
-        writer = writer or make_log_folder(self._files, folder, self._wall())
+        writer = writer or make_log_folder(self.files, folder, self._around.wall())
         if writer is None:  # an attempt that failed half-way, or somebody's own
             try:
                 log = self._open_folder(topic, partition, folder, settings)
@@ -189,21 +186,15 @@ class LogStore:
                 raise not_made(folder, error) from error
             log.names_are_new([self.path])
             return log
-        log = PartitionLog(
-            topic, partition, folder, settings, self._around, SegmentList.of([writer.segment]), writer, 0, 0, 0
-        )
+        log = self._opener.new(topic, partition, folder, settings, writer)
         log.names_are_new([folder, self.path])
         return self._store(log)
 
     def make_folders(self, topic: str, partitions: Sequence[int]) -> LogFolders:
         """Make folders of logs, on any thread; each step blocks, yields what ``create`` takes, and raises as it."""
         for partition in partitions:
-            self._refuse_leaving(topic, partition)
-        return make_log_folders(self._files, self.path, topic, partitions, self._wall())
-
-    def _refuse_leaving(self, topic: str, partition: int) -> None:
-        if (topic, partition) in self._leaving:
-            raise UnknownError(f"the former {topic}-{partition} is being deleted: try again soon")
+            self._deletion.check(topic, partition)
+        return make_log_folders(self.files, self.path, topic, partitions, self._around.wall())
 
     def configure(self, topic: str, settings: LogSettings) -> None:
         """Use other settings for a topic's partitions from now on."""
@@ -219,33 +210,13 @@ class LogStore:
         logs = self.logs_of(topic)
         self._logs.pop(topic, None)
         leaving = {(topic, number) for number in (*partitions, *[log.partition for log in logs])}
-        self._leaving |= leaving
         self._known_ends = {key: end for key, end in self._known_ends.items() if key not in leaving}
         deleted = UnknownTopic(f"topic {topic} was deleted")
         for log in logs:
             log.go_offline(deleted, reported=False)
             log.close()
 
-        def removed(_: None, error: BaseException | None) -> None:
-            self._leaving -= leaving
-            done(error)
-
-        # Not before upkeep and syncs have let go of them: they work by path, and would find the folder made anew.
-        folders = [self._folder(*key) for key in sorted(leaving)]
-
-        def work() -> None:
-            remove_partitions(
-                self._files, self.path, folders, lambda: f"{self._new_instance()}{DELETED_SUFFIX}", self._report
-            )
-
-        def remove_settled() -> None:
-            busy = next((log for log in logs if log.is_syncing), None)
-            if busy is not None:
-                busy.when_settled(remove_settled)
-            else:
-                self._threads.run(work, removed)
-
-        self._reopener.when_none(logs, lambda: self.upkeep.forget(logs, remove_settled))
+        self._deletion.delete(leaving, logs, done)
 
     def reopen(
         self, log: PartitionLog, prepare: Callable[[], bool], done: Callable[[BaseException | None], None]
@@ -258,6 +229,19 @@ class LogStore:
         even if its topic is deleted.
         """
         self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
+
+    def truncate(
+        self, log: PartitionLog, position: int, stored_end: int, done: Callable[[BaseException | None], None]
+    ) -> None:
+        """Cut a log that is served at ``position``, where an entry begins; another PartitionLog is in its place then.
+
+        ``stored_end`` is the end that the coordination tree has of this log: the caller lowers that first. ``done``
+        gets what went wrong, None when the cut lasts and the log is served. TruncationRefused, OffsetOutOfRange and
+        PartitionOffline change nothing; after any other error the log is offline, and a start finds its end at the
+        position or behind it. Whoever waits on the log fails. A door for followers: nothing else calls it.
+        """
+        known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
+        self._truncator.truncate(log, position, known_end, done)
 
     def hold(
         self, topic: str, partition: int, reason: LogdError, known_end: int, settings: LogSettings | None = None
@@ -277,20 +261,6 @@ class LogStore:
         log.go_offline(reason)
         return log
 
-    def require_end(self, topic: str, partition: int, known_end: int, source: str) -> bool:
-        """Hold a partition that ends below ``known_end``, or is not here; return whether it is served.
-
-        ``source`` says in words for the operator where the known end stands. Of a partition that is offline already the
-        known end is remembered, as by ``hold``. Call it before anything is appended.
-        """
-        log = self.log(topic, partition)
-        folder = self._folder(topic, partition)
-        if log is None or log.offline is not None or log.end < known_end:
-            end = log.end if log is not None else None
-            self.hold(topic, partition, ends_too_early(folder, end, known_end, source), known_end)
-            return False
-        return True
-
     def known_end(self, topic: str, partition: int) -> int:
         """Return the highest end of a partition that is known here: its files, checkpoint, mark, and known ends.
 
@@ -300,7 +270,7 @@ class LogStore:
         if log is not None and log.offline is None:
             return log.end
         folder = self._folder(topic, partition)
-        ends = (highest_end(self._files, folder), self._known_ends.get((topic, partition), 0), log.end if log else 0)
+        ends = (highest_end(self.files, folder), self._known_ends.get((topic, partition), 0), log.end if log else 0)
         return max(ends)
 
     def begin_again(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
@@ -314,7 +284,7 @@ class LogStore:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
 
         def prepare() -> bool:
-            begin_folder_again(self._files, log.folder, position, self._wall())
+            begin_folder_again(self.files, log.folder, position, self._around.wall())
             return True
 
         self.reopen(log, prepare, done)
@@ -324,7 +294,7 @@ class LogStore:
 
         A log lasts by itself once something in it is visible; this is for logs that others are told of before that.
         """
-        FolderSyncs(self._files, self._threads, [self.path, *(log.folder for log in logs)], done).start()
+        FolderSyncs(self.files, self._threads, [self.path, *(log.folder for log in logs)], done).start()
 
     def expire(self) -> None:
         """Let go of segments that are too old or too many; their files are removed on a thread."""
@@ -352,37 +322,19 @@ class LogStore:
         self.upkeep.close(self.logs())
         self._logs.clear()
         self._around.open_files.close()
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            lock.close()
+        self._directory.unlock()
 
     def _folder(self, topic: str, partition: int) -> str:
         return join(self.path, folder_name(topic, partition))
 
-    def _identity(self) -> Meta:
-        if self._meta is None:
-            raise RuntimeError("the store is not open")
-        return self._meta
-
-    def _open_name(
-        self,
-        name: str,
-        settings_for: Callable[[str], LogSettings | None],
-        known_end: Callable[[str, int], int | None],
+    def _open_found(
+        self, topic: str, partition: int, folder: str, settings: LogSettings | None, known_end: int | None
     ) -> None:
-        path = join(self.path, name)
-        if name in (META, META_COPY, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
-            return
-        found = folder_partition(name)
-        if found is not None and may_be_directory(self._files, path):
-            known = known_end(*found)
-            if known is not None:
-                self._known_ends[found] = known
-            elif not may_hold_log(self._files, path):
-                return  # as a mount that is missing leaves it: whether a log was here, the coordination tree may know
-            self._open_folder(*found, path, settings_for(found[0]) or self._settings)
-            return
-        self._report("{path} is not logd's; it is left alone", path=path)
+        if known_end is not None:
+            self._known_ends[topic, partition] = known_end
+        elif not may_hold_log(self.files, folder):
+            return  # as a mount that is missing leaves it: whether a log was here, the coordination tree may know
+        self._open_folder(topic, partition, folder, settings or self._settings)
 
     def _open_folder(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:
         known_end = self._known_ends.get((topic, partition))

@@ -26,5 +26,5 @@ class Surroundings:
     flusher: Flusher
     #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
     report: Callable[..., None]
-    #: Called with a log, a PartitionLog, of which more is visible.
+    #: Called with a log, a PartitionLog, of which more is flushed.
     flushed: Callable[[Any], None]

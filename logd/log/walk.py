@@ -7,19 +7,18 @@ place it may turn out that what seemed to be entries was the inside of one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 
 from attrs import define, field
 
 from logd.interfaces import IFile
 from logd.log.boundaries import Boundaries
 from logd.log.damage import Damage, DamageKind
-from logd.log.entries import GAP, LEAST, MINIMUM, Entries, contents_problem
+from logd.log.entries import Entries, contents_problem
 from logd.log.resuming import LONGEST, Evidence
-from logd.protocol.checksums import Checksum
+from logd.protocol import loops
+from logd.protocol.checksums import Checksums
+from logd.protocol.entry import LEAST_BYTES
 
-_HEAD = Struct(">iBI")
-_WRAPPER_CRC = Struct(">I")
 _NEVER = 1 << 31
 _BLOCK = 1 << 20
 #: Said of a sound entry that cannot be one.
@@ -41,7 +40,7 @@ class SegmentWalk:
     end: int | None
     closed: bool
     boundaries: Boundaries
-    checksum: Checksum
+    checksums: Checksums
     #: Up to where it has come.
     position: int = 0
     entries: int = 0
@@ -60,7 +59,7 @@ class SegmentWalk:
     _upcoming: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self._all = Entries(self.file, self.size, self.checksum)
+        self._all = Entries(self.file, self.size, self.checksums)
         self._evidence = Evidence(self._all)
         self._pass_boundaries(0)
 
@@ -97,7 +96,7 @@ class SegmentWalk:
             self._passes(base, end)
             self.entries += 1
             self._previous = base
-            if self._all.read(base + 4, 1)[0] == GAP:
+            if self._all.is_gap(base):
                 self.gaps += 1
                 self.gap_bytes += end - base
             self.position = end
@@ -105,59 +104,26 @@ class SegmentWalk:
 
     def _scan(self, block: bytes) -> str:
         """Check the entries that lie wholly in ``block``, which begins where the walk is."""
-        view = memoryview(block)
-        size = len(block)
         base = self.position
-        checksum = self.checksum
-        unpack = _HEAD.unpack_from
-        minimum = MINIMUM
-        upcoming = self._upcoming - base
-        entries = at = 0
-        previous = -1
-        problem = ""
-        while size - at >= LEAST:
-            length, magic, crc = unpack(block, at)
-            stop = at + 4 + length
-            if length < minimum.get(magic, _NEVER):
-                problem = f"no entry has length {length} and magic {magic}"
-                break
-            if stop > size:
-                break
-            if not magic:
-                sound = checksum(view[at + 9 : stop]) == crc
-            elif magic == 1:
-                sound = checksum(view[at + 10 : stop]) == _WRAPPER_CRC.unpack_from(block, at + 6)[0]
-                if sound and block[at + 5]:
-                    problem = contents_problem(view, at, stop)
-                    if problem:
-                        break
-            elif magic == GAP:
-                sound = checksum(view[at : at + 4]) == crc
-            else:
-                sound = checksum(view[at + 9 : stop]) == crc
-                if sound:
-                    problem = contents_problem(view, at, stop)
-                    if problem:
-                        break
-            if not sound:
-                problem = "the checksum does not hold"
-                break
-            if stop >= upcoming:
-                self._passes(base + at, base + stop)
-                upcoming = self._upcoming - base
-                if self._waiting and stop == upcoming:
-                    size = 0  # a vouched place: what waits can be told
-            if magic == GAP:
-                self.gaps += 1
-                self.gap_bytes += length + 4
-            entries += 1
-            previous = at
-            at = stop
-        if entries:
-            self._previous = base + previous
-        self.entries += entries
-        self.position = base + at
-        return problem
+        while True:
+            if self._upcoming <= self.position:
+                self._pass_boundaries(self.position + 1)
+            until = self._upcoming
+            found = loops.scan_set(
+                block, self.position - base, until - base, checksums=self.checksums, readable=contents_problem
+            )
+            consumed, entries, _, problem, last, gaps, gap_bytes, _ = found
+            if entries:
+                self._previous = base + last
+                self.position = base + consumed
+                self.entries += entries
+                self.gaps += gaps
+                self.gap_bytes += gap_bytes
+            if problem or self.position < until:
+                return problem
+            self._passes(self._previous, self.position)
+            if self._waiting and self.position == self._upcoming:
+                return ""  # a vouched place: what waits can be told
 
     # Vouched places
 
@@ -204,13 +170,13 @@ class SegmentWalk:
             self._waiting.append(Damage(position, size, DamageKind.UNVOUCHED, problem))
             return False
         anchor = self._anchor(position)
-        if anchor is not None and anchor - position < LEAST:
+        if anchor is not None and anchor - position < LEAST_BYTES:
             return self._give_up(anchor, problem)
         resume = self._evidence.resume(position, anchor)
         if resume is None:
             rest = self.size - position
             torn = self.size < self._all.claimed_end(position) <= position + LONGEST
-            torn = torn or rest < LEAST or not self._has_bytes(position)
+            torn = torn or rest < LEAST_BYTES or not self._has_bytes(position)
             self._waiting.append(Damage(position, rest, DamageKind.TAIL if torn else DamageKind.UNVOUCHED, problem))
             return False
         if resume.position > self.size:
@@ -222,15 +188,15 @@ class SegmentWalk:
     def _give_up(self, anchor: int, problem: str) -> bool:
         """Make one damage of everything from the walk's position to a vouched place."""
         position = self.position
-        if anchor - position < LEAST and self._waiting:
+        if anchor - position < LEAST_BYTES and self._waiting:
             # What chained from the last damage to here does not meet the vouched place, so it was no chain of entries.
             position = self._waiting.pop().position
-        elif anchor - position < LEAST and self._previous >= 0:
+        elif anchor - position < LEAST_BYTES and self._previous >= 0:
             # Nor was the last entry one, however sound it looks: its end leaves no room for another before that place.
             position = self._previous
             self.entries -= 1
         kind = DamageKind.SHORT if anchor > self.size else DamageKind.LENGTH
-        if anchor - position < LEAST:
+        if anchor - position < LEAST_BYTES:
             kind = DamageKind.UNVOUCHED  # no gap is so short
         self._waiting.append(Damage(position, anchor - position, kind, problem))
         self._go_to(anchor)

@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from logd.deferreds import WaitingDeferreds
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
 from logd.protocol.client_conversation import ClientConversation
 
@@ -48,7 +48,7 @@ class BrokerConnection(Protocol):
     def __init__(self, max_frame_bytes: int) -> None:
         self._conversation = ClientConversation(max_frame_bytes)
         self._waiting: dict[Any, Deferred[Any]] = {}
-        self._watchers: list[Deferred[BaseException]] = []
+        self._watchers: WaitingDeferreds[BaseException] = WaitingDeferreds()
         self._writable_waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._lost: Failure | None = None
         self.writable = True
@@ -123,12 +123,7 @@ class BrokerConnection(Protocol):
 
     def when_lost(self) -> Deferred[BaseException]:
         """A Deferred that fires (not fails) with the reason when the connection is lost, or at once if it is."""
-        watcher: Deferred[BaseException] = Deferred()
-        if self._lost is not None:
-            watcher.callback(_reason(self._lost))
-        else:
-            self._watchers.append(watcher)
-        return watcher
+        return self._watchers.new() if self._lost is None else succeed(_reason(self._lost))
 
     def when_writable(self) -> Deferred[None]:
         """A Deferred that fires when the transport takes more bytes without queueing them up."""
@@ -209,9 +204,7 @@ class BrokerConnection(Protocol):
         for deferred in waiting.values():
             deferred.errback(self._unavailable())
         self._writable_waiters.fail(self._unavailable())
-        watchers, self._watchers = self._watchers, []
-        for watcher in watchers:
-            watcher.callback(_reason(reason))
+        self._watchers.fire(_reason(reason))
 
 
 def _reason(failure: Failure) -> BaseException:

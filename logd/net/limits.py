@@ -12,14 +12,13 @@ from logd.net.untaken import UntakenRequests
 
 @frozen
 class ConnectionLimits:
-    """``frame_bytes``: the largest request; ``pending_answers``: how many of a connection's requests are under way.
+    """``pending_answers``: how many of a connection's requests are under way.
 
     ``frames_bytes``: incomplete requests of all connections together. In milliseconds, None for no limit:
     ``frame_ms`` for a request to be complete, ``send_ms`` without a byte taken of answers that wait, ``idle_ms``
     without a request.
     """
 
-    frame_bytes: int = 16 << 20
     pending_answers: int = 100
     frames_bytes: int = 128 << 20
     frame_ms: int | None = 60_000

@@ -14,6 +14,7 @@ from zope.interface import implementer
 from logd.interfaces import IFileRange
 from logd.net.paced import PacedConsumer
 from logd.net.transfer import SendfileSender, can_sendfile
+from logd.protocol.fields import Piece
 
 #: Below this a read and a write cost less than a sendfile of their own (measured: they meet between 20 and 32 KB).
 SMALL_RANGE_BYTES = 16 << 10
@@ -33,7 +34,7 @@ class OutputQueue:
     _sender: SendfileSender
     _on_empty: Callable[[], None]
     _on_failed: Callable[[Failure], None]
-    _queue: deque[bytes | IFileRange] = field(factory=deque, init=False)
+    _queue: deque[Piece] = field(factory=deque, init=False)
     _sending: IFileRange | None = field(default=None, init=False)
     _unsent: int = field(default=0, init=False)
     congested: bool = field(default=False, init=False)
@@ -50,11 +51,10 @@ class OutputQueue:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def send(self, pieces: Iterable[bytes | IFileRange]) -> None:
+    def send(self, pieces: Iterable[Piece]) -> None:
         """Queue pieces. A range is closed here in the end, whatever happens."""
         if self._closed:
-            for piece in pieces:
-                _close(piece)
+            close_pieces(pieces)
             return
         if self.congested:
             self._queue.extend(pieces)
@@ -90,8 +90,7 @@ class OutputQueue:
         """Drop what is queued: the connection is gone."""
         self._closed = True
         queue, self._queue = self._queue, deque()
-        for piece in queue:
-            _close(piece)
+        close_pieces(queue)
 
     def _work(self) -> None:
         """Send what is queued, up to the next range that has to wait for the socket."""
@@ -181,6 +180,8 @@ def _read_small(piece: IFileRange) -> bytes | None:
     return data if data is not None and len(data) == piece.count else None
 
 
-def _close(piece: bytes | IFileRange) -> None:
-    if not isinstance(piece, bytes):
-        piece.close()
+def close_pieces(pieces: Iterable[Piece]) -> None:
+    """Close the ranges among pieces that will not be sent."""
+    for piece in pieces:
+        if not isinstance(piece, bytes):
+            piece.close()

@@ -22,8 +22,8 @@ class Receiver(Protocol):
         """See ``logd.net.uptake``."""
         ...
 
-    def cut_off(self, reason: str) -> None:
-        """Close at once, and log why."""
+    def close(self, reason: str, *, drain: bool) -> None:
+        """Close, and log why; without ``drain`` at once."""
         ...
 
 
@@ -64,7 +64,7 @@ class StuckReceivers:
             self._patience.begin(receiver)
             return
         del self._taken[receiver]
-        receiver.cut_off(f"it has taken nothing of its answers for send.ms = {self._seconds * 1000:.0f}")
+        receiver.close(f"it has taken nothing of its answers for send.ms = {self._seconds * 1000:.0f}", drain=False)
 
 
 class IdleConnections:
@@ -88,6 +88,6 @@ class IdleConnections:
 
     def _look(self, receiver: Receiver) -> None:
         if receiver.idle:
-            receiver.cut_off(f"nothing came for idle.ms = {self._seconds * 1000:.0f}")
+            receiver.close(f"nothing came for idle.ms = {self._seconds * 1000:.0f}", drain=False)
         else:
             self._patience.begin(receiver)

@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ConfigurationError
 from logd.interfaces import IThreads
 
@@ -45,7 +46,7 @@ class DiskThreads:
         # The process can end while a disk keeps a thread for ever.
         self._pool.threadFactory = _DaemonThread
         self._under_way = 0
-        self._ending: list[Deferred[None]] = []
+        self._ending: WaitingDeferreds[None] = WaitingDeferreds()
 
     def start(self) -> None:
         """Start all threads: one that could not be started later would take the work with it that it was meant for.
@@ -69,8 +70,7 @@ class DiskThreads:
 
     def end(self) -> Deferred[None]:
         """End the threads once no work is under way; fires then, and never while the disk keeps one of them."""
-        ended: Deferred[None] = Deferred()
-        self._ending.append(ended)
+        ended = self._ending.new()
         self._end_idle()
         return ended
 
@@ -96,7 +96,5 @@ class DiskThreads:
 
     def _end_idle(self) -> None:
         if self._ending and not self._under_way:
-            ending, self._ending = self._ending, []
             self._pool.stop()
-            for each in ending:
-                each.callback(None)
+            self._ending.fire(None)

@@ -17,8 +17,8 @@ class Sender(Protocol):
         """Whether its peer can send at this moment."""
         ...
 
-    def cut_off(self, reason: str) -> None:
-        """Close at once, and log why."""
+    def close(self, reason: str, *, drain: bool) -> None:
+        """Close, and log why; without ``drain`` at once."""
         ...
 
 
@@ -83,9 +83,10 @@ class UntakenRequests:
         self.total_bytes -= kept
         if self._patience is not None:
             self._patience.end(sender)
-        sender.cut_off(
+        sender.close(
             f"the requests of all connections that are not complete hold {total} bytes, more than frames.bytes = "
-            f"{self._limit}, and its own, of {kept} bytes, is the oldest"
+            f"{self._limit}, and its own, of {kept} bytes, is the oldest",
+            drain=False,
         )
 
     def _late(self, sender: Sender) -> None:
@@ -93,4 +94,6 @@ class UntakenRequests:
             self.restart(sender)
             return
         kept = self._kept[sender]
-        sender.cut_off(f"its request was not complete within frame.ms = {self._seconds * 1000:.0f}: {kept} bytes came")
+        sender.close(
+            f"its request was not complete within frame.ms = {self._seconds * 1000:.0f}: {kept} bytes came", drain=False
+        )

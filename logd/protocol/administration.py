@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from logd.protocol.fields import INT32, INT64, Reader, encode_text
+from logd.protocol.fields import INT32, INT64, Piece, Reader, encode_text
 
 
 class CreateTopic(NamedTuple):
@@ -61,7 +61,7 @@ def read_create_topic(reader: Reader, correlation_id: int) -> CreateTopic:
     return CreateTopic(topic, partitions, settings, correlation_id)
 
 
-def encode_create_topic_response(response: CreateTopicResponse) -> list[bytes]:
+def encode_create_topic_response(response: CreateTopicResponse) -> list[Piece]:
     """Return the body of a response without an error."""
     return [encode_text(response.uuid)]
 
@@ -81,9 +81,9 @@ def read_delete_topic(reader: Reader, correlation_id: int) -> DeleteTopic:
     return DeleteTopic(reader.text(), correlation_id)
 
 
-def encode_delete_topic_response(response: DeleteTopicResponse) -> list[bytes]:
-    """Return the body of a response without an error."""
-    return []
+def encode_delete_topic_response(response: DeleteTopicResponse) -> list[Piece]:
+    """Return the body of a response without an error, which is empty."""
+    return [b""]
 
 
 def read_delete_topic_response(reader: Reader) -> DeleteTopicResponse:

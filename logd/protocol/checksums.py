@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Protocol, cast
 from zlib import crc32
 
 from logd.protocol.packages import needing
 
-__all__ = ["Checksum", "crc32", "independent_crc32"]
+__all__ = ["CHECKSUMS", "CRC32", "INDEPENDENT_CHECKSUMS", "Checksum", "Checksums", "crc32", "independent_crc32"]
+
+CRC32 = "crc32"
 
 
 class Checksum(Protocol):
@@ -30,3 +33,9 @@ def _crcmod() -> Checksum:
     with needing("crcmod", "an independent checksum"):
         import crcmod.predefined
     return cast("Checksum", crcmod.predefined.mkPredefinedCrcFun("crc-32"))
+
+
+#: One implementation of every checksum that an entry may have, by name (logd.protocol.entry says which has which).
+Checksums = Mapping[str, Checksum]
+CHECKSUMS: Checksums = {CRC32: crc32}
+INDEPENDENT_CHECKSUMS: Checksums = {CRC32: independent_crc32}

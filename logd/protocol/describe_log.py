@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.fields import INT32, INT64, Reader, encode_int64s, encode_text
+from logd.protocol.fields import INT32, INT64, Piece, Reader, encode_int64s, encode_text
 
 _REQUEST = Struct(">iq")
 _ENDS = Struct(">qqq")
@@ -67,7 +67,7 @@ def read_describe_log(reader: Reader, correlation_id: int) -> DescribeLog:
     return DescribeLog(topic, partition, reader.int64s(), time, correlation_id)
 
 
-def encode_describe_log_response(response: DescribeLogResponse) -> list[bytes]:
+def encode_describe_log_response(response: DescribeLogResponse) -> list[Piece]:
     """Return the body of a response without an error."""
     pieces = [encode_text(response.uuid), _ENDS.pack(response.log_start, response.log_end, response.visible_end)]
     pieces.append(INT32.pack(len(response.segments)))

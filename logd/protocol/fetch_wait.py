@@ -11,16 +11,14 @@ byte sent begins an entry; with it from exactly that offset, for a consumer that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from logd.protocol.fields import INT32, Reader, encode_text
+from logd.protocol.fields import INT32, Piece, Reader, encode_text, size_of
 
 _REQUEST = Struct(">iii")
 _PART = Struct(">iiqib")
 _FETCHED = Struct(">ihqqqi")
-_FRAME = Struct(">iihi")  # size, correlation id, error, number of parts
 _EXACT = 1
 
 
@@ -60,20 +58,8 @@ class FetchedPart(NamedTuple):
     log_start: int = -1
     visible_end: int = -1
     first_position: int = -1
-    #: A large one that was received is a view of the answer, not a copy.
-    message_set: bytes | memoryview = b""
-
-
-class FetchedHead(NamedTuple):
-    """A FetchedPart without its set, for a broker that sends the ``set_bytes`` bytes of it from a file."""
-
-    topic: str
-    partition: int
-    error: int
-    log_start: int = -1
-    visible_end: int = -1
-    first_position: int = -1
-    set_bytes: int = 0
+    #: Bytes, or a view of the answer where a large one was received; a broker's is the range of a file (IFileRange).
+    message_set: Any = b""
 
 
 class FetchWaitResponse(NamedTuple):
@@ -106,29 +92,21 @@ def read_fetch_wait(reader: Reader, correlation_id: int) -> FetchWait:
     return FetchWait(max_wait_ms, min_bytes, all_bytes, tuple(parts), correlation_id)
 
 
-def fetch_wait_heads(correlation_id: int, parts: Sequence[FetchedHead]) -> list[bytes]:
-    """Return what goes before each set of the response.
-
-    The first head holds the frame's head as well: the wire is heads[0] set0 heads[1] set1 ... With no parts the one
-    head is the whole response.
-    """
-    heads = [encode_text(part.topic) + _FETCHED.pack(*part[1:]) for part in parts]
-    size = _FRAME.size - 4
-    for head, part in zip(heads, parts, strict=True):
-        size += len(head) + part.set_bytes
-    frame = _FRAME.pack(size, correlation_id, 0, len(heads))
-    if not heads:
-        return [frame]
-    heads[0] = frame + heads[0]
-    return heads
-
-
-def encode_fetch_wait_response(response: FetchWaitResponse) -> list[bytes]:
+def encode_fetch_wait_response(response: FetchWaitResponse) -> list[Piece]:
     """Return the body of the response; each set is a piece of its own and not copied."""
-    pieces = [INT32.pack(len(response.parts))]
+    heads = [INT32.pack(len(response.parts))]
+    pieces: list[Piece] = []
     for topic, partition, error, log_start, visible_end, first_position, message_set in response.parts:
-        fixed = _FETCHED.pack(partition, error, log_start, visible_end, first_position, len(message_set))
-        pieces += (encode_text(topic) + fixed, bytes(message_set))
+        size = size_of(message_set)
+        heads += (
+            encode_text(topic),
+            _FETCHED.pack(partition, error, log_start, visible_end, first_position, size),
+        )
+        if size:
+            pieces += (b"".join(heads), message_set)
+            heads.clear()
+    if heads:
+        pieces.append(b"".join(heads))
     return pieces
 
 

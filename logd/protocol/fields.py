@@ -8,9 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from logd.errors import InvalidRequest, ProtocolViolation
+
+if TYPE_CHECKING:
+    from logd.interfaces import IFileRange
+
+#: What a response is made of: bytes, and the ranges of files that a broker sends without reading them.
+Piece: TypeAlias = "bytes | IFileRange"
+#: A message set in a response: a broker sends it from its file, a client may be handed a view of what it received.
+MessageSetField: TypeAlias = "bytes | memoryview | IFileRange"
 
 INT8 = Struct(">b")
 INT16 = Struct(">h")
@@ -18,6 +26,7 @@ INT32 = Struct(">i")
 INT64 = Struct(">q")
 
 _MAX_STRING_BYTES = 32767
+_IN_MEMORY = (bytes, memoryview)
 
 
 def encode_text(value: str) -> bytes:
@@ -34,6 +43,11 @@ def encode_text(value: str) -> bytes:
 def shorten_text(value: str) -> str:
     """Cut a text for people so that it fits a ``str`` field."""
     return value if len(value) <= 1000 else value[:1000] + "..."
+
+
+def size_of(piece: MessageSetField) -> int:
+    """Return how many bytes a piece of a response has."""
+    return len(piece) if isinstance(piece, _IN_MEMORY) else piece.count
 
 
 def encode_int32s(values: Iterable[int]) -> bytes:

@@ -18,8 +18,6 @@ from typing import NamedTuple
 from logd.errors import InvalidRequest
 from logd.protocol.fields import INT16, Reader, encode_text
 
-PRODUCE, FETCH, MULTI_FETCH, MULTI_PRODUCE, OFFSETS = range(5)
-
 #: Times with a meaning of their own in Offsets.
 LATEST_TIME = -1
 EARLIEST_TIME = -2

@@ -1,4 +1,4 @@
-"""The responses of Kafka 0.7, whole, and as heads for a broker that sends the sets themselves from their files.
+"""The responses of Kafka 0.7, as whole frames.
 
 response := int32 size | int16 error | body
  Fetch       body = message set
@@ -8,11 +8,11 @@ response := int32 size | int16 error | body
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from logd.protocol.fields import Reader, encode_int64s
+from logd.protocol.fields import Piece, Reader, encode_int64s, size_of
+from logd.protocol.legacy_requests import Fetch, MultiFetch, Offsets
 
 _HEAD = Struct(">ih")
 _ERROR = Struct(">h")
@@ -22,7 +22,8 @@ class FetchResponse(NamedTuple):
     """The answer to a Fetch: an int16 error code, 0 for none, and a set that may end in the middle of an entry."""
 
     error: int
-    message_set: bytes = b""
+    #: Bytes where it was received; a broker's is the range of a file (IFileRange), or empty.
+    message_set: Any = b""
 
 
 class MultiFetchResponse(NamedTuple):
@@ -42,61 +43,56 @@ class OffsetsResponse(NamedTuple):
 LegacyResponse = FetchResponse | MultiFetchResponse | OffsetsResponse
 
 
-def fetch_head(error: int, set_bytes: int) -> bytes:
-    """Return what goes before the ``set_bytes`` bytes of a fetch's answer, its frame's size included."""
-    return _HEAD.pack(2 + set_bytes, error)
+def encode_fetch_response(response: FetchResponse) -> list[Piece]:
+    """Return the answer to a Fetch; the set is a piece of its own."""
+    error, message_set = response
+    size = size_of(message_set)
+    head = _HEAD.pack(2 + size, error)
+    return [head, message_set] if size else [head]
 
 
-def multi_fetch_heads(parts: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return what goes before each set of a MultiFetch's answer, from (error, set_bytes) of each.
-
-    The first head holds the frame's head as well: the wire is heads[0] set0 heads[1] set1 ... With no parts the one
-    head is the whole response.
-    """
-    heads = [_HEAD.pack(2 + set_bytes, error) for error, set_bytes in parts]
-    frame = _HEAD.pack(2 + sum([_HEAD.size + set_bytes for _, set_bytes in parts]), 0)
-    if not heads:
-        return [frame]
-    heads[0] = frame + heads[0]
-    return heads
-
-
-def encode_legacy_response(response: LegacyResponse) -> list[bytes]:
-    """Return a whole frame."""
-    if isinstance(response, FetchResponse):
-        return [fetch_head(response.error, len(response.message_set)), response.message_set]
-    if response.error:
-        return [_HEAD.pack(2, response.error)]
-    if isinstance(response, OffsetsResponse):
-        body = encode_int64s(response.offsets)
-        return [_HEAD.pack(2 + len(body), 0) + body]
-    heads = multi_fetch_heads([(part.error, len(part.message_set)) for part in response.parts])
-    if not response.parts:
-        return heads
-    return [piece for head, part in zip(heads, response.parts, strict=True) for piece in (head, part.message_set)]
+def encode_multi_fetch_response(response: MultiFetchResponse) -> list[Piece]:
+    """Return the answer to a MultiFetch; each set is a piece of its own."""
+    sizes = [size_of(part.message_set) for part in response.parts]
+    heads = [_HEAD.pack(2 + sum([_HEAD.size + size for size in sizes]), response.error)]
+    pieces: list[Piece] = []
+    for (error, message_set), size in zip(response.parts, sizes, strict=True):
+        heads.append(_HEAD.pack(2 + size, error))
+        if size:
+            pieces += (b"".join(heads), message_set)
+            heads.clear()
+    if heads:
+        pieces.append(b"".join(heads))
+    return pieces
 
 
-def read_fetch_response(reader: Reader) -> FetchResponse:
+def encode_offsets_response(response: OffsetsResponse) -> list[Piece]:
+    """Return the answer to Offsets; one with an error has no list."""
+    body = b"" if response.error else encode_int64s(response.offsets)
+    return [_HEAD.pack(2 + len(body), response.error) + body]
+
+
+def read_fetch_response(reader: Reader, request: Fetch) -> FetchResponse:
     """Read the answer to a Fetch behind its frame's size."""
     (error,) = reader.unpack(_ERROR)
     return FetchResponse(error, reader.rest())
 
 
-def read_multi_fetch_response(reader: Reader, count: int) -> MultiFetchResponse:
-    """Read the answer to a MultiFetch of ``count`` fetches; ProtocolViolation if it has another number of parts."""
+def read_multi_fetch_response(reader: Reader, request: MultiFetch) -> MultiFetchResponse:
+    """Read the answer to a MultiFetch; ProtocolViolation if it has another number of parts than the request."""
     (error,) = reader.unpack(_ERROR)
     if error:
         reader.finish()
         return MultiFetchResponse(error)
     parts = []
-    for _ in range(count):
+    for _ in request.fetches:
         length, part_error = reader.unpack(_HEAD)
         parts.append(FetchResponse(part_error, reader.take(length - 2)))
     reader.finish()
     return MultiFetchResponse(0, tuple(parts))
 
 
-def read_offsets_response(reader: Reader) -> OffsetsResponse:
+def read_offsets_response(reader: Reader, request: Offsets) -> OffsetsResponse:
     """Read the answer to Offsets."""
     (error,) = reader.unpack(_ERROR)
     offsets = () if error and reader.at == reader.stop else reader.int64s()

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import field, frozen
 
+from logd.protocol import loops
 from logd.protocol.codecs import CODEC_NUMBERS
-from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
-from logd.protocol.wrapper import encode_wrapper
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, encode_wrapper
 
 #: A broker's limit for one message unless it is set otherwise.
 DEFAULT_WRAPPER_BYTES = 1_000_000
@@ -54,7 +53,7 @@ def wrap(messages: Sequence[Message], codec: str, max_wrapper_bytes: int = DEFAU
     allow by default. A set that would break one of these rules is split in halves until each half keeps them all (or is
     a single message, which is left plain where its wrapper would become too large).
     """
-    plain = encode_set(messages)
+    plain = loops.encode_set(messages)
     if codec == "none" or not messages or (len(messages) == 1 and len(plain) > DEFAULT_MAX_DECOMPRESSED):
         return plain
     if len(messages) == 1:
@@ -70,4 +69,4 @@ def wrap(messages: Sequence[Message], codec: str, max_wrapper_bytes: int = DEFAU
 
 def encode_messages(messages: Iterable[Message], codec: str = "none") -> bytes:
     """Return ``messages`` as a message set, for a caller that has them at hand and needs no MessageSet."""
-    return encode_set(messages) if codec == "none" else wrap(tuple(messages), codec)
+    return loops.encode_set(messages) if codec == "none" else wrap(tuple(messages), codec)

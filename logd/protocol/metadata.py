@@ -12,7 +12,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.fields import INT16, INT32, Reader, encode_int32s, encode_text
+from logd.protocol.fields import INT16, INT32, Piece, Reader, encode_int32s, encode_text
 
 _REQUEST = Struct(">bi")
 _CREATE = 1
@@ -84,7 +84,7 @@ def read_metadata(reader: Reader, correlation_id: int) -> Metadata:
     return Metadata(topics, bool(flags & _CREATE), correlation_id)
 
 
-def encode_metadata_response(response: MetadataResponse) -> list[bytes]:
+def encode_metadata_response(response: MetadataResponse) -> list[Piece]:
     """Return the body of the response."""
     pieces = [INT32.pack(len(response.brokers))]
     for broker in response.brokers:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.fields import INT32, Reader, encode_text
+from logd.protocol.fields import INT32, Piece, Reader, encode_text
 
 _REQUEST = Struct(">hi")
 _PART = Struct(">iibi")
@@ -92,7 +92,7 @@ def read_produce_ack(reader: Reader, correlation_id: int) -> ProduceAck:
     return ProduceAck(acks, timeout_ms, tuple(parts), correlation_id)
 
 
-def encode_produce_ack_response(response: ProduceAckResponse) -> list[bytes]:
+def encode_produce_ack_response(response: ProduceAckResponse) -> list[Piece]:
     """Return the body of the response."""
     pieces = [INT32.pack(len(response.parts))]
     for topic, *numbers in response.parts:

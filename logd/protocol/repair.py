@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from logd.protocol.fields import INT32, Reader, encode_text, shorten_text
+from logd.protocol.fields import INT32, Piece, Reader, encode_text, shorten_text
 
 _REQUEST = Struct(">ibq")
 _RESPONSE = Struct(">qqqqb")
@@ -85,7 +85,7 @@ def read_repair(reader: Reader, correlation_id: int) -> Repair:
     return Repair(topic, partition, dry_run, cut, position, accept_loss, correlation_id)
 
 
-def encode_repair_response(response: RepairResponse) -> list[bytes]:
+def encode_repair_response(response: RepairResponse) -> list[Piece]:
     """Return the body of a response without an error."""
     numbers = (response.checked_to, response.end, response.damages, response.damaged_bytes, response.state)
     pieces = [_RESPONSE.pack(*numbers), INT32.pack(len(response.described))]

@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 
 from logd.errors import InvalidMessage, MessageTooLarge
-from logd.protocol.loops import Decoded, check_set, decode_set
+from logd.protocol import loops
 
-_LENGTH = Struct(">i")
 #: Messages, and bytes of them, that are decoded at a time.
 DECODED_MESSAGES = 2000
 DECODED_BYTES = 1 << 20
-
-
-def slice_end(data: bytes, at: int, most_entries: int, most_bytes: int) -> int:
-    """Return where a slice from ``at`` ends: behind that many entries, or the first that exceeds so many bytes.
-
-    Where a length cannot be, the slice is all the rest: to be refused as the set would be.
-    """
-    unpack = _LENGTH.unpack_from
-    end = len(data)
-    last = end - _LENGTH.size
-    far = min(at + most_bytes, last)
-    for _ in range(most_entries):
-        if at > far:
-            break
-        (length,) = unpack(data, at)
-        if length <= 0:
-            return end
-        at += 4 + length
-    return at if at <= last else end
 
 
 def check_in_slices(
@@ -42,9 +21,9 @@ def check_in_slices(
     """
     at = 0
     while True:
-        stop = slice_end(data, at, most_entries, most_bytes)
+        stop = loops.slice_end(data, at, most_entries, most_bytes)
         try:
-            yield check_set(data[at:stop], max_message_bytes)
+            yield loops.check_set(data[at:stop], max_message_bytes)
         except (InvalidMessage, MessageTooLarge) as error:
             if at:
                 raise type(error)(f"behind byte {at}: {error}") from None
@@ -54,7 +33,7 @@ def check_in_slices(
             return
 
 
-def decode_in_slices(data: bytes, position: int = 0) -> Iterator[Decoded]:
+def decode_in_slices(data: bytes, position: int = 0) -> Iterator[loops.Decoded]:
     """Decode a set, which begins at log position ``position``; yield what ``decode_set`` returns for each slice.
 
     Memory is bounded by a slice, and by one wrapper's bytes. The last slice is the one with an error, or at the end of
@@ -63,7 +42,7 @@ def decode_in_slices(data: bytes, position: int = 0) -> Iterator[Decoded]:
     at = 0
     wrapper = None
     while at < len(data):
-        decoded = decode_set(
+        decoded = loops.decode_set(
             data, position + at, begin=at, limit=DECODED_MESSAGES, limit_bytes=DECODED_BYTES, wrapper=wrapper
         )
         yield decoded

@@ -9,21 +9,18 @@ a foreign wrapper breaks that rule, every position but the last is the wrapper's
 
 from __future__ import annotations
 
-from struct import Struct
-
-from logd.protocol.checksums import crc32
 from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress, may_be
+from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped
 
-_HEAD = Struct(">iBBI")
-
-WRAPPER_MAGIC = 1
-CODEC_MASK = 3
+#: The most that one wrapper may become unless a caller says otherwise, in bytes (four frames of the default size) and
+#: in messages.
+DEFAULT_MAX_DECOMPRESSED = 64 << 20
+DEFAULT_MAX_DECOMPRESSED_MESSAGES = 1_000_000
 
 
 def encode_wrapper(codec: str, message_set: bytes) -> bytes:
     """Return one magic-1 entry that holds ``message_set`` compressed; ``none`` is not a wrapper's codec."""
-    payload = compress(codec, message_set)
-    return _HEAD.pack(len(payload) + 6, WRAPPER_MAGIC, CODEC_NUMBERS[codec], crc32(payload)) + payload
+    return encode_wrapped(CODEC_NUMBERS[codec], compress(codec, message_set))
 
 
 def may_be_wrapper(attributes: int, payload: bytes | memoryview) -> bool:
@@ -34,6 +31,11 @@ def may_be_wrapper(attributes: int, payload: bytes | memoryview) -> bool:
 def open_wrapper(attributes: int, payload: bytes, max_bytes: int) -> bytes:
     """Return the message set inside; raise CorruptMessage where it cannot be had within ``max_bytes``."""
     return decompress(CODEC_NAMES[attributes & CODEC_MASK], payload, max_bytes)
+
+
+def unwrap(wrapper: bytes, max_bytes: int) -> bytes:
+    """Return the message set inside a sound magic-1 entry that is compressed; raise as ``open_wrapper`` does."""
+    return open_wrapper(codec_at(wrapper), wrapper[WRAPPER_HEAD.size :], max_bytes)
 
 
 def wrapper_positions(start: int, end: int, count: int) -> list[int]:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener, StopReport
 from logd.broker.broker import Broker
-from logd.broker.membership import Membership
+from logd.broker.membership import BrokerMembership
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.inprocess.client import InProcessCoordination
@@ -49,7 +49,7 @@ class MemoryBroker:
     clock: ProcessClock | None = field(default=None, init=False)
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
-    membership: Membership | None = field(default=None, init=False)
+    membership: BrokerMembership | None = field(default=None, init=False)
     coordination: InProcessCoordination | None = field(default=None, init=False)
     _assembly: BrokerAssembly | None = field(default=None, init=False)
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.task import Clock, deferLater
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from logd.client.admin import Admin
@@ -15,6 +15,7 @@ from logd.client.consumer import Consumer
 from logd.client.producer import Producer
 from logd.config import BrokerSettings
 from logd.coord.inprocess.client import InProcessCoordination
+from logd.deferreds.sleeping import sleep
 from logd.testing.clocks import ProcessClock
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memoryfiles import MemoryFiles
@@ -152,7 +153,7 @@ class MemoryCluster:
         while not all(broker.broker is not None and broker.broker.ready for broker in self.brokers) or any(
             broker.membership is None or sorted(broker.membership.live()) != everybody for broker in self.brokers
         ):
-            await deferLater(self.clock, _POLL_SECONDS)
+            await sleep(self.clock, _POLL_SECONDS)
 
     async def _stop(self) -> None:
         clients, self._clients = self._clients, []

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from attrs import define, evolve
 
-from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.cluster import BlockingCluster, ClusterSettings
 from logd.spark.importer.localtarget import LocalTarget
 from logd.spark.importer.offsets import Loaded, RunOffsets
 from logd.spark.importer.planning import Plan, PlannedRange, plan
@@ -45,7 +45,7 @@ class Importer:
 
     settings: ImportSettings
     loader: Loader
-    connect: Callable[[ClusterSettings], Cluster] = Cluster
+    connect: Callable[[ClusterSettings], BlockingCluster] = BlockingCluster
     clock: Callable[[], float] = time.time
 
     def run(self) -> ImportReport:
@@ -86,7 +86,7 @@ class Importer:
         return self.loader.target(self.settings.to) if path is None else LocalTarget(path)
 
     def _load(
-        self, cluster: Cluster, target: Target, last: RunOffsets | None, planned: Plan, began: float
+        self, cluster: BlockingCluster, target: Target, last: RunOffsets | None, planned: Plan, began: float
     ) -> ImportReport:
         run_uuid = str(uuid.uuid4())
         began_ms = round(began * 1000)

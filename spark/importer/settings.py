@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from attrs import field, frozen
 
 from logd.errors import ConfigurationError
-from logd.protocol.openwrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 from logd.spark.cluster import ClusterSettings
-from logd.spark.offsets import Offsets
-from logd.spark.subscription import Subscription
+from logd.spark.offsets import OffsetLimits
+from logd.spark.subscription import SourceSubscription
 
 FORMATS = ("parquet", "json")
 #: Columns that can become folders, in this order of nesting by default.
@@ -30,12 +30,12 @@ DEFAULT_TASK_BYTES = 64 << 20
 class ImportSettings:
     """Raises ConfigurationError for a value that is not allowed."""
 
-    subscription: Subscription
+    subscription: SourceSubscription
     #: The target: a path of the local file system, or a URI.
     to: str
     cluster: ClusterSettings = field(factory=ClusterSettings)
     #: Where partitions begin that the target knows nothing of.
-    starting: Offsets = field(factory=lambda: Offsets.of("earliest"))
+    starting: OffsetLimits = field(factory=lambda: OffsetLimits.of("earliest"))
     format: str = "parquet"
     #: None for the format's default.
     codec: str | None = None

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from logd.spark.cluster import Cluster, topic_error
+from logd.clientcore.metadata import topic_error
+from logd.spark.cluster import BlockingCluster
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.offsets import Lineage
 from logd.spark.importer.planning import LogState, PlannedRange
-from logd.spark.offsets import Offsets, resolve
+from logd.spark.offsets import OffsetLimits, resolve
 from logd.spark.ranges import IdRange
 from logd.spark.reading import RangeReader, ReadSettings
-from logd.spark.subscription import Subscription
+from logd.spark.subscription import SourceSubscription
 
 
-def survey(cluster: Cluster, subscription: Subscription, starting: Offsets) -> list[LogState]:
+def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting: OffsetLimits) -> list[LogState]:
     """Return the state of every partition that is meant. Blocks; tries again for as long as the cluster's settings say.
 
     Raises UnknownTopic for a topic asked for by name that does not exist, BrokerUnavailable, and other WireErrors.
@@ -24,7 +25,7 @@ def survey(cluster: Cluster, subscription: Subscription, starting: Offsets) -> l
     for topic in response.topics:
         numbers = subscription.chosen(topic.topic, [each.partition for each in topic.partitions])
         if topic.error and (numbers or subscription.names is not None):
-            raise topic_error(cluster, topic.topic, topic.error)
+            raise topic_error(topic.topic, topic.error, cluster.settings.brokers)
         for number in numbers:
             place = starting.at(topic.topic, number)
             log = cluster.describe(topic.topic, number, time_ms=-1 if place.time_ms is None else place.time_ms)
@@ -38,7 +39,7 @@ def survey(cluster: Cluster, subscription: Subscription, starting: Offsets) -> l
     return states
 
 
-def _message_at(cluster: Cluster, rest: IdRange) -> int:
+def _message_at(cluster: BlockingCluster, rest: IdRange) -> int:
     """Where the first message of a range begins: before the range, if that begins in the middle of a message.
 
     A run's ranges have whole messages alone, or its counts would not be those of its files.
@@ -52,7 +53,7 @@ def _message_at(cluster: Cluster, rest: IdRange) -> int:
     return rest.start if first is None else min(first.ids[0], rest.start)
 
 
-def check_still_there(cluster: Cluster, ranges: tuple[PlannedRange, ...]) -> None:
+def check_still_there(cluster: BlockingCluster, ranges: tuple[PlannedRange, ...]) -> None:
     """Raise ImportFailed unless each topic is the one that was planned for.
 
     A uuid is never given twice: one that is the same before and after the load was the same all the time.

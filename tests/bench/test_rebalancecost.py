@@ -1,10 +1,10 @@
-"""Tests of logd.bench.rebalancecost: what is counted, and how it grows."""
+"""Tests of logd.bench.rebalance_cost: what is counted, and how it grows."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.bench.rebalancecost import rebalance_costs
+from logd.bench.rebalance_cost import rebalance_costs
 
 
 class RebalanceCostTests(SynchronousTestCase):

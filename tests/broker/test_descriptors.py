@@ -6,13 +6,13 @@ import resource
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.descriptors import Descriptors, raise_limit, share_out
+from logd.broker.descriptors import DescriptorLimits, raise_limit, share_out
 
 
 class ShareOutTests(SynchronousTestCase):
     """Dividing the limit."""
 
-    def share_out(self, limit: int, connections: int) -> tuple[Descriptors, int]:
+    def share_out(self, limit: int, connections: int) -> tuple[DescriptorLimits, int]:
         """What comes of it, and how many warnings."""
         warnings: list[str] = []
         found = share_out(limit, connections, lambda text, **fields: warnings.append(text.format(**fields)))
@@ -22,11 +22,11 @@ class ShareOutTests(SynchronousTestCase):
 
     def test_cases(self) -> None:
         """Connections come first; of the rest a quarter is for reading, both within bounds; too little is said."""
-        self.assertEqual(self.share_out(1 << 20, 10_000), (Descriptors(512, 10_000), 0))
-        self.assertEqual(self.share_out(12_000, 10_000), (Descriptors(468, 1404), 0))
-        self.assertEqual(self.share_out(10_256, 10_000), (Descriptors(32, 96), 0))
-        self.assertEqual(self.share_out(10_255, 10_000), (Descriptors(32, 96), 1))
-        self.assertEqual(self.share_out(1024, 10_000), (Descriptors(32, 96), 1))
+        self.assertEqual(self.share_out(1 << 20, 10_000), (DescriptorLimits(512, 10_000), 0))
+        self.assertEqual(self.share_out(12_000, 10_000), (DescriptorLimits(468, 1404), 0))
+        self.assertEqual(self.share_out(10_256, 10_000), (DescriptorLimits(32, 96), 0))
+        self.assertEqual(self.share_out(10_255, 10_000), (DescriptorLimits(32, 96), 1))
+        self.assertEqual(self.share_out(1024, 10_000), (DescriptorLimits(32, 96), 1))
 
 
 class RaiseLimitTests(SynchronousTestCase):

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.growth import GrowthGate, GrowthNeeded
 from logd.broker.storedends import EndsRecorder
+from logd.net.holds import Hold
 from logd.protocol.produce_ack import ProduceAck, ProducePart
 from logd.protocol.repair import SERVED_AGAIN
 from tests.broker.losing import HELLO, LostLogTestCase
@@ -100,13 +101,13 @@ class _Connection:
 
     proceeded: int = 0
     fails: bool = False
-    holds: list[str] = field(factory=list)
+    holds: list[Hold] = field(factory=list)
 
-    def hold(self, reason: str) -> None:
+    def hold(self, reason: Hold) -> None:
         """See Gated."""
         self.holds.append(reason)
 
-    def proceed(self, reason: str) -> None:
+    def proceed(self, reason: Hold) -> None:
         """See Gated."""
         self.proceeded += 1
         if self.fails:

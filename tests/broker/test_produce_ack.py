@@ -13,6 +13,7 @@ from logd.protocol.requests import encode_request
 from logd.protocol.responses import encode_response
 from tests.broker.doubles import BrokerTestCase, Peer
 from tests.log.entries import gap, plain, timed
+from tests.protocol.wire import joined
 
 HELLO = plain(b"hello")
 SIZE = len(HELLO)
@@ -324,7 +325,7 @@ class FlushTroubleTests(ProduceAckTestCase):
             ProduceAckResponse((stored(5009, 11_018), stored(SIZE, 2 * SIZE, 1))),
         ]
         pieces = [encode_response(response, 0x4000_0000 + size) for response, size in zip(expected, sizes, strict=True)]
-        self.assertEqual(self.peer.received(), b"".join(b"".join(each) for each in pieces))
+        self.assertEqual(self.peer.received(), b"".join(joined(each) for each in pieces))
 
     def test_no_timeout(self) -> None:
         """Without a timeout the answer comes with the flush, however late."""

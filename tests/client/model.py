@@ -9,8 +9,8 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from logd.client.addresses import Address
-from logd.client.link import Connection
+from logd.client.link import ClientConnection
+from logd.clientcore.addresses import Address
 from logd.errors import (
     BrokerUnavailable,
     OffsetOutOfRange,
@@ -99,13 +99,13 @@ class ModelBroker:
         self.uuids[topic] = self.uuids.get(topic, f"uuid-{topic}") + "-again"
         return self.add(topic, len(self.logs[topic]))
 
-    def connect(self, address: Address) -> Deferred[Connection]:
+    def connect(self, address: Address) -> Deferred[ClientConnection]:
         """What a client is given as its ``connect``."""
         if not self.up:
             return fail(BrokerUnavailable("the model is down"))
         connection = ModelConnection(self, 8 if address == ("model", 6668) else 7)
         self.connections.append(connection)
-        connecting: Deferred[Connection] = Deferred()
+        connecting: Deferred[ClientConnection] = Deferred()
 
         def connected() -> None:
             if not connecting.called:

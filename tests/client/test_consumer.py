@@ -254,6 +254,21 @@ class TroubleTests(ConsumerCase):
         self.run_for(2.0)
         self.assertEqual(len(messages), 300)
 
+    def test_bytes_from_further_on(self) -> None:
+        """Bytes that begin behind the position asked for are no answer: the messages in between would be missing."""
+
+        def meddle(part: FetchedPart) -> FetchedPart:
+            further = next((b for b in self.logs[0].boundaries() if b > part.first_position), None)
+            if part.partition or not part.message_set or further is None:
+                return part
+            self.broker.meddle = lambda part: part  # once
+            return part._replace(first_position=further, message_set=part.message_set[further - part.first_position :])
+
+        self.broker.meddle = meddle
+        messages, _ = self.read(self.stream([0]))
+        self.run_for(2.0)
+        self.assertEqual(self.payloads(messages, 0), self.logs[0].payloads())
+
     def test_refusals_pass(self) -> None:
         """A partition that cannot be served for a while harms no other and goes on later."""
         offline = True

@@ -10,7 +10,7 @@ from logd.client.feed import Feed
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position
 from logd.errors import CorruptMessage, OffsetOutOfRange
-from logd.protocol.gap import encode_gap
+from logd.protocol.entry import encode_gap
 from logd.protocol.loops import decode_set, encode_set
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap

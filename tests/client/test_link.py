@@ -6,11 +6,11 @@ from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.addresses import Address
 from logd.client.cluster import Cluster
-from logd.client.link import Connection, Link
+from logd.client.link import BrokerLink, ClientConnection
 from logd.client.settings import LinkSettings
 from logd.client.warnings import tell_warnings
+from logd.clientcore.addresses import Address
 from logd.errors import (
     BrokerUnavailable,
     ClientClosed,
@@ -34,7 +34,7 @@ class LinkTests(SynchronousTestCase):
         self.clock = Clock()
         self.broker = ModelBroker(self.clock)
         self.attempts: list[float] = []
-        self.link = Link(self.clock, ("model", 6667), self.connect, LinkSettings(), lambda: 1.0)
+        self.link = BrokerLink(self.clock, ("model", 6667), self.connect, LinkSettings(), lambda: 1.0)
 
     def told(self) -> list[str]:
         """Collect what is told of connections from now on."""
@@ -87,7 +87,7 @@ class LinkTests(SynchronousTestCase):
     def test_absence_without_answer(self) -> None:
         """An attempt that gets no answer is told of while it lasts."""
         lines = self.told()
-        link = Link(self.clock, ("h", 1), lambda address: Deferred(), LinkSettings(), lambda: 1.0)
+        link = BrokerLink(self.clock, ("h", 1), lambda address: Deferred(), LinkSettings(), lambda: 1.0)
         link.get().addErrback(lambda _: None)
         self.clock.advance(3.0)
         self.assertEqual(len(lines), 1)
@@ -109,7 +109,7 @@ class LinkTests(SynchronousTestCase):
         self.clock.advance(10.0)
         self.assertEqual(lines, [])
 
-    def connect(self, address: Address) -> Deferred[Connection]:
+    def connect(self, address: Address) -> Deferred[ClientConnection]:
         """Connect to the model."""
         self.attempts.append(round(self.clock.seconds(), 3))
         return self.broker.connect(address)
@@ -140,7 +140,7 @@ class LinkTests(SynchronousTestCase):
 
     def test_strange_failures_are_told_alike(self) -> None:
         """Whatever a connector fails with, who waits sees BrokerUnavailable."""
-        link = Link(self.clock, ("h", 1), lambda address: fail(OSError("no route")), LinkSettings(), lambda: 1.0)
+        link = BrokerLink(self.clock, ("h", 1), lambda address: fail(OSError("no route")), LinkSettings(), lambda: 1.0)
         self.assertIn("no route", str(self.failureResultOf(link.get(), BrokerUnavailable).value))
 
     def test_short_lives_are_failures(self) -> None:
@@ -232,7 +232,7 @@ class ClusterTests(SynchronousTestCase):
         self.broker.add("t", 2)
         self.cluster = Cluster(self.clock, "dead:1,model:6667", connect=self.connect, random=lambda: 0.5)
 
-    def connect(self, address: Address) -> Deferred[Connection]:
+    def connect(self, address: Address) -> Deferred[ClientConnection]:
         """Connect to the model, if it is that address."""
         if address == ("dead", 1):
             return fail(BrokerUnavailable("dead"))

@@ -15,7 +15,7 @@ from logd.client.losses import Loss, LossTelling
 from logd.client.settings import ConsumerSettings
 from logd.client.starts import Position
 from logd.errors import OffsetOutOfRange
-from logd.protocol.gap import encode_gap
+from logd.protocol.entry import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.consumers import ConsumerCase

@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.backoff import Backoff
 from logd.client import fetchplan
-from logd.client.backoff import Backoff
 from logd.client.consumer import Consumer
 from logd.client.ends import Ends
 from logd.client.feed import Feed

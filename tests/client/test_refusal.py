@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.batch import Batch, encode_pieces
+from logd.client.batch import ProducerBatch, encode_pieces
 from logd.client.pending import PendingSend
 from logd.client.refusal import refusal
 from logd.errors import InvalidMessage, MessageTooLarge
@@ -18,7 +18,7 @@ class RefusalTests(SynchronousTestCase):
     def test_too_large(self) -> None:
         """Of a set the largest message is named by its number and size, and the setting with it."""
         messages = [Message(b"x" * size) for size in (10, 300, 20)]
-        batch = Batch("t", 3, "none")
+        batch = ProducerBatch("t", 3, "none")
         batch.add(encode_set(messages), 3, PendingSend("t", messages, None, None, "none", 1.0))
         text = str(refusal(batch, MessageTooLarge.code))
         self.assertIn("topic 't', partition 3: the broker refused a set of 3 messages, none of which is stored", text)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from attrs import define, field
 
 from logd.collect.mark import checksum
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 from logd.collect.state import decode_state
 from tests.collect.memory import DEVICE
 from tests.collect.simulation import KEPT, LOGS, Broken, Life
@@ -83,7 +83,7 @@ class AbsentLife(Life):
         """The pieces of lines of a file."""
         return [piece for line in data.split(b"\n") for piece in self.pieces(line)]
 
-    def is_doubtful(self, known: Sequence[Source], before: dict[str, bytes]) -> bool:
+    def is_doubtful(self, known: Sequence[SourceFile], before: dict[str, bytes]) -> bool:
         """Whether a file is there no more of which a collector cannot know that it was read to its end."""
         plain = {(DEVICE, node.inode): bytes(node.data) for path, node in self.disk.names.items() if path[-1] != "z"}
         now = list(plain.values())

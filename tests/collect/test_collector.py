@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.collect.collector import OPEN_PIECES, Collector, Shape
+from logd.collect.collector import OPEN_PIECES, Collector, MessageShape
 from logd.collect.cutting import LineTooLong, Rules
 from logd.collect.follower import Follower, FollowSettings
 from logd.collect.state import State, decode_state, encode_state
@@ -98,7 +98,7 @@ class CollectorTests(SynchronousTestCase):
         self.reports: list[str] = []
         self.disk.append("/l/a.log", b"one\ntwo\n")
 
-    def begin(self, shape: Shape | None = None, **options: Any) -> Deferred[None]:
+    def begin(self, shape: MessageShape | None = None, **options: Any) -> Deferred[None]:
         """Run a collector."""
         settings = FollowSettings(patterns=["/l/*"], rules=options.pop("rules", Rules(100)), **options)
         self.collector = Collector(
@@ -107,7 +107,7 @@ class CollectorTests(SynchronousTestCase):
             Follower(self.disk, self.clock.seconds, settings),
             self.sender,
             self.state,  # type: ignore[arg-type]  # it has what is needed
-            shape or Shape(topic="t"),
+            shape or MessageShape(topic="t"),
             once=settings.once,
             report=self.reports.append,
         )
@@ -134,7 +134,7 @@ class CollectorTests(SynchronousTestCase):
 
     def test_out_of_order(self) -> None:
         """Spread over partitions, what is acknowledged first may be later in the file: the place waits for the gap."""
-        self.begin(Shape(topic="t", spread=True))
+        self.begin(MessageShape(topic="t", spread=True))
         self.disk.append("/l/a.log", b"three\n")
         self.clock.pump([0.5] * 4)
         self.assertEqual([key for _, _, key in self.sender.sent], [None, None])
@@ -189,7 +189,7 @@ class CollectorTests(SynchronousTestCase):
         )
         for options, message, partition in shapes:
             self.sender = FakeSender()
-            self.begin(Shape(topic="t", **options))
+            self.begin(MessageShape(topic="t", **options))
             (first, to, route), (_, _, other) = self.sender.sent
             self.assertEqual((first[0], to), (message, partition))
             self.assertEqual(route is None, partition is not None)

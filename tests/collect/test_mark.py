@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.collect.mark import HEAD_BYTES, START, TAIL_BYTES, Mark, fits, line_start, mark_at, moved, read_on
+from logd.collect.mark import HEAD_BYTES, START, TAIL_BYTES, ReadMark, fits, line_start, mark_at, moved, read_on
 from tests.collect.memory import MemoryDisk
 
 
@@ -20,7 +20,7 @@ class MarkTests(SynchronousTestCase):
         self.disk.append("/f", self.content)
         self.file = self.disk.open("/f")
 
-    def read(self, mark: Mark, count: int, used: int) -> Mark:
+    def read(self, mark: ReadMark, count: int, used: int) -> ReadMark:
         """Read on and use some of it."""
         data, before = read_on(self.file, mark, count)
         assert data is not None

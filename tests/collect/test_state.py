@@ -9,23 +9,23 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
-from logd.collect.mark import Mark
+from logd.collect.mark import ReadMark
 from logd.collect.rotated import Passed
-from logd.collect.source import Source
+from logd.collect.source import SourceFile
 from logd.collect.state import BadState, State, decode_state, encode_state
 from logd.collect.statefile import StateFile, StateInUse, default_path
 from logd.log.files import LocalFiles
 
 
-def source(name: str = "/l/a\udcff.log") -> Source:
+def source(name: str = "/l/a\udcff.log") -> SourceFile:
     """A source whose fields all differ; its name is no UTF-8."""
     copy = Seen("/l/copy", 1, 2, 3, 4)
-    mark = Mark(2000, 1024, "aa", 256, "bb")
-    return Source(
+    mark = ReadMark(2000, 1024, "aa", 256, "bb")
+    return SourceFile(
         name,
         (5, 6),
         "/l/b",
-        Mark(3000, 1024, "cc", 256, "dd"),
+        ReadMark(3000, 1024, "cc", 256, "dd"),
         acknowledged=mark,
         sound_size=4000,
         copies={copy.identity: copy},
@@ -45,7 +45,7 @@ class StateTests(SynchronousTestCase):
 
     def test_memory(self) -> None:
         """Patterns and passed files come back; a state of a release that did not keep them is read all the same."""
-        mark = Mark(2000, 1024, "aa", 256, "bb")
+        mark = ReadMark(2000, 1024, "aa", 256, "bb")
         before = State(
             [source()], frozenset(("/l/*.log", "/l/\udcff")), [Passed("/l/a", Seen("/l/a.1", 1, 2, 3, 4), mark)]
         )

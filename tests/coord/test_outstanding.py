@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NoNode, OperationTimeout, SessionExpired
-from logd.coord.outstanding import Call, OutstandingCalls
+from logd.coord.outstanding import OutstandingCalls, PendingCall
 from logd.coord.records import GetData
 
 
@@ -18,10 +18,10 @@ class OutstandingTests(SynchronousTestCase):
         """Make the calls' keeper; ``connected`` says whether a connection is there."""
         self.clock = Clock()
         self.connected = True
-        self.sent: list[Call] = []
+        self.sent: list[PendingCall] = []
         self.calls = OutstandingCalls(self.clock, self.send, 2, 3)
 
-    def send(self, call: Call) -> bool:
+    def send(self, call: PendingCall) -> bool:
         """Take it if a connection is there."""
         if self.connected:
             self.sent.append(call)

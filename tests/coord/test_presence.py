@@ -45,6 +45,12 @@ class PresenceTests(HostedTestCase):
         self.assertIsNone(self.there())
         self.assertEqual(self.failures, [])
 
+    def test_updated_as_soon_as_it_is_there(self) -> None:
+        """A caller may change the data at the very moment that it is told of the node."""
+        updated = self.presence.start().addCallback(lambda _: self.presence.update(b"more"))
+        self.assertIsNone(self.result(updated))
+        self.assertEqual(self.there(), b"more")
+
     def test_made_again_after_a_lost_session(self) -> None:
         """In the next session the node is made again, under that session."""
         self.result(self.presence.start())

@@ -19,7 +19,7 @@ from logd.spark.importer.run import Importer
 from logd.spark.importer.session import LOCAL_MASTER, open_session
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.sparkloader import SparkLoader
-from logd.spark.subscription import Subscription
+from logd.spark.subscription import SourceSubscription
 
 TOPIC = "t"
 TASK_BYTES = 1 << 20
@@ -28,7 +28,7 @@ TASK_BYTES = 1 << 20
 def main(folder: str, broker: str) -> None:
     """Answer until the input ends."""
     settings = ImportSettings(
-        subscription=Subscription(topics=(TOPIC,)),
+        subscription=SourceSubscription(topics=(TOPIC,)),
         to=folder,
         cluster=ClusterSettings(brokers=broker, retry_timeout=60.0),
         task_bytes=TASK_BYTES,

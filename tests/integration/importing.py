@@ -21,8 +21,8 @@ import pyarrow.dataset
 from attrs import define, field
 
 from logd.protocol.message import Message
-from logd.spark.cluster import Cluster, ClusterSettings
-from logd.spark.producing import BlockingProducer
+from logd.spark.cluster import BlockingCluster, ClusterSettings
+from logd.spark.producing import ExecutorProducer
 from tests.integration.import_loop import TOPIC
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -48,8 +48,8 @@ class Ledger:
         chance = random.Random(self.seed + len(self.places[0]))
         now = int(time.time() * 1000)
         # Not the clients' blocking producer: it would run the reactor in a thread, and later tests want that reactor.
-        with Cluster(ClusterSettings(brokers=self.broker)) as cluster:
-            producer = BlockingProducer(cluster)
+        with BlockingCluster(ClusterSettings(brokers=self.broker)) as cluster:
+            producer = ExecutorProducer(cluster)
             for at in range(0, count, _SET):
                 partition = (at // _SET) % PARTITIONS
                 timed = chance.random() < 0.3

@@ -16,8 +16,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.java import java_home
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.message import Message
-from logd.spark.cluster import Cluster, ClusterSettings
-from logd.spark.producing import BlockingProducer
+from logd.spark.cluster import BlockingCluster, ClusterSettings
+from logd.spark.producing import ExecutorProducer
 from logd.testing.processes import BrokerProcess
 
 
@@ -67,7 +67,7 @@ class SparkTestCase(SynchronousTestCase):
             self.skipTest(reason)
         self.spark = session()
         self.broker = self.make_broker()
-        self.cluster = Cluster(ClusterSettings(brokers=self.broker.address))
+        self.cluster = BlockingCluster(ClusterSettings(brokers=self.broker.address))
         self.addCleanup(self.cluster.close)
 
     def make_broker(self) -> BrokerProcess:
@@ -84,7 +84,7 @@ class SparkTestCase(SynchronousTestCase):
         """From now on this test works with a broker of its own."""
         self.broker = self.own_broker(*options)
         self.cluster.close()
-        self.cluster = Cluster(ClusterSettings(brokers=self.broker.address))
+        self.cluster = BlockingCluster(ClusterSettings(brokers=self.broker.address))
         self.addCleanup(self.cluster.close)
 
     def name(self, more: str = "") -> str:
@@ -108,7 +108,7 @@ class SparkTestCase(SynchronousTestCase):
         self, topic: str, messages: Iterable[Message], partition: int | None = 0, compression: str = "none"
     ) -> None:
         """Write messages and wait until they are visible."""
-        producer = BlockingProducer(self.cluster, compression, 64 << 10)
+        producer = ExecutorProducer(self.cluster, compression, 64 << 10)
         for message in messages:
             producer.send(topic, message, partition)
         producer.flush()

@@ -74,6 +74,15 @@ class BrokerCommandTests(SynchronousTestCase):
             self.assertIn(f"serves the coordination tree at 127.0.0.1:{self.tree}", said)
             self.assertIn("stopped; every partition is flushed", said)
 
+    def test_terminal_closes(self) -> None:
+        """SIGHUP, which a terminal sends when it closes, stops the broker in order as well."""
+        process = self.start(f"--zookeeper-listen=tcp:{self.tree}:interface=127.0.0.1")
+        self.wait_for("serves 0 partitions", process)
+        self.assertEqual(self.logd("produce", "greetings", given="hello\n").returncode, 0)
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(PATIENCE), 0)
+        self.assertIn("stopped; every partition is flushed", self.log.read_text(encoding="utf-8"))
+
     def test_the_environment_of_the_commands(self) -> None:
         """LOGD_ZOOKEEPER with the address of the broker's own tree does not make it wait for that tree."""
         process = self.start(

@@ -16,11 +16,11 @@ from pathlib import Path
 from attrs import evolve
 
 from logd.protocol.message import Message
-from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.cluster import BlockingCluster, ClusterSettings
 from logd.spark.importer.layout import OFFSETS
 from logd.spark.importer.localtarget import LocalTarget
 from logd.spark.importer.offsets import Lineage, Lost
-from logd.spark.producing import BlockingProducer
+from logd.spark.producing import ExecutorProducer
 from tests.integration.importing import kill_group, tasks_under_way, wait_until
 from tests.integration.sparking import shared_broker, why_not
 from tests.integration.test_cli import PATIENCE, ROOT, CliTestCase
@@ -35,8 +35,8 @@ main(prog_name='logd')
 """
 #: Waits for a tree no longer than it has to in a test.
 HASTY = """
-import logd.cli.grouppositions
-logd.cli.grouppositions._PATIENCE = 0.5
+import logd.cli.cluster.group_positions
+logd.cli.cluster.group_positions._PATIENCE = 0.5
 from logd.cli.main import main
 main(prog_name='logd')
 """
@@ -58,8 +58,8 @@ react(lambda reactor: Deferred.fromCoroutine(read(reactor)))
 @functools.cache
 def fill_topic(address: str) -> None:
     """Two messages in topic t, once."""
-    with Cluster(ClusterSettings(brokers=address)) as cluster:
-        producer = BlockingProducer(cluster)
+    with BlockingCluster(ClusterSettings(brokers=address)) as cluster:
+        producer = ExecutorProducer(cluster)
         for value in (b"one", b"two"):
             producer.send("t", Message(value), 0)
         producer.flush()

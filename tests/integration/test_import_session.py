@@ -32,7 +32,7 @@ if why_not() is None:
     from logd.spark.importer.target import Target, last_run, publish
     from logd.spark.importer.verifying import verify
     from logd.spark.reading import DataLost
-    from logd.spark.subscription import Subscription
+    from logd.spark.subscription import SourceSubscription
     from tests.spark.importer.runs import A0, run_of
 
 #: 2011-11-11T06:30:00Z in ms.
@@ -50,7 +50,7 @@ class ImportTestCase(SparkTestCase):
         self.fill(self.topic, [Message(b"at noon", timestamp=A_TIME)] * 100, 1)
         self.to = f"{shared_folder()}/{self.name()}.target"
         self.settings = ImportSettings(
-            subscription=Subscription(topics=(self.topic,)),
+            subscription=SourceSubscription(topics=(self.topic,)),
             to=self.to,
             cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=20.0),
         )
@@ -115,13 +115,13 @@ class FilesTests(ImportTestCase):
 
     def test_starts(self) -> None:
         """A place to begin counts for partitions that the target knows nothing of, and for no other."""
-        from logd.spark.offsets import Offsets, parse_offsets
+        from logd.spark.offsets import OffsetLimits, parse_offsets
 
         second = parse_offsets(json.dumps({self.topic: {"0": 109, "1": -1}}), "earliest")
         report = self.importing(starting=second)
         self.assertEqual((report.messages, [each.start for each in report.loaded]), (199, [109]))
-        self.assertIsNone(self.importing(starting=Offsets.of("earliest")).run)
-        report = self.importing(starting=Offsets.of("earliest"), to=f"{self.to}.again")
+        self.assertIsNone(self.importing(starting=OffsetLimits.of("earliest")).run)
+        report = self.importing(starting=OffsetLimits.of("earliest"), to=f"{self.to}.again")
         self.assertEqual(report.messages, 300)
 
     def test_dry_run(self) -> None:
@@ -305,7 +305,7 @@ class TlsTests(SparkTestCase):
         found = self.spark.read.format("logd").options(**options, subscribe="tls").load()
         self.assertEqual(sorted(int(row.value) for row in found.select("value").collect()), list(range(1000)))
         settings = ImportSettings(
-            subscription=Subscription(topics=("tls",)),
+            subscription=SourceSubscription(topics=("tls",)),
             to=f"{shared_folder()}/{self.name()}.target",
             cluster=ClusterSettings(brokers=options["brokers"], tls=True, tls_ca=str(self.trusted)),
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.bench.slowdisk import SlowDiskBroker
+from logd.bench.slow_disk import SlowDiskBroker
 from logd.log.checkpoint import Checkpoint
 from logd.protocol.fetch_wait import FetchPart, FetchWait
 from logd.protocol.legacy_requests import Fetch, Produce

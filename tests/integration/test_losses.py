@@ -10,7 +10,7 @@ from pathlib import Path
 from logd.log.checkpoint import Checkpoint
 from logd.log.mark import encode_mark
 from logd.log.names import CHECKPOINT, MARK, segment_name
-from logd.protocol.gap import encode_gap
+from logd.protocol.entry import encode_gap
 from tests.integration.test_cli import PATIENCE, CliTestCase
 
 #: Where a log begins anew that was lost and whose loss was accepted.

@@ -11,10 +11,10 @@ from pathlib import Path
 from logd.log.checkpoint import Checkpoint
 from logd.log.mark import encode_mark
 from logd.log.names import CHECKPOINT, MARK, segment_name
-from logd.protocol.gap import gap_length
+from logd.protocol.entry import gap_length
 from logd.protocol.legacy_requests import Fetch
 from logd.protocol.requests import encode_request
-from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.cluster import BlockingCluster, ClusterSettings
 from logd.spark.ranges import IdRange
 from logd.spark.reading import RangeReader
 from logd.testing.processes import free_port
@@ -107,7 +107,7 @@ class LostSegmentsTests(CliTestCase):
     def check_spark(self) -> None:
         """A task of Spark reads all of it, counts the gaps, and is sent little."""
         before = self.sent()
-        with Cluster(ClusterSettings(brokers=self.broker.address)) as cluster:
+        with BlockingCluster(ClusterSettings(brokers=self.broker.address)) as cluster:
             uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
             reader = RangeReader(cluster, IdRange("t", uuid, 0, 0, END))
             self.assertEqual(sum(len(rows) for rows in reader.rows()), 200)

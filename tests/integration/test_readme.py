@@ -1,4 +1,4 @@
-"""The README's programs and commands, run as written against a real broker (but for the address)."""
+"""The programs and commands of README and first steps, run as written against a real broker (but for the address)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ react(lambda reactor: stream.get().addCallback(lambda message: print(message.pay
 
 
 def programs() -> list[str]:
-    """The Python programs of the README."""
-    return re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    """Return the Python programs of the README and of the page that goes on with it."""
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/first-steps.md"))
+    return re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
 
 
 class ReadmeTests(SynchronousTestCase):

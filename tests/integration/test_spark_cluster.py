@@ -18,7 +18,7 @@ if why_not() is None:
     from logd.spark.importer.settings import ImportSettings
     from logd.spark.importer.sparkloader import SparkLoader
     from logd.spark.importer.verifying import verify
-    from logd.spark.subscription import Subscription
+    from logd.spark.subscription import SourceSubscription
 
 #: The shortest that the tree grants: so long a broker that was killed counts as live.
 SESSION_MS = 4000
@@ -68,7 +68,7 @@ class ClusterTests(SparkTestCase):
         """Everything is read, written and imported once a broker has moved, by metadata that others give."""
         self.assertTrue(wait_until(lambda: len(self.cluster.metadata(None).brokers) == BROKERS))
         source = self.create(PARTITIONS, self.name(".source"))
-        self.assertEqual(len({each.leader for each in self.cluster.topic(source).partitions}), BROKERS)
+        self.assertEqual(len(set(self.cluster.topic(source).leaders.values())), BROKERS)
         for partition in range(PARTITIONS):
             self.fill(source, numbered(range(partition * COUNT, (partition + 1) * COUNT)), partition)
         everything = list(range(PARTITIONS * COUNT))
@@ -86,7 +86,7 @@ class ClusterTests(SparkTestCase):
         self.assertEqual(sorted(set(written)), everything)  # at least once
 
         settings = ImportSettings(
-            subscription=Subscription(topics=(source,)),
+            subscription=SourceSubscription(topics=(source,)),
             to=f"{shared_folder()}/{self.name()}.files",
             cluster=ClusterSettings(brokers=self.broker.address, retry_timeout=60.0),
             task_bytes=100_000,

@@ -35,8 +35,8 @@ class ShippedTests(SynchronousTestCase):
             self.skipTest(reason)
         import pyarrow
 
-        from logd.spark.cluster import Cluster, ClusterSettings
-        from logd.spark.producing import BlockingProducer
+        from logd.spark.cluster import BlockingCluster, ClusterSettings
+        from logd.spark.producing import ExecutorProducer
 
         self.folder = Path(self.mktemp()).absolute()
         packages = self.folder / "packages"
@@ -48,9 +48,9 @@ class ShippedTests(SynchronousTestCase):
         self.shipped = self.folder / "logd.zip"
         self.broker = BrokerProcess(str(self.folder / "data")).start()
         self.addCleanup(self.broker.stop)
-        with Cluster(ClusterSettings(brokers=self.broker.address)) as cluster:
+        with BlockingCluster(ClusterSettings(brokers=self.broker.address)) as cluster:
             for topic, compression in (("plain", "none"), ("compressed", "zstd")):
-                producer = BlockingProducer(cluster, compression)
+                producer = ExecutorProducer(cluster, compression)
                 for message in numbered(range(COUNT)):
                     producer.send(topic, message)
                 producer.flush()

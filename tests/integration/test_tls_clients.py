@@ -15,8 +15,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable
 from logd.protocol.message import Message
-from logd.spark.cluster import Cluster, ClusterSettings
-from logd.spark.producing import BlockingProducer
+from logd.spark.cluster import BlockingCluster, ClusterSettings
+from logd.spark.producing import ExecutorProducer
 from logd.spark.ranges import IdRange
 from logd.spark.reading import RangeReader
 from logd.testing.processes import BrokerProcess, free_port
@@ -112,8 +112,8 @@ class TlsClientTests(SynchronousTestCase):
         settings = ClusterSettings(
             brokers=f"localhost:{self.broker.port}", tls=True, tls_ca=str(self.folder / "cert.pem"), retry_timeout=0.2
         )
-        with Cluster(settings) as cluster:
-            producer = BlockingProducer(cluster)
+        with BlockingCluster(settings) as cluster:
+            producer = ExecutorProducer(cluster)
             values = [b"%05d" % number * 20 for number in range(5000)]
             for value in values:
                 producer.send("t", Message(value), 1)
@@ -121,8 +121,8 @@ class TlsClientTests(SynchronousTestCase):
             log = cluster.describe("t", 1)
             reader = RangeReader(cluster, IdRange("t", log.uuid, 1, 0, log.visible_end))
             self.assertEqual([value for rows in reader.rows() for value in rows.values], values)
-        with Cluster(ClusterSettings(brokers=self.address)) as cluster:
-            self.assertEqual(cluster.topic("t").topic, "t")
-        with Cluster(attrs.evolve(settings, tls_ca=None)) as cluster:
+        with BlockingCluster(ClusterSettings(brokers=self.address)) as cluster:
+            self.assertEqual(cluster.topic("t").name, "t")
+        with BlockingCluster(attrs.evolve(settings, tls_ca=None)) as cluster:
             error = self.assertRaises(BrokerUnavailable, cluster.metadata, None)
             self.assertIn("certificate verify failed", str(error))

@@ -12,7 +12,7 @@ from logd.log.indexfile import Boundary, encode_chunk, encode_header
 from logd.log.inspection import SegmentInspection, SegmentPlace
 from logd.log.names import index_name, join, segment_name
 from logd.log.repair import Mended, mend
-from logd.protocol.checksums import crc32
+from logd.protocol.checksums import CHECKSUMS
 from logd.testing.memoryfiles import MemoryFiles
 from tests.log.entries import gap, plain, timed, wrapped
 
@@ -130,14 +130,14 @@ class DamagedSegment:
 
     def look(self) -> list[Damage]:
         """What is damaged."""
-        with SegmentInspection.open(self.files, self.place, crc32) as inspection:
+        with SegmentInspection.open(self.files, self.place, CHECKSUMS) as inspection:
             for _ in inspection.run():
                 pass
             return inspection.damages
 
     def repair(self, cut: bool = False) -> Mended:
         """Look, and mend."""
-        with SegmentInspection.open(self.files, self.place, crc32, writable=True) as inspection:
+        with SegmentInspection.open(self.files, self.place, CHECKSUMS, writable=True) as inspection:
             for _ in inspection.run():
                 pass
             return mend(self.files, inspection.file, inspection.damages, cut)

@@ -12,7 +12,7 @@ from logd.log.mark import read_mark
 from logd.log.names import join, segment_name, segment_start
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
-from logd.protocol.gap import gap_length
+from logd.protocol.entry import gap_length
 from logd.testing.memorydisk import Directory, Inode
 from logd.testing.memoryfiles import MemoryFiles
 from tests.log.shadow import Shadow, check

@@ -16,9 +16,10 @@ HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
 FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
 #: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store,
-#: test_lost_segments).
+#: test_lost_segments, test_truncation_crashes).
 RARE = {
     "data in index.cut",
+    "directory in opening.recover_again",
     "directory in recovery._drop_expired",
     "data in upkeep._leave_to_mark",
     "directory in folders.remove_leftovers",

@@ -17,7 +17,7 @@ from logd.log.inspection import Remark, SegmentInspection, read_places
 from logd.log.names import index_name, join, segment_name
 from logd.log.records import read_records
 from logd.log.topicsfile import TopicsFile
-from logd.protocol.checksums import crc32, independent_crc32
+from logd.protocol.checksums import CHECKSUMS, INDEPENDENT_CHECKSUMS
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
 from logd.protocol.wrapper import encode_wrapper
@@ -70,7 +70,7 @@ class InspectionTestCase(SynchronousTestCase):
         contents = read_contents(self.files, path)
         found = list(contents.remarks)
         for place in contents.segments:
-            with SegmentInspection.open(self.files, place, independent_crc32) as inspection:
+            with SegmentInspection.open(self.files, place, INDEPENDENT_CHECKSUMS) as inspection:
                 for _ in inspection.run():
                     pass
                 found += inspection.index_remarks()
@@ -80,7 +80,7 @@ class InspectionTestCase(SynchronousTestCase):
         """Offset, size and kind of each damage."""
         found = []
         for place in read_contents(self.files, path).segments:
-            with SegmentInspection.open(self.files, place, crc32) as inspection:
+            with SegmentInspection.open(self.files, place, CHECKSUMS) as inspection:
                 for _ in inspection.run():
                     pass
             found += [(place.start + each.position, each.size, each.kind) for each in inspection.damages]

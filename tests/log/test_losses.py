@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import PartitionOffline
-from logd.log.losses import BytesLost, Loss, find_losses, highest_end
+from logd.log.losses import BytesLost, LostRange, find_losses, highest_end
 from logd.log.partition import PartitionLog
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
@@ -49,7 +49,7 @@ class LossAtStartTests(SynchronousTestCase):
         """What is in the folder."""
         return {name: bytes(rig.files._inode(f"{FOLDER}/{name}").data) for name in rig.files.list(FOLDER)}
 
-    def is_offline(self, log: PartitionLog, *losses: Loss, text: str) -> None:
+    def is_offline(self, log: PartitionLog, *losses: LostRange, text: str) -> None:
         """It is, with these losses, for a reason that has ``text`` in it and says what to do; nothing is answered."""
         reason = log.offline
         assert isinstance(reason, BytesLost), reason
@@ -64,7 +64,7 @@ class LossAtStartTests(SynchronousTestCase):
         for checkpoint in (True, False):
             rig = killed(checkpoint)
             log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(60)))  # type: ignore[misc]
-            self.is_offline(log, Loss(60, 120, 0), text=f"{rig.path(60)} is missing: bytes 60 to 120 are lost")
+            self.is_offline(log, LostRange(60, 120, 0), text=f"{rig.path(60)} is missing: bytes 60 to 120 are lost")
             self.assertIn(str(log.offline), rig.reports)
 
     def test_a_short_segment(self) -> None:
@@ -75,7 +75,7 @@ class LossAtStartTests(SynchronousTestCase):
             del rig.data(60)[30:]
 
         log = self.start(rig, damage)
-        self.is_offline(log, Loss(90, 120, 60), text=f"{rig.path(60)} has lost its end: bytes 90 to 120 are lost")
+        self.is_offline(log, LostRange(90, 120, 60), text=f"{rig.path(60)} has lost its end: bytes 90 to 120 are lost")
 
     def test_a_short_segment_without_an_index(self) -> None:
         """With nothing that tells which of two files it was, both are named."""
@@ -87,7 +87,7 @@ class LossAtStartTests(SynchronousTestCase):
 
         log = self.start(rig, damage)
         text = f"{rig.path(100)} is missing, or {rig.path(60)} has lost its end: bytes 100 to 120 are lost"
-        self.is_offline(log, Loss(100, 120, 60), text=text)
+        self.is_offline(log, LostRange(100, 120, 60), text=text)
 
     def test_several(self) -> None:
         """Each loss is named."""
@@ -100,21 +100,21 @@ class LossAtStartTests(SynchronousTestCase):
 
         log = self.start(rig, damage)
         text = f"{rig.path(0)} has lost its end, and {rig.path(60)} is missing: bytes 20 to 120 are lost"
-        self.is_offline(log, Loss(20, 120, 0), Loss(140, 160, 120), text=text)
+        self.is_offline(log, LostRange(20, 120, 0), LostRange(140, 160, 120), text=text)
 
     def test_the_last_segment(self) -> None:
         """The last one is missing, or short, below what the checkpoint or the mark alone vouches for."""
         for checkpoint in (True, False):
             rig = killed(checkpoint)
             log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(120)))  # type: ignore[misc]
-            self.is_offline(log, Loss(120, 160, 60), text=f"{rig.path(120)} is missing")
+            self.is_offline(log, LostRange(120, 160, 60), text=f"{rig.path(120)} is missing")
 
             def cut(data: bytearray) -> None:
                 del data[25:]
 
             rig = killed(checkpoint)
             log = self.start(rig, lambda rig=rig: cut(rig.data(120)))  # type: ignore[misc]
-            self.is_offline(log, Loss(145, 160, 120), text="bytes 145 to 160 are lost")
+            self.is_offline(log, LostRange(145, 160, 120), text="bytes 145 to 160 are lost")
 
     def test_the_first_segments(self) -> None:
         """The first ones are missing, above the start that the checkpoint says."""
@@ -124,7 +124,7 @@ class LossAtStartTests(SynchronousTestCase):
             rig.files.remove(rig.path(0))
             rig.files.remove(rig.path(60))
 
-        self.is_offline(self.start(rig, damage), Loss(0, 120, None), text=f"{rig.path(0)} is missing")
+        self.is_offline(self.start(rig, damage), LostRange(0, 120, None), text=f"{rig.path(0)} is missing")
 
     def test_the_first_segments_without_a_checkpoint(self) -> None:
         """Retention would have left a checkpoint: so the mark, or the tree, tells that a log began at 0."""
@@ -134,7 +134,7 @@ class LossAtStartTests(SynchronousTestCase):
                 rig.files.remove(f"{FOLDER}/mark")
                 rig.known_end = {("t", 0): known_end}
             log = self.start(rig, lambda rig=rig: rig.files.remove(rig.path(0)))  # type: ignore[misc]
-            self.is_offline(log, Loss(0, 60, None), text=f"{rig.path(0)} is missing: bytes 0 to 60 are lost")
+            self.is_offline(log, LostRange(0, 60, None), text=f"{rig.path(0)} is missing: bytes 0 to 60 are lost")
 
     def test_the_first_segment_without_anything(self) -> None:
         """Without checkpoint and mark it may be a crash before the first sync: the log begins with what is there."""
@@ -161,7 +161,7 @@ class LossAtStartTests(SynchronousTestCase):
                 for start in (0, 60, 120):
                     rig.files.remove(rig.path(start))
 
-            self.is_offline(self.start(rig, damage), Loss(0, 160, None), text="bytes 0 to 160 are lost")
+            self.is_offline(self.start(rig, damage), LostRange(0, 160, None), text="bytes 0 to 160 are lost")
 
     def test_put_back(self) -> None:
         """Once the file is back all is served, and ids go on where they were."""
@@ -246,7 +246,7 @@ class FindLossesTests(SynchronousTestCase):
 
     def test_too_long(self) -> None:
         """Bytes behind the next segment's start do not stand in for what is lost of that one."""
-        self.assertEqual(find_losses([(0, 160), (60, 20), (120, 40)], 0, 160), [Loss(80, 120, 60)])
+        self.assertEqual(find_losses([(0, 160), (60, 20), (120, 40)], 0, 160), [LostRange(80, 120, 60)])
 
     def test_highest_end(self) -> None:
         """The highest number that anything tells of counts; what cannot be read does not."""

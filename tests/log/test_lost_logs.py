@@ -79,17 +79,6 @@ class HoldTests(SynchronousTestCase):
         (error,) = reopened(rig, log)
         self.assertIn("bytes 20 to 100 are lost", str(error))
 
-    def test_required_ends(self) -> None:
-        """A log that ends below what is required, or is missing, is held, for a reason that names the source."""
-        rig = Rig()
-        rig.filled(ENTRY)
-        self.assertTrue(rig.store.require_end("t", 0, 20, "the tree"))
-        self.assertFalse(rig.store.require_end("t", 0, 21, "the tree"))
-        self.assertIn(f"{FOLDER} ends at 20, though the tree says that it was flushed up to 21", str(rig.log().offline))
-        self.assertFalse(rig.store.require_end("t", 1, 0, "the tree"))
-        self.assertIn("t-1 is missing, though the tree", str(rig.log("t", 1).offline))
-        self.assertFalse(rig.store.require_end("t", 1, 0, "the tree"))
-
     def test_deleted(self) -> None:
         """Its topic can be deleted, and made again from nothing."""
         rig = Rig()

@@ -10,7 +10,7 @@ from logd.config import LogSettings
 from logd.log.damage import DamageKind
 from logd.log.folderrepair import repair_folder
 from logd.log.inspection import read_places
-from logd.protocol.loops import decode_set
+from logd.protocol import loops
 from logd.testing.memoryfiles import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
@@ -46,7 +46,7 @@ class LostSegmentTests(SynchronousTestCase):
         rig.open()
         log = rig.log()
         self.assertEqual((log.offline, log.start, log.end), (None, 0, 160))
-        decoded = decode_set(rig.content(log))
+        decoded = loops.decode_set(rig.content(log))
         self.assertEqual((decoded.error, decoded.position), (None, 160))
         self.assertEqual(decoded.gap_bytes, sum(size for _, size, _ in lost))
         expected = [at for at in range(0, 160, 20) if not any(start <= at < start + size for start, size, _ in lost)]
@@ -142,4 +142,4 @@ class LostSegmentTests(SynchronousTestCase):
                 repair_folder(rig.files, FOLDER, dry_run=False, cut=False)
                 rig.open()
                 self.assertEqual((rig.log().offline, rig.log().end), (None, 160))
-                self.assertEqual(decode_set(rig.content(rig.log())).gap_bytes, 60 if len(lost) < 3 else 160)
+                self.assertEqual(loops.decode_set(rig.content(rig.log())).gap_bytes, 60 if len(lost) < 3 else 160)

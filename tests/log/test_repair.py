@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.log.damage import Damage, DamageKind
 from logd.log.inspection import SegmentPlace, read_places
 from logd.log.repair import HOLE_BYTES
-from logd.protocol.loops import decode_set
+from logd.protocol import loops
 from logd.testing.memoryfiles import PowerLoss
 from tests.log.damaging import FOLDER, DamagedSegment, is_gap
 from tests.log.entries import gap, plain, timed, wrapped
@@ -29,7 +29,7 @@ class RandomDamageTests(SynchronousTestCase):
         segment.repair()
         self.assertEqual(segment.harm(damaged), "")
         self.assertEqual(segment.look(), [])
-        decoded = decode_set(bytes(segment.data))
+        decoded = loops.decode_set(bytes(segment.data))
         self.assertEqual((decoded.error, decoded.position), (None, segment.ends[-1]))
         self.assertFalse(segment.repair().gaps)
 
@@ -217,7 +217,7 @@ class KnownDamageTests(SynchronousTestCase):
         segment.data[4] = 2
         self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.PAYLOAD])
         segment.repair()
-        self.assertIsNone(decode_set(bytes(segment.data)).error)
+        self.assertIsNone(loops.decode_set(bytes(segment.data)).error)
 
     def test_excess(self) -> None:
         """What is behind the place where the next segment begins is cut."""

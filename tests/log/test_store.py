@@ -335,8 +335,7 @@ class LocalStoreTests(SynchronousTestCase):
         log.append([ENTRY], 1, -1)
         self.run_works(threads, lambda: log.visible_end == log.end)
         segment = path + f"/deep/data/t-0/{log.segments()[-1][0]:020}.log"
-        assert second._lock is not None
-        second._lock.close()  # as if the process had died
+        second._directory.unlock()  # as if the process had died
         with open(segment, "ab") as file:
             file.write(b"\x00\x00\x00\x20torn")
         third = opened()

@@ -31,12 +31,13 @@ from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.administration import DeleteTopic
 from logd.protocol.legacy_requests import Fetch, Offsets, Produce
-from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse, encode_legacy_response
+from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.metadata import Metadata, MetadataResponse
 from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.responses import ErrorResponse, encode_response
+from logd.protocol.responses import ErrorResponse
+from logd.protocol.server_conversation import ServerConversation
 from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.test_server import Opener
+from tests.net.sessions import Opener
 
 FETCH = Fetch("t", 0, 5, 100)
 CONTENT = bytes(range(256)) * 2000
@@ -48,7 +49,13 @@ class ConversationTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Connect both sides."""
         self.opener = Opener()
-        factory = ConnectionFactory(self.opener, SendfileSender(HandThreads()), Clock(), ConnectionLimits(1 << 20, 100))
+        factory = ConnectionFactory(
+            lambda: ServerConversation(1 << 20),
+            self.opener,
+            SendfileSender(HandThreads()),
+            Clock(),
+            ConnectionLimits(100),
+        )
         self.server = factory.buildProtocol(None)
         self.client = BrokerConnection(1 << 20)
         self.pump = connect(
@@ -65,11 +72,7 @@ class ConversationTests(SynchronousTestCase):
 
     def answer(self, request: Any, response: Any) -> None:
         """The broker answers."""
-        if isinstance(response, (FetchResponse, OffsetsResponse)):
-            pieces = encode_legacy_response(response)
-        else:
-            pieces = encode_response(response, request.correlation_id)
-        self.server.answer(request, [*pieces])
+        self.session.answer(request, response)
         self.pump.flush()
 
     def test_answers(self) -> None:
@@ -92,10 +95,7 @@ class ConversationTests(SynchronousTestCase):
         """Bytes that the broker sends from a file arrive whole."""
         waiting = self.client.request(Fetch("t", 0, 0, len(CONTENT)))
         (request,) = self.sent()
-        self.server.answer(
-            request, [(2 + len(CONTENT)).to_bytes(4, "big") + b"\0\0", Range(BytesFile(CONTENT), 0, len(CONTENT))]
-        )
-        self.pump.flush()
+        self.answer(request, FetchResponse(0, Range(BytesFile(CONTENT), 0, len(CONTENT))))
         self.assertEqual(self.successResultOf(waiting), FetchResponse(0, CONTENT))
 
     def test_same_object_twice(self) -> None:
@@ -144,7 +144,7 @@ class ConversationTests(SynchronousTestCase):
         waiting = [self.client.request(FETCH), self.client.request(Metadata(None))]
         lost = self.client.when_lost()
         self.assertTrue(self.client.connected_now)
-        self.server.abort()
+        self.server.close(drain=False)
         self.pump.flush()
         self.assertFalse(self.client.connected_now)
         self.assertIsInstance(self.successResultOf(lost), Exception)

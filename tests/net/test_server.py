@@ -2,104 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, field
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.net.holds import Hold
 from logd.net.limits import ConnectionLimits
-from logd.net.server import LINGER_SECONDS, Connection, ConnectionFactory
+from logd.net.server import LINGER_SECONDS, ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.legacy_requests import Fetch, Offsets, Produce
+from logd.protocol.legacy_responses import FetchResponse
 from logd.protocol.metadata import Metadata
 from logd.protocol.requests import encode_request
+from logd.protocol.responses import ErrorResponse
+from logd.protocol.server_conversation import ServerConversation
 from tests.net.doubles import BytesFile, HandThreads, Range
+from tests.net.sessions import PRODUCE, Opener, Transport, described, fetch, fetched, metadata
 
 LARGE = bytes(range(256)) * (4 * PIECE_BYTES // 256)
-
-
-class Transport(StringTransport):
-    """Pauses a producer while it is ``stuck`` with more than a few bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
-        self.stuck = False
-        self.untaken = 0
-
-    def write(self, data: bytes) -> None:
-        """See ITransport."""
-        super().write(data)  # type: ignore[no-untyped-call]  # as above
-        self.untaken += len(data)
-        if self.stuck and self.untaken > 100 and self.producer is not None:
-            self.producer.pauseProducing()
-
-    def take(self) -> bytes:
-        """The peer takes everything that there is to come."""
-        self.stuck = False
-        assert self.producer is not None
-        self.producer.resumeProducing()
-        return self.received()
-
-    def received(self) -> bytes:
-        """What has been written since the last call."""
-        data = bytes(self.value())
-        self.clear()
-        return data
-
-
-@define(eq=False)
-class PlayedSession:
-    """Notes what it is given; ``takes`` says how many requests it takes at once, ``then`` what it does with each."""
-
-    connection: Connection
-    takes: int = 1_000_000
-    then: Callable[[Any], None] = lambda request: None
-    taken: list[Any] = field(factory=list)
-    calls: list[int] = field(factory=list)
-    losses: int = 0
-
-    def take(self, requests: Sequence[Any]) -> int:
-        """See Session."""
-        taken = requests[: self.takes]
-        self.calls.append(len(requests))
-        for request in taken:
-            self.taken.append(request)
-            self.then(request)
-        return len(taken)
-
-    def lost(self) -> None:
-        """See Session."""
-        self.losses += 1
-
-
-@define
-class Opener:
-    """Opens sessions, or refuses to."""
-
-    refuses: bool = False
-    session: PlayedSession | None = None
-
-    def open_session(self, connection: Connection) -> PlayedSession | None:
-        """See SessionOpener."""
-        self.session = None if self.refuses else PlayedSession(connection)
-        return self.session
-
-
-def fetch(number: int) -> bytes:
-    """The bytes of a fetch that can be told by its offset."""
-    return b"".join(encode_request(Fetch("t", 0, number, 10)))
-
-
-def metadata(correlation_id: int) -> bytes:
-    """The bytes of a request of ours."""
-    return b"".join(encode_request(Metadata(None, False, correlation_id)))
-
-
-PRODUCE = b"".join(encode_request(Produce("t", 0, b"set")))
 
 
 class ConnectionTestCase(SynchronousTestCase):
@@ -110,8 +32,10 @@ class ConnectionTestCase(SynchronousTestCase):
         self.clock = Clock()
         self.threads = HandThreads()
         self.opener = Opener()
-        limits = ConnectionLimits(frame_bytes=1000, pending_answers=5)
-        self.factory = ConnectionFactory(self.opener, SendfileSender(self.threads), self.clock, limits)
+        limits = ConnectionLimits(pending_answers=5)
+        self.factory = ConnectionFactory(
+            lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, limits
+        )
         self.transport = Transport()
         self.connection = self.factory.buildProtocol(None)
         self.connection.makeConnection(self.transport)
@@ -122,9 +46,9 @@ class ConnectionTestCase(SynchronousTestCase):
         """The peer sends."""
         self.connection.dataReceived(data)
 
-    def answer(self, request: Any, *pieces: Any) -> None:
-        """The session answers."""
-        self.connection.answer(request, list(pieces))
+    def answer(self, request: Any, message_set: Any) -> None:
+        """The session answers a fetch."""
+        self.session.answer(request, FetchResponse(0, message_set))
 
     def answer_with_offset(self, request: Fetch) -> None:
         """What most tests answer."""
@@ -156,13 +80,13 @@ class RequestTests(ConnectionTestCase):
             self.answer_with_offset(self.session.taken[number])
             self.assertEqual(len(self.session.taken), min(6 + number, 12))
         self.assertTrue(self.reading)
-        self.assertEqual(self.transport.received(), b"".join(b"<%d>" % number for number in range(12)))
+        self.assertEqual(self.transport.received(), b"".join(fetched(b"<%d>" % number) for number in range(12)))
 
     def test_limit_when_answered_at_once(self) -> None:
         """Requests that are answered as they are taken go on and on."""
         self.session.then = self.answer_with_offset
         self.receive(b"".join(fetch(number) for number in range(1000)))
-        self.assertEqual(self.transport.received(), b"".join(b"<%d>" % number for number in range(1000)))
+        self.assertEqual(self.transport.received(), b"".join(fetched(b"<%d>" % number) for number in range(1000)))
         self.assertTrue(self.reading)
 
     def test_produces_do_not_count(self) -> None:
@@ -177,13 +101,13 @@ class RequestTests(ConnectionTestCase):
 
     def test_hold(self) -> None:
         """While it is held nothing is read or taken; when the last hold ends it goes on."""
-        self.connection.hold("topic")
-        self.connection.hold("flush")
+        self.connection.hold(Hold.TOPIC)
+        self.connection.hold(Hold.FLUSH)
         self.assertFalse(self.reading)
         self.receive(PRODUCE)
-        self.connection.proceed("flush")
+        self.connection.proceed(Hold.FLUSH)
         self.assertEqual(self.session.taken, [])
-        self.connection.proceed("topic")
+        self.connection.proceed(Hold.TOPIC)
         self.assertEqual(len(self.session.taken), 1)
         self.assertTrue(self.reading)
 
@@ -191,25 +115,25 @@ class RequestTests(ConnectionTestCase):
         """A session that takes fewer than all gets the rest when its hold ends, in order."""
 
         def hold(request: Produce) -> None:
-            self.connection.hold("topic")
+            self.connection.hold(Hold.TOPIC)
 
         self.session.takes, self.session.then = 1, hold
         self.receive(PRODUCE + fetch(1) + PRODUCE)
         self.assertEqual(self.session.calls, [3])
-        self.connection.proceed("topic")
+        self.connection.proceed(Hold.TOPIC)
         self.assertEqual(self.session.calls, [3, 2])
-        self.connection.proceed("topic")
+        self.connection.proceed(Hold.TOPIC)
         self.assertEqual([type(request) for request in self.session.taken], [Produce, Fetch, Produce])
         self.assertFalse(self.reading)
-        self.connection.proceed("topic")
+        self.connection.proceed(Hold.TOPIC)
         self.assertTrue(self.reading)
 
     def test_hold_that_is_over_at_once(self) -> None:
         """A hold that ends before the session returns does not stop anything."""
 
         def hold(request: Produce) -> None:
-            self.connection.hold("topic")
-            self.connection.proceed("topic")
+            self.connection.hold(Hold.TOPIC)
+            self.connection.proceed(Hold.TOPIC)
 
         self.session.takes, self.session.then = 1, hold
         self.receive(PRODUCE * 4)
@@ -244,25 +168,25 @@ class AnswerTests(ConnectionTestCase):
         """Answers of 0.7 leave in the order of the requests, those of ours when they are there, never cut into one."""
         self.receive(fetch(1) + metadata(7) + fetch(2) + metadata(8) + b"".join(encode_request(Offsets("t", 0, -1, 1))))
         first, ours, second, other, third = self.session.taken
-        self.answer(third, b"<third>")
-        self.answer(other, b"<other>")
-        self.answer(second, b"<sec", b"ond>")
-        self.assertEqual(self.transport.received(), b"<other>")
-        self.answer(first, b"<first>")
-        self.assertEqual(self.transport.received(), b"<first><second><third>")
-        self.answer(ours, b"<ours>")
-        self.assertEqual(self.transport.received(), b"<ours>")
+        self.answer(third, b"third")
+        self.session.answer(other, ErrorResponse(1, "other"))
+        self.answer(second, b"second")
+        self.assertEqual(self.transport.received(), described(8, "other"))
+        self.answer(first, b"first")
+        self.assertEqual(self.transport.received(), fetched(b"first") + fetched(b"second") + fetched(b"third"))
+        self.session.answer(ours, ErrorResponse(1, "ours"))
+        self.assertEqual(self.transport.received(), described(7, "ours"))
 
     def test_ours_behind_a_range(self) -> None:
         """While a range is on its way other answers wait behind it."""
         self.transport.stuck = True
         large = Range(BytesFile(LARGE), 0, len(LARGE))
         self.receive(fetch(1) + metadata(7))
-        self.answer(self.session.taken[0], b"<head>", large)
-        self.answer(self.session.taken[1], b"<ours>")
-        self.assertTrue(self.transport.received().startswith(b"<head>" + LARGE[:100]))
+        self.answer(self.session.taken[0], large)
+        self.session.answer(self.session.taken[1], ErrorResponse(1, "ours"))
+        self.assertTrue(self.transport.received().startswith(fetched(LARGE)[:100]))
         self.assertEqual((large.closed, self.connection.idle), (0, False))
-        self.assertTrue(self.transport.take().endswith(LARGE[-100:] + b"<ours>"))
+        self.assertTrue(self.transport.take().endswith(LARGE[-100:] + described(7, "ours")))
         self.assertEqual((large.closed, self.connection.idle), (1, True))
 
     def test_peer_that_does_not_take(self) -> None:
@@ -298,16 +222,16 @@ class AnswerTests(ConnectionTestCase):
         self.answer(requests[2], b"late")
         self.assertEqual([each.closed for each in ranges], [1, 1, 1, 1])
         self.assertEqual(self.session.losses, 1)
-        self.connection.proceed("topic")
-        self.connection.hold("topic")
-        self.connection.abort()
+        self.connection.proceed(Hold.TOPIC)
+        self.connection.hold(Hold.TOPIC)
+        self.connection.close(drain=False)
         self.connection.close()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_short_file(self) -> None:
         """A range that cannot be sent whole ends the connection: its length was promised."""
         self.receive(fetch(1))
-        self.answer(self.session.taken[0], b"<head>", Range(BytesFile(LARGE), len(LARGE) - 10, PIECE_BYTES))
+        self.answer(self.session.taken[0], Range(BytesFile(LARGE), len(LARGE) - 10, PIECE_BYTES))
         self.assertTrue(self.transport.disconnected)
 
 
@@ -329,7 +253,7 @@ class ClosingTests(ConnectionTestCase):
         self.answer_with_offset(self.session.taken[1])
         self.assertTrue(self.transport.disconnecting)
         self.assertFalse(self.transport.disconnected)
-        self.assertEqual(self.transport.received(), b"<1><2>")
+        self.assertEqual(self.transport.received(), fetched(b"<1>") + fetched(b"<2>"))
         self.assertEqual(len(self.session.taken), 2)
         self.assertIsNone(self.transport.producer)
         self.lose()
@@ -364,7 +288,7 @@ class ClosingTests(ConnectionTestCase):
             self.assertFalse(self.transport.disconnecting)
             self.answer_with_offset(request)
         self.assertFalse(self.transport.disconnecting)
-        self.assertTrue(self.transport.take().endswith(b"<4><5>"))
+        self.assertTrue(self.transport.take().endswith(fetched(b"<4>") + fetched(b"<5>")))
         self.assertTrue(self.transport.disconnecting)
         self.assertEqual(len(self.session.taken), 6)
         self.lose()
@@ -374,12 +298,12 @@ class ClosingTests(ConnectionTestCase):
 
         def answer(request: Fetch) -> None:
             if request.offset == 1:
-                self.connection.give_up("of a reason")
+                self.connection.close("of a reason")
             self.answer_with_offset(request)
 
         self.session.then = answer
         self.receive(fetch(0) + fetch(1) + fetch(2))
-        self.assertEqual(self.transport.received(), b"<0><1><2>")
+        self.assertEqual(self.transport.received(), fetched(b"<0>") + fetched(b"<1>") + fetched(b"<2>"))
         self.assertTrue(self.transport.disconnecting)
         self.lose()
 

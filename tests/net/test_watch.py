@@ -8,15 +8,18 @@ from attrs import define, field
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.net.holds import Hold
 from logd.net.limits import ConnectionLimits, Watch
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.slowness import IdleConnections, StuckReceivers
 from logd.net.transfer import SendfileSender
 from logd.net.untaken import UntakenRequests
 from logd.protocol.legacy_requests import Fetch, Produce
+from logd.protocol.legacy_responses import FetchResponse
 from logd.protocol.requests import encode_request
+from logd.protocol.server_conversation import ServerConversation
 from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.test_server import Opener, Transport
+from tests.net.sessions import Opener, Transport
 
 
 @define(eq=False)
@@ -32,7 +35,7 @@ class Peer:
         """What it has taken."""
         return self.took
 
-    def cut_off(self, reason: str) -> None:
+    def close(self, reason: str, *, drain: bool) -> None:
         """Note why."""
         self.reasons.append(reason)
 
@@ -224,8 +227,10 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.clock = Clock()
         self.opener = Opener()
         self.threads = HandThreads()
-        self.limits = ConnectionLimits(1000, 5, frames_bytes=2000, frame_ms=10_000, send_ms=20_000, idle_ms=30_000)
-        self.factory = ConnectionFactory(self.opener, SendfileSender(self.threads), self.clock, self.limits)
+        self.limits = ConnectionLimits(5, frames_bytes=2000, frame_ms=10_000, send_ms=20_000, idle_ms=30_000)
+        self.factory = ConnectionFactory(
+            lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, self.limits
+        )
         self.half = (1000).to_bytes(4, "big") + bytes(596)
 
     def connect(self) -> WatchedTransport:
@@ -265,14 +270,14 @@ class WatchedConnectionTests(SynchronousTestCase):
         assert self.opener.session is not None
         self.opener.session.takes = 0
         self.opener.session.then = lambda request: None
-        transport.protocol.hold("topic")
+        transport.protocol.hold(Hold.TOPIC)
         produce = b"".join(encode_request(Produce("t", 0, bytes(500))))
         transport.protocol.dataReceived(produce * 2)
         self.assertEqual(self.kept, 2 * len(produce))
         self.clock.pump([10, 10])
         self.assertFalse(transport.disconnected)
         self.opener.session.takes = 10
-        transport.protocol.proceed("topic")
+        transport.protocol.proceed(Hold.TOPIC)
         self.assertEqual(self.kept, 0)
 
     def test_never_complete(self) -> None:
@@ -293,12 +298,10 @@ class WatchedConnectionTests(SynchronousTestCase):
         transport = self.connect()
         assert self.opener.session is not None
         transport.stuck = True
-        fetches: list[Fetch] = []
-        self.opener.session.then = fetches.append
         transport.protocol.dataReceived(b"".join(encode_request(Fetch("t", 0, 0, 1))))
         large = Range(BytesFile(bytes(1_000_000)), 0, 1_000_000)
         with mock.patch("logd.net.server.uptake", lambda transport: (1, 1)):
-            transport.protocol.answer(fetches[0], [b"head", large])
+            transport.protocol.answer(self.opener.session.received[0][1], FetchResponse(0, large))
             self.clock.advance(19)
             self.assertFalse(transport.disconnected)
             self.clock.advance(1)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from logd.errors import InvalidMessage, MessageTooLarge, ProtocolViolation
+from logd.protocol import loops
 from logd.protocol.client_conversation import ClientConversation
 from logd.protocol.framing import FrameBuffer
 from logd.protocol.legacy_requests import Fetch, MultiFetch, Offsets
-from logd.protocol.loops import check_set, decode_set
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests import encode_request
@@ -65,10 +65,12 @@ def server(data: bytes) -> None:
     pieces = list(_chunks(data))
 
     def converse(chunks: list[bytes]) -> tuple[list[Any], str, int]:
-        conversation: ServerConversation[bytes] = ServerConversation(LIMIT)
-        requests = [request for chunk in chunks for request in conversation.receive_data(chunk)]
+        conversation = ServerConversation(LIMIT)
+        received = [each for chunk in chunks for each in conversation.receive_data(chunk)]
+        requests = [request for request, _ in received]
         unanswered = conversation.unanswered
-        conversation.held_pieces()
+        assert unanswered == sum(token is not None for _, token in received)
+        assert conversation.close() == []
         return requests, str(conversation.violation or ""), unanswered
 
     requests, violation, unanswered = converse(pieces)
@@ -107,13 +109,13 @@ def client(data: bytes) -> None:
     assert converse(pieces) == converse([b"".join(pieces)])
 
 
-def sets(data: bytes) -> None:
+def sets(data: bytes, loops: Any = loops) -> None:
     """A set that the broker takes is one that a consumer can read: as many entries, and every one of them sound."""
     try:
-        count, _ = check_set(data, LIMIT)
+        count, _ = loops.check_set(data, LIMIT)
     except (InvalidMessage, MessageTooLarge):
         count = -1
-    decoded = decode_set(data, 1000, max_decompressed=LIMIT)
+    decoded = loops.decode_set(data, 1000, max_decompressed=LIMIT)
     assert decoded.consumed <= len(data)
     assert decoded.position >= 1000
     positions = [message.id for message in decoded.messages]

@@ -12,12 +12,13 @@ from logd.protocol.administration import DeleteTopic, DeleteTopicResponse
 from logd.protocol.client_conversation import FIRST_CORRELATION_ID, ClientConversation
 from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.legacy_requests import Fetch, LegacyRequest, Offsets, Produce
-from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse, encode_legacy_response
+from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.metadata import Metadata, MetadataResponse
 from logd.protocol.produce_ack import ProduceAck
 from logd.protocol.requests import OurRequest, Request
-from logd.protocol.responses import encode_response
+from logd.protocol.responses import Response, encode_legacy_response, encode_response
 from logd.protocol.server_conversation import ServerConversation
+from tests.protocol.wire import joined
 
 FETCH = Fetch("t", 0, 0, 100)
 OFFSETS = Offsets("t", 0, -1, 1)
@@ -34,18 +35,21 @@ PIPELINE: list[LegacyRequest | OurRequest] = [
 ]
 
 
-def answer_to(request: Request) -> list[bytes]:
-    """Return a sound answer of some kind."""
-    if isinstance(request, Fetch):
-        return encode_legacy_response(FetchResponse(0, b"abc"))
-    if isinstance(request, Offsets):
-        return encode_legacy_response(OffsetsResponse(0, (5,)))
-    if isinstance(request, FetchWait):
-        return encode_response(FetchWaitResponse((FetchedPart("t", 0, 0, 1, 2, 3, b"set"),)), request.correlation_id)
-    if isinstance(request, DeleteTopic):
-        return encode_response(DeleteTopicResponse(101, "none"), request.correlation_id)
-    assert isinstance(request, Metadata)
-    return encode_response(MetadataResponse((), ()), request.correlation_id)
+def response_to(request: Request) -> Response:
+    """Return a sound response of some kind."""
+    responses: dict[type, Response] = {
+        Fetch: FetchResponse(0, b"abc"),
+        Offsets: OffsetsResponse(0, (5,)),
+        FetchWait: FetchWaitResponse((FetchedPart("t", 0, 0, 1, 2, 3, b"set"),)),
+        DeleteTopic: DeleteTopicResponse(101, "none"),
+        Metadata: MetadataResponse((), ()),
+    }
+    return responses[type(request)]
+
+
+def fetched() -> bytes:
+    """Return the bytes of a sound answer to FETCH."""
+    return joined(encode_legacy_response(FetchResponse(0, b"abc")))
 
 
 class ClientConversationTests(SynchronousTestCase):
@@ -56,12 +60,12 @@ class ClientConversationTests(SynchronousTestCase):
     def test_any_order_and_chunks(self, order: list[int], size: int) -> None:
         """Requests of both kinds in flight together find their answers, in whatever order the broker makes them."""
         client = ClientConversation()
-        server: ServerConversation[bytes] = ServerConversation()
+        server = ServerConversation()
         received = server.receive_data(b"".join(b"".join(client.send(request)) for request in PIPELINE))
-        waiting = [each for each in received if not isinstance(each, Produce | ProduceAck)]
+        waiting = [(request, token) for request, token in received if token is not None]
         self.assertEqual(client.outstanding, 6)
         turns = [waiting[index] for index in order]
-        wire = b"".join([piece for request in turns for piece in server.answer(request, answer_to(request))])
+        wire = joined([piece for request, token in turns for piece in server.answer(token, response_to(request))])
         got = [pair for at in range(0, len(wire), size) for pair in client.receive_data(wire[at : at + size])]
         self.assertEqual((client.outstanding, client.violation, len(got)), (0, None, 6))
         expected = {
@@ -81,7 +85,7 @@ class ClientConversationTests(SynchronousTestCase):
         """A set that came in parts is bytes of its own."""
         client = ClientConversation()
         client.send(FETCH)
-        wire = b"".join(answer_to(FETCH))
+        wire = fetched()
         client.receive_data(wire[:7])
         ((_, response),) = client.receive_data(wire[7:])
         assert isinstance(response, FetchResponse)
@@ -90,20 +94,20 @@ class ClientConversationTests(SynchronousTestCase):
     def test_nothing_asked(self) -> None:
         """A response that nobody asked for, of either kind, is a violation, and nothing is taken after it."""
         for wire in (
-            b"".join(answer_to(FETCH)),
-            b"".join(encode_response(MetadataResponse((), ()), FIRST_CORRELATION_ID)),
+            fetched(),
+            joined(encode_response(MetadataResponse((), ()), FIRST_CORRELATION_ID)),
         ):
             client = ClientConversation()
             self.assertEqual(client.receive_data(wire), [])
             self.assertIsNotNone(client.violation)
             client.send(FETCH)
-            self.assertEqual(client.receive_data(b"".join(answer_to(FETCH))), [])
+            self.assertEqual(client.receive_data(fetched()), [])
 
     def test_responses_before_a_violation_count(self) -> None:
         """What was sound before the stream broke is returned."""
         client = ClientConversation()
         client.send(FETCH)
-        got = client.receive_data(b"".join(answer_to(FETCH)) + bytes(4))
+        got = client.receive_data(fetched() + bytes(4))
         self.assertEqual(got, [(FETCH, FetchResponse(0, b"abc"))])
         self.assertIn("0 bytes", str(client.violation))
 

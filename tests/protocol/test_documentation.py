@@ -8,30 +8,30 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ERRORS_BY_CODE, InvalidMessage
+from logd.protocol import loops
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.entry import LAYOUTS, encode_gap
 from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.fields import Reader
-from logd.protocol.gap import encode_gap
 from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.legacy_responses import (
     FetchResponse,
     LegacyResponse,
     MultiFetchResponse,
     OffsetsResponse,
-    encode_legacy_response,
 )
-from logd.protocol.loops import check_set, decode_set, encode_set
 from logd.protocol.message import Message
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests import OurRequest, decode_request, encode_request
-from logd.protocol.responses import ErrorResponse, OurResponse, encode_response, read_response
+from logd.protocol.responses import ErrorResponse, OurResponse, encode_legacy_response, encode_response, read_response
+from tests.protocol.wire import joined
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 
-ENTRY = encode_set([Message(b"hello")])
+ENTRY = loops.encode_set([Message(b"hello")])
 OLD_ENTRY = bytes.fromhex("0000000b01003610a68668656c6c6f")
 TIME = 1320969600000
 UUID = "8c2d0f5e"
@@ -133,9 +133,26 @@ class DocumentationTests(SynchronousTestCase):
     def test_messages(self) -> None:
         """Entries are encoded and decoded as the page says."""
         for name, message in MESSAGES.items():
-            self.assertEqual((name, encode_set([message]).hex()), (name, self.vectors[name]))
-            self.assertEqual(decode_set(bytes.fromhex(self.vectors[name])).messages, [message])
-        self.assertEqual(decode_set(bytes.fromhex(self.vectors["magic 1, hello"])).messages, [Message(b"hello")])
+            self.assertEqual((name, loops.encode_set([message]).hex()), (name, self.vectors[name]))
+            self.assertEqual(loops.decode_set(bytes.fromhex(self.vectors[name])).messages, [message])
+        self.assertEqual(loops.decode_set(bytes.fromhex(self.vectors["magic 1, hello"])).messages, [Message(b"hello")])
+
+    def test_layouts(self) -> None:
+        """The table of magics is the one that the code has."""
+        rows = re.findall(
+            r"^\| (\d+)(?: \(ours\))? \| `(\w\w)`, .* \| (\d+) \| (\d+) \| (\d+) to (\d+|the end) \|$",
+            PAGE.read_text(),
+            re.MULTILINE,
+        )
+        expected = [
+            (each.magic, each.magic, each.minimum, each.checksum_at, each.checked_from, each.checked_to)
+            for each in LAYOUTS.values()
+        ]
+        found = [
+            (int(magic), int(code, 16), int(least), int(at), int(begin), 0 if end == "the end" else int(end))
+            for magic, code, least, at, begin, end in rows
+        ]
+        self.assertEqual(found, expected)
 
     def test_gaps(self) -> None:
         """Gaps are as the page says."""
@@ -146,9 +163,9 @@ class DocumentationTests(SynchronousTestCase):
         """Wrappers of another codec than they claim are refused with error 2, and corrupt to a reader."""
         for name in REFUSED:
             data = bytes.fromhex(self.vectors[name])
-            error = self.assertRaises(InvalidMessage, check_set, data, 1000)
+            error = self.assertRaises(InvalidMessage, loops.check_set, data, 1000)
             self.assertEqual((error.code, name.split(":")[1].split(",")[0].strip() in str(error)), (2, True))
-            self.assertIsNotNone(decode_set(data).error)
+            self.assertIsNotNone(loops.decode_set(data).error)
 
     def test_requests(self) -> None:
         """Requests are encoded and decoded as the page says."""
@@ -160,12 +177,12 @@ class DocumentationTests(SynchronousTestCase):
     def test_legacy_responses(self) -> None:
         """Responses of 0.7 are encoded as the page says."""
         for name, response in LEGACY_RESPONSES.items():
-            self.assertEqual((name, b"".join(encode_legacy_response(response)).hex()), (name, self.vectors[name]))
+            self.assertEqual((name, joined(encode_legacy_response(response)).hex()), (name, self.vectors[name]))
 
     def test_responses(self) -> None:
         """Responses of ours are encoded and decoded as the page says."""
         for name, (request, response) in RESPONSES.items():
-            self.assertEqual((name, b"".join(encode_response(response, ID)).hex()), (name, self.vectors[name]))
+            self.assertEqual((name, joined(encode_response(response, ID)).hex()), (name, self.vectors[name]))
             frame = bytes.fromhex(self.vectors[name])
             self.assertEqual(read_response(request, Reader(frame, 8, len(frame))), response)
 

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.client_conversation import FIRST_CORRELATION_ID
-from logd.protocol.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse, encode_legacy_response
+from logd.protocol.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
 from logd.protocol.messageset import MessageSet
 from logd.protocol.metadata import BrokerAddress, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAckResponse, ProducedPart
 from logd.protocol.requests import encode_request
-from logd.protocol.responses import encode_response
+from logd.protocol.responses import encode_legacy_response, encode_response
 from tests.protocol import fuzzing
+from tests.protocol.implementations import IMPLEMENTATIONS
 from tests.protocol.strategies import codecs, message_lists, requests
+from tests.protocol.wire import joined
 
 EXAMPLES = int(os.environ.get("LOGD_FUZZ_EXAMPLES", "300"))
 
@@ -30,7 +32,7 @@ _RESPONSES = [
     encode_response(MetadataResponse((BrokerAddress(1, "h", 1),), (_TOPIC,)), FIRST_CORRELATION_ID),
     encode_response(ProduceAckResponse((ProducedPart("t", 0, 0, 0, 0, 9),)), FIRST_CORRELATION_ID + 1),
 ]
-_responses = st.lists(st.sampled_from([b"".join(pieces) for pieces in _RESPONSES]), max_size=5).map(b"".join)
+_responses = st.lists(st.sampled_from([joined(pieces) for pieces in _RESPONSES]), max_size=5).map(b"".join)
 _requests = st.lists(requests.map(lambda request: b"".join(encode_request(request))), max_size=5).map(b"".join)
 _sets = st.lists(
     st.builds(lambda messages, codec: MessageSet(messages, codec).encode(), message_lists, st.just("none") | codecs),
@@ -82,5 +84,6 @@ class FuzzingTests(SynchronousTestCase):
     @_settings
     @given(st.binary(max_size=100) | _spoiled(_sets).map(lambda data: data[1:]))
     def test_sets(self, data: bytes) -> None:
-        """What the broker lets in, and what the consumer makes of it."""
-        fuzzing.sets(data)
+        """What the broker lets in, and what the consumer makes of it, in every implementation of the loops."""
+        for loops in IMPLEMENTATIONS.values():
+            fuzzing.sets(data, loops)

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.loops import decode_set, encode_set
+from logd.protocol import loops
 from logd.protocol.message import Message
 
 
@@ -16,7 +16,7 @@ class MessageTests(SynchronousTestCase):
 
     def test_equal_by_content(self) -> None:
         """Two messages of the same content are equal and hash alike, wherever one of them is stored."""
-        stored = decode_set(encode_set([Message(b"x", key=b"k")]), 700, topic="t", partition=3).messages[0]
+        stored = loops.decode_set(loops.encode_set([Message(b"x", key=b"k")]), 700, topic="t", partition=3).messages[0]
         self.assertEqual(stored, Message(b"x", key=b"k"))
         self.assertEqual(hash(stored), hash(Message(b"x", key=b"k")))
         self.assertEqual((stored.id, stored.topic, stored.partition), (700, "t", 3))
@@ -49,7 +49,8 @@ class MessageTests(SynchronousTestCase):
 
     def test_pickle_keeps_the_place(self) -> None:
         """A message that crosses processes is the same afterwards, its place included."""
-        stored = decode_set(encode_set([Message(b"x", headers=[("a", None)])]), 9, topic="t", partition=1).messages[0]
+        data = loops.encode_set([Message(b"x", headers=[("a", None)])])
+        (stored,) = loops.decode_set(data, 9, topic="t", partition=1).messages
         again = pickle.loads(pickle.dumps(stored))
         self.assertEqual(tuple(again), tuple(stored))
         self.assertIs(type(again), Message)
@@ -75,6 +76,6 @@ class MessageTests(SynchronousTestCase):
     def test_repr_is_short(self) -> None:
         """repr says what is there, and never more than a line holds."""
         self.assertEqual(repr(Message(b"x", key=b"k", timestamp=5)), "Message(b'x', key=b'k', timestamp=5)")
-        stored = decode_set(encode_set([Message(b"x")]), 8, topic="t", partition=2).messages[0]
+        stored = loops.decode_set(loops.encode_set([Message(b"x")]), 8, topic="t", partition=2).messages[0]
         self.assertEqual(repr(stored), "Message(b'x', topic='t', partition=2, id=8)")
         self.assertLess(len(repr(Message(bytes(1_000_000)))), 300)

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.protocol import loops
 from logd.protocol.codecs import CODEC_NUMBERS
-from logd.protocol.loops import check_set, decode_set, encode_set
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet, encode_messages, wrap
 from logd.protocol.wrapper import encode_wrapper, wrapper_positions
@@ -23,16 +23,16 @@ class MessageSetTests(SynchronousTestCase):
     def test_round_trip_compressed(self, messages: list[Message], codec: str) -> None:
         """A compressed set passes the broker's check and comes back whole."""
         data = MessageSet(messages, codec).encode()
-        self.assertEqual(decode_set(data).messages, messages)
+        self.assertEqual(loops.decode_set(data).messages, messages)
         if messages:
-            check_set(data, 1_000_000)
+            loops.check_set(data, 1_000_000)
 
     def test_codec_is_in_the_attributes(self) -> None:
         """A compressed set is one magic-1 entry that names its codec."""
         for codec in ("gzip", "snappy", "zstd"):
             data = MessageSet([Message(b"abc")] * 3, codec).encode()
             self.assertEqual((data[4], data[5]), (1, CODEC_NUMBERS[codec]))
-            self.assertEqual(check_set(data, 1000)[0], 1)
+            self.assertEqual(loops.check_set(data, 1000)[0], 1)
 
     def test_is_a_collection(self) -> None:
         """Length and iteration are those of the messages; later changes of the list given do not reach it."""
@@ -50,7 +50,7 @@ class MessageSetTests(SynchronousTestCase):
         """Ten thousand empty messages, which compress to next to nothing, are split until each has its own position."""
         messages = [Message(b"")] * 10_000
         for codec in ("gzip", "zstd", "snappy"):
-            decoded = decode_set(encode_messages(messages, codec), 0)
+            decoded = loops.decode_set(encode_messages(messages, codec), 0)
             self.assertEqual(decoded.messages, messages)
             ids = [message.id for message in decoded.messages]
             self.assertEqual(sorted(set(ids)), ids)
@@ -60,15 +60,15 @@ class MessageSetTests(SynchronousTestCase):
         random = Random(1)
         messages = [Message(random.randbytes(1000)) for _ in range(100)]
         data = wrap(messages, "gzip", 20_000)
-        self.assertGreaterEqual(check_set(data, 20_000)[0], 5)
-        self.assertEqual(decode_set(data).messages, messages)
+        self.assertGreaterEqual(loops.check_set(data, 20_000)[0], 5)
+        self.assertEqual(loops.decode_set(data).messages, messages)
 
     def test_never_more_than_readers_open(self) -> None:
         """What would become more than readers open by default is split, and a single such message is left plain."""
         messages = [Message(bytes(30 << 20))] * 3
         data = wrap(messages, "zstd")
-        self.assertEqual(check_set(data, 1 << 20)[0], 2)
-        self.assertEqual([len(each.payload or b"") for each in decode_set(data).messages], [30 << 20] * 3)
+        self.assertEqual(loops.check_set(data, 1 << 20)[0], 2)
+        self.assertEqual([len(each.payload or b"") for each in loops.decode_set(data).messages], [30 << 20] * 3)
         self.assertEqual(wrap([Message(bytes(65 << 20))], "zstd")[4], 0)
 
     def test_a_set_of_nothing(self) -> None:
@@ -91,27 +91,27 @@ class WrapperPositionTests(SynchronousTestCase):
 
     def test_messages_carry_them(self) -> None:
         """Each message of a wrapper has its position as id and the next one to go on from."""
-        data = encode_wrapper("gzip", encode_set([Message(b"a"), Message(b"b"), Message(b"c")]))
+        data = encode_wrapper("gzip", loops.encode_set([Message(b"a"), Message(b"b"), Message(b"c")]))
         end = 1000 + len(data)
-        places = [(message.id, message.next_position) for message in decode_set(data, 1000).messages]
+        places = [(message.id, message.next_position) for message in loops.decode_set(data, 1000).messages]
         self.assertEqual(places, [(1000, end - 2), (end - 2, end - 1), (end - 1, end)])
 
     @settings(deadline=None, max_examples=40)
     @given(message_lists, message_lists, codecs)
     def test_start_at_any_position(self, first: list[Message], second: list[Message], codec: str) -> None:
         """A consumer that starts at any message's next position gets exactly the messages after it."""
-        data = encode_messages(first, codec) + encode_set(second)
-        everything = decode_set(data, 50).messages
+        data = encode_messages(first, codec) + loops.encode_set(second)
+        everything = loops.decode_set(data, 50).messages
         for count, message in enumerate(everything, 1):
-            rest = decode_set(data, 50, start_at=message.next_position).messages
+            rest = loops.decode_set(data, 50, start_at=message.next_position).messages
             self.assertEqual(list(map(tuple, rest)), list(map(tuple, everything[count:])))
 
     def test_start_in_a_foreign_wrapper(self) -> None:
         """At the start of a wrapper that breaks the rule all of it is delivered."""
         messages = [Message(b"")] * 10_000
-        data = encode_wrapper("gzip", encode_set(messages))
+        data = encode_wrapper("gzip", loops.encode_set(messages))
         self.assertLess(len(data), len(messages))
-        decoded = decode_set(data, 70, start_at=70)
+        decoded = loops.decode_set(data, 70, start_at=70)
         self.assertEqual(len(decoded.messages), 10_000)
         self.assertEqual({message.id for message in decoded.messages}, {70})
         self.assertEqual(decoded.messages[-1].next_position, 70 + len(data))

@@ -9,25 +9,31 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import ProtocolViolation
 from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
-from logd.protocol.fetch_wait import FetchedHead, FetchedPart, FetchWait, FetchWaitResponse, fetch_wait_heads
-from logd.protocol.fields import Reader
+from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.fields import Reader, size_of
 from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets
 from logd.protocol.legacy_responses import (
     FetchResponse,
     LegacyResponse,
     MultiFetchResponse,
     OffsetsResponse,
-    encode_legacy_response,
-    fetch_head,
-    multi_fetch_heads,
 )
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.repair import Repair, RepairedDamage, RepairResponse
 from logd.protocol.requests import OurRequest
-from logd.protocol.responses import ErrorResponse, OurResponse, encode_response, read_legacy_response, read_response
+from logd.protocol.responses import (
+    ErrorResponse,
+    OurResponse,
+    encode_legacy_response,
+    encode_response,
+    read_legacy_response,
+    read_response,
+)
+from tests.net.doubles import BytesFile, Range
 from tests.protocol.strategies import int16s, int32s, int64s, sets, texts
 from tests.protocol.test_loops import HELLO_1
+from tests.protocol.wire import joined
 
 FETCH = Fetch("t", 0, 0, 100)
 OFFSETS = Offsets("t", 0, -1, 9)
@@ -125,7 +131,8 @@ EXCHANGES: st.SearchStrategy[tuple[OurRequest, OurResponse]] = st.one_of(
 
 def read_ours(request: OurRequest, frame: bytes) -> OurResponse:
     """Read a whole frame of ours."""
-    return read_response(request, Reader(frame, 8, len(frame)))
+    response: OurResponse = read_response(request, Reader(frame, 8, len(frame)))
+    return response
 
 
 class LegacyResponseTests(SynchronousTestCase):
@@ -135,18 +142,26 @@ class LegacyResponseTests(SynchronousTestCase):
         """They have the bytes that they had in 0.7."""
         for text, (request, response) in LEGACY_VECTORS.items():
             frame = bytes.fromhex(text)
-            self.assertEqual(b"".join(encode_legacy_response(response)), frame)
+            self.assertEqual(joined(encode_legacy_response(response)), frame)
             self.assertEqual(read_legacy_response(request, Reader(frame, 4, len(frame))), response)
 
-    def test_heads(self) -> None:
-        """Heads and sets put together are the whole response."""
-        self.assertEqual(fetch_head(0, len(HELLO_1)).hex(), "000000110000")
-        heads = multi_fetch_heads([(0, len(HELLO_1)), (1, 0)])
-        wire = heads[0] + HELLO_1 + heads[1]
-        whole = encode_legacy_response(MultiFetchResponse(0, (FetchResponse(0, HELLO_1), FetchResponse(1))))
-        self.assertEqual(wire, b"".join(whole))
-        self.assertEqual(multi_fetch_heads([]), [bytes.fromhex("000000020000")])
+    def test_pieces(self) -> None:
+        """A set is a piece of its own, the very object; heads with no set between them are one piece."""
+        self.assertEqual(encode_legacy_response(FetchResponse(0)), [bytes.fromhex("000000020000")])
         self.assertEqual(encode_legacy_response(MultiFetchResponse(0)), [bytes.fromhex("000000020000")])
+        sets = [FetchResponse(1), FetchResponse(0, HELLO_1), FetchResponse(1), FetchResponse(1)]
+        pieces = encode_legacy_response(MultiFetchResponse(0, tuple(sets)))
+        self.assertEqual([size_of(piece) for piece in pieces], [18, 15, 12])
+        self.assertIs(pieces[1], HELLO_1)
+
+    def test_ranges(self) -> None:
+        """The range of a file stands where the bytes of a set would, and counts with its length."""
+        found = Range(BytesFile(bytes(500)), 0, 500)
+        for response in (FetchResponse(0, found), MultiFetchResponse(0, (FetchResponse(0, found),))):
+            head, piece = encode_legacy_response(response)
+            self.assertIs(piece, found)
+            whole = joined([head, bytes(500)])
+            self.assertEqual(int.from_bytes(whole[:4], "big"), len(whole) - 4)
 
     def test_refused(self) -> None:
         """Parts, counts and sizes that do not add up are violations."""
@@ -171,7 +186,7 @@ class OurResponseTests(SynchronousTestCase):
     def test_round_trip(self, exchange: tuple[OurRequest, OurResponse], correlation_id: int) -> None:
         """Every response comes back equal and of its own type, behind its size and correlation id."""
         request, response = exchange
-        frame = b"".join(encode_response(response, correlation_id))
+        frame = joined(encode_response(response, correlation_id))
         self.assertEqual(
             frame[:8], (len(frame) - 4).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True)
         )
@@ -183,7 +198,7 @@ class OurResponseTests(SynchronousTestCase):
     def test_any_change(self, exchange: tuple[OurRequest, OurResponse], data: st.DataObject) -> None:
         """A prefix, or another byte anywhere, gives a response or a violation and nothing else."""
         request, response = exchange
-        frame = b"".join(encode_response(response, 1))
+        frame = joined(encode_response(response, 1))
         at = data.draw(st.integers(8, len(frame) - 1))
         changed = frame[:at] + data.draw(st.binary(max_size=2)) + frame[at + 1 :]
         for damaged in (changed, frame[:at]):
@@ -194,16 +209,20 @@ class OurResponseTests(SynchronousTestCase):
 
     @settings(deadline=None)
     @given(st.lists(_parts, max_size=3))
-    def test_heads(self, parts: list[FetchedPart]) -> None:
-        """Heads and sets put together are the whole response to a FetchWait."""
-        heads = fetch_wait_heads(5, [FetchedHead(*part[:6], len(part.message_set)) for part in parts])
-        pieces = [heads[0]] if not parts else []
-        for head, part in zip(heads, parts, strict=False):
-            pieces += (head, bytes(part.message_set))
-        self.assertEqual(b"".join(pieces), b"".join(encode_response(FetchWaitResponse(tuple(parts)), 5)))
+    def test_ranges(self, parts: list[FetchedPart]) -> None:
+        """Ranges of files stand where the bytes of sets would."""
+        files = {part: BytesFile(part.message_set) for part in parts}
+        ranges = [
+            part._replace(message_set=Range(files[part], 0, len(part.message_set))) if part.message_set else part
+            for part in parts
+        ]
+        pieces = encode_response(FetchWaitResponse(tuple(ranges)), 5)
+        sent = [piece.file.content if isinstance(piece, Range) else piece for piece in pieces]
+        self.assertEqual(joined(sent), joined(encode_response(FetchWaitResponse(tuple(parts)), 5)))
 
     def test_long_text_is_shortened(self) -> None:
         """A text for people never makes a response fail."""
-        frame = b"".join(encode_response(ErrorResponse(-1, "é" * 40_000), 1))
+        frame = joined(encode_response(ErrorResponse(-1, "é" * 40_000), 1))
         response = read_ours(Metadata(None), frame)
-        self.assertLess(len(response.text), 1100)  # type: ignore[union-attr]  # it is an ErrorResponse
+        assert isinstance(response, ErrorResponse)
+        self.assertLess(len(response.text), 1100)

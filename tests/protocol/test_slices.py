@@ -1,4 +1,4 @@
-"""Tests of sets that are checked in slices, against the check in one."""
+"""Tests of logd.protocol.slices: sets that are checked in slices, against the check in one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import InvalidMessage, MessageTooLarge, WireError
-from logd.protocol.loops import check_set
+from logd.protocol import loops
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
-from logd.protocol.slices import check_in_slices, slice_end
+from logd.protocol.slices import check_in_slices
 from tests.protocol.strategies import message_lists
 
 SET = MessageSet([Message(bytes(size)) for size in range(20)]).encode()
@@ -25,20 +25,12 @@ def check(data: bytes, entries: int = 3, size: int = 40, limit: int = 1000) -> t
 class SliceTests(SynchronousTestCase):
     """Slices of a set."""
 
-    def test_bounds(self) -> None:
-        """A slice ends behind so many entries, or behind the first that makes it longer than so many bytes."""
-        self.assertEqual(slice_end(SET, 0, 1, 1000), 9)
-        self.assertEqual(slice_end(SET, 0, 3, 1000), 9 + 10 + 11)
-        self.assertEqual(slice_end(SET, 0, 100, 19), 9 + 10 + 11)
-        self.assertEqual(slice_end(SET, 9, 100, 9), 9 + 10)
-        self.assertEqual(slice_end(SET, 0, 100, 1000), len(SET))
-
     @given(message_lists.filter(bool), st.integers(1, 4), st.integers(1, 100))
     @settings(deadline=None, max_examples=100)
     def test_sound(self, messages: list[Message], entries: int, size: int) -> None:
         """All slices together are what the set is."""
         data = MessageSet(messages).encode()
-        self.assertEqual(check(data, entries, size), check_set(data, 1000))
+        self.assertEqual(check(data, entries, size), loops.check_set(data, 1000))
 
     @given(message_lists, st.data(), st.integers(1, 4), st.integers(1, 100))
     @settings(deadline=None, max_examples=300)
@@ -56,7 +48,7 @@ class SliceTests(SynchronousTestCase):
             except WireError as error:
                 return type(error)
 
-        self.assertEqual(outcome(lambda: check(cut, entries, size, 30)), outcome(lambda: check_set(cut, 30)))
+        self.assertEqual(outcome(lambda: check(cut, entries, size, 30)), outcome(lambda: loops.check_set(cut, 30)))
 
     def test_where(self) -> None:
         """The error says where."""

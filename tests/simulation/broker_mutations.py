@@ -16,8 +16,7 @@ from logd.interfaces import IFileOperations
 from logd.log import upkeep
 from logd.log.checkpoint import Checkpoint, write_checkpoint
 from logd.log.flusher import FlushState
-from logd.protocol import loops
-from logd.protocol.openwrapper import OpenWrapper
+from logd.protocol.loops import OpenWrapper, checking
 
 
 @contextmanager
@@ -48,7 +47,7 @@ def more_messages_than_bytes_are_damage() -> AbstractContextManager[Any]:
 
 def store_wrappers_of_no_codec() -> AbstractContextManager[Any]:
     """A wrapper whose bytes are none of its codec is stored."""
-    return mock.patch.object(loops, "may_be_wrapper", lambda attributes, payload: True)
+    return mock.patch.object(checking, "may_be_wrapper", lambda attributes, payload: True)
 
 
 def believe_names_in_the_tree() -> AbstractContextManager[Any]:

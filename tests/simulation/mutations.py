@@ -14,7 +14,7 @@ from logd.coord.errors import CoordinationError
 from logd.coord.groups import view
 from logd.coord.groups.assignment import share_of
 from logd.coord.groups.holdings import Conflict, Holding, Holdings
-from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.silence import SilenceTimer
 from logd.coord.records import ANY_VERSION, Check, SetData
 from logd.coord.registries.offsets import OffsetRegistry, encode_position
@@ -170,20 +170,22 @@ def deaf_to_members() -> AbstractContextManager[Any]:
 
 def stay_removed() -> AbstractContextManager[Any]:
     """A member whose entry somebody has removed does not register again."""
-    return mock.patch.object(Membership, "_look", lambda membership, subscription: membership._view.read(subscription))
+    return mock.patch.object(
+        GroupMembership, "_look", lambda membership, subscription: membership._view.read(subscription)
+    )
 
 
 def believe_in_a_lost_session() -> AbstractContextManager[Any]:
     """A consumer in a new session believes that it still has what it had in the former one."""
-    rebalance = Membership._rebalance
+    rebalance = GroupMembership._rebalance
 
-    async def believing(membership: Membership) -> None:
+    async def believing(membership: GroupMembership) -> None:
         if membership._session:
             membership._session = membership._coordination.session_id
         await rebalance(membership)
 
     # Who looks whether its entry is there finds out, too.
-    return _both(mock.patch.object(Membership, "_rebalance", believing), stay_removed())
+    return _both(mock.patch.object(GroupMembership, "_rebalance", believing), stay_removed())
 
 
 def skip_what_is_left() -> AbstractContextManager[Any]:

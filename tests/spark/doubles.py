@@ -15,9 +15,9 @@ from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.loops import check_set
 from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
-from logd.protocol.responses import encode_response
 from logd.protocol.server_conversation import ServerConversation
-from logd.spark.cluster import Cluster, ClusterSettings
+from logd.spark.cluster import BlockingCluster, ClusterSettings
+from tests.protocol.wire import joined
 
 # Warnings about failures that a test has planned are for nobody.
 logging.getLogger("logd.spark").addHandler(logging.NullHandler())
@@ -69,9 +69,9 @@ class FakeBroker:
     now: float = 1000.0
     slept: list[float] = field(factory=list)
 
-    def cluster(self, **settings: Any) -> Cluster:
+    def cluster(self, **settings: Any) -> BlockingCluster:
         """A cluster of this broker alone, whose time passes in sleep only."""
-        return Cluster(
+        return BlockingCluster(
             ClusterSettings(brokers="fake:1", **settings),
             clock=lambda: self.now,
             sleep=self._sleep,
@@ -153,20 +153,19 @@ class FakeStream:
 
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
-        self._conversation: ServerConversation[bytes] = ServerConversation()
+        self._conversation = ServerConversation()
         self._answers: list[bytes] = []
         self._lost: OSError | None = None
 
     def sendall(self, data: bytes, /) -> None:
         """Have the requests answered."""
-        for request in self._conversation.receive_data(data):
+        for request, token in self._conversation.receive_data(data):
             try:
                 response = self._broker.answer(request)
             except OSError as error:
                 self._lost = error
                 return
-            correlation_id: int = request.correlation_id  # type: ignore[union-attr]  # none is of 0.7
-            self._answers += self._conversation.answer(request, encode_response(response, correlation_id))
+            self._answers.append(joined(self._conversation.answer(token, response)))
 
     def recv(self, size: int, /) -> bytes:
         """The answers so far, or the loss."""

@@ -16,7 +16,7 @@ from logd.protocol.message import Message
 from logd.protocol.metadata import Metadata, MetadataResponse
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
 from logd.protocol.responses import ErrorResponse
-from logd.spark.producing import BlockingProducer
+from logd.spark.producing import ExecutorProducer
 from logd.spark.ranges import IdRange
 from logd.spark.reading import RangeReader, ReadSettings
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
@@ -68,7 +68,7 @@ class AnswerTests(SynchronousTestCase):
         """An acknowledgement of nothing, or of what was not sent, is none: the batch is sent again, then given up."""
         for parts in ((), (ProducedPart("t", 7, 0, 7, 0, 10),)):
             self.answer(ProduceAck, partial(self.first, ProduceAckResponse(parts)))
-            producer = BlockingProducer(self.cluster)
+            producer = ExecutorProducer(self.cluster)
             producer.send("t", Message(b"x"), 0)
             failed = self.assertRaises(DeliveryFailed, producer.flush)
             self.assertIn("its answer to ProduceAck makes no sense", str(failed))

@@ -60,7 +60,7 @@ class ModeTests(AvroCase):
         """What a task makes of a log of these, by the options."""
         log = FakeLog(encode_set(messages))
         broker = FakeBroker({"t": FakeTopic("u", [FakeLog(), log])})
-        self.patch(tasks, "Cluster", lambda settings: broker.cluster())
+        self.patch(tasks, "BlockingCluster", lambda settings: broker.cluster())
         given = read_options({"subscribe": "t", "avroSchema": SCHEMA, "rowsPerBatch": "2", **options}, streaming=False)
         batches = list(tasks.read_batches(given, IdRange("t", "u", 1, 0, log.end)))
         return pa.Table.from_batches(batches)

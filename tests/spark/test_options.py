@@ -8,12 +8,13 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.clientcore.starting_positions import EARLIEST, LATEST
 from logd.errors import ConfigurationError
 from logd.protocol.describe_log import DescribeLogResponse
 from logd.spark.arrow import COLUMNS
-from logd.spark.offsets import EARLIEST, LATEST, At, parse_time, resolve
+from logd.spark.offsets import At, parse_time, resolve
 from logd.spark.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, sink_options
-from logd.spark.subscription import Subscription
+from logd.spark.subscription import SourceSubscription
 
 
 class OptionsTests(SynchronousTestCase):
@@ -38,7 +39,7 @@ class OptionsTests(SynchronousTestCase):
     def test_any_case(self) -> None:
         """Names are alike in any case: Spark hands them over in lower case."""
         options = read_options({"SUBSCRIBE": "a,b", "maxbytespertrigger": "7", "failondataloss": "FALSE"}, True)
-        self.assertEqual(options.subscription, Subscription(topics=("a", "b")))
+        self.assertEqual(options.subscription, SourceSubscription(topics=("a", "b")))
         self.assertEqual(options.trigger_bytes, 7)
         self.assertFalse(options.reading.fail_on_data_loss)
 
@@ -131,10 +132,10 @@ class SubscriptionTests(SynchronousTestCase):
 
     def test_chosen(self) -> None:
         """A pattern is of the whole name; partitions that were assigned are those alone."""
-        self.assertEqual(Subscription(pattern="web.*").chosen("web-1", [1, 0]), (0, 1))
-        self.assertEqual(Subscription(pattern="web").chosen("web-1", [0]), ())
-        self.assertEqual(Subscription(topics=("a",)).chosen("b", [0]), ())
-        self.assertEqual(Subscription(assigned={"a": (1, 2)}).chosen("a", [0, 1]), (1,))
+        self.assertEqual(SourceSubscription(pattern="web.*").chosen("web-1", [1, 0]), (0, 1))
+        self.assertEqual(SourceSubscription(pattern="web").chosen("web-1", [0]), ())
+        self.assertEqual(SourceSubscription(topics=("a",)).chosen("b", [0]), ())
+        self.assertEqual(SourceSubscription(assigned={"a": (1, 2)}).chosen("a", [0, 1]), (1,))
 
 
 class DocumentationTests(SynchronousTestCase):

@@ -11,7 +11,7 @@ from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
 from logd.protocol.placement import partition_of_key
 from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
-from logd.spark.producing import BlockingProducer
+from logd.spark.producing import ExecutorProducer
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 
@@ -21,7 +21,7 @@ class ProducerTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A topic of three partitions."""
         self.broker = FakeBroker({"t": FakeTopic(logs=[FakeLog(), FakeLog(), FakeLog()])})
-        self.producer = BlockingProducer(self.broker.cluster(retry_timeout=10.0), batch_bytes=1000)
+        self.producer = ExecutorProducer(self.broker.cluster(retry_timeout=10.0), batch_bytes=1000)
 
     def values(self, partition: int) -> list[bytes | None]:
         """What a partition holds."""

@@ -9,8 +9,8 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline, WrapperTooLarge
+from logd.protocol.entry import encode_gap
 from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
-from logd.protocol.gap import encode_gap
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.gap import encode_gap
-from logd.protocol.loops import decode_set, encode_set
+from logd.protocol import loops
+from logd.protocol.entry import encode_gap
 from logd.protocol.message import Message
 from logd.protocol.messageset import wrap
 from logd.spark.rows import Cursor, Rows
@@ -32,7 +32,7 @@ def taken(data: bytes, position: int = 0, limit: int = 1000) -> tuple[list[tuple
 
 pieces = st.lists(
     st.one_of(
-        message_lists.map(encode_set),
+        message_lists.map(loops.encode_set),
         st.builds(lambda messages, codec: wrap(messages, codec), message_lists.filter(bool), codecs),
         st.integers(9, 40).map(lambda size: encode_gap(size) + bytes(size - 9)),
     ),
@@ -48,7 +48,7 @@ class CursorTests(SynchronousTestCase):
         """Whatever the log holds, in whatever steps, and wherever it is cut off."""
         data = b"".join(parts)
         data = data[: max(len(data) - cut, 0)]
-        expected = decode_set(data, position)
+        expected = loops.decode_set(data, position)
         found, cursor = taken(data, position, limit)
         self.assertEqual(
             found, [(m.payload, m.key, m.timestamp, m.headers, m.id, m.next_position) for m in expected.messages]
@@ -59,12 +59,12 @@ class CursorTests(SynchronousTestCase):
 
     @given(message_lists.filter(bool), st.data())
     def test_damage(self, messages: list[Message], data: st.DataObject) -> None:
-        """A byte that changed is found where decode_set finds it, and the messages before it are there."""
-        sound = encode_set(messages)
+        """A byte that changed is found where loops.decode_set finds it, and the messages before it are there."""
+        sound = loops.encode_set(messages)
         place = data.draw(st.integers(0, len(sound) - 1))
         damaged = bytearray(sound)
         damaged[place] ^= data.draw(st.integers(1, 255))
-        expected = decode_set(bytes(damaged))
+        expected = loops.decode_set(bytes(damaged))
         found, cursor = taken(bytes(damaged))
         self.assertEqual(len(found), len(expected.messages))
         self.assertEqual(str(cursor.error), str(expected.error))
@@ -73,7 +73,7 @@ class CursorTests(SynchronousTestCase):
     def test_damaged_value(self) -> None:
         """A value that changed is found in plain entries and in keyed ones, and those before it are there."""
         for key in (None, b"k"):
-            data = bytearray(encode_set([Message(b"hello", key=key)] * 3))
+            data = bytearray(loops.encode_set([Message(b"hello", key=key)] * 3))
             data[-1] ^= 1
             found, cursor = taken(bytes(data))
             self.assertEqual(len(found), 2)
@@ -112,5 +112,5 @@ class KeepTests(SynchronousTestCase):
                 cursor.ended |= len(rows) >= 100
             rows.keep(start, end)
             found += list(zip(rows.ids, rows.nexts, rows.values, strict=True))
-        messages = decode_set(data, position).messages[:100]
+        messages = loops.decode_set(data, position).messages[:100]
         self.assertEqual(found, [(m.id, m.next_position, m.payload) for m in messages])

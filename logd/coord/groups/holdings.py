@@ -16,11 +16,11 @@ from twisted.logger import Logger
 
 from logd.coord import paths
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
-from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Check, Operation, SessionState, Stat
 from logd.coord.registries.offsets import Offset, OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
+from logd.deferreds.gathering import gather
 from logd.topic import TopicPartition
 
 #: Partitions in one transaction: about 20 KB of a frame of at most 1 MB.

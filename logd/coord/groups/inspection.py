@@ -8,11 +8,11 @@ from attrs import field, frozen
 
 from logd.coord import paths
 from logd.coord.errors import NoNode
-from logd.coord.groups.gathering import gather
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import Offset, OffsetRegistry
 from logd.coord.registries.owners import Owner, OwnerRegistry
+from logd.deferreds.gathering import gather
 from logd.errors import LogdError
 from logd.topic import TopicPartition
 

@@ -23,7 +23,6 @@ from twisted.python.failure import Failure
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.holdings import Conflict, Holdings
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.pause import Pause
 from logd.coord.groups.records import Counts, Phase, Timing
 from logd.coord.groups.registration import Registration
 from logd.coord.groups.silence import SilenceTimer
@@ -33,13 +32,15 @@ from logd.coord.records import SessionState, WatchEvent
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
-from logd.deferreds import WaitingDeferreds
+from logd.deferreds.sleeping import InterruptibleSleep
+from logd.deferreds.timeouts import with_timeout
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ClientClosed, PartitionLost
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicPartition
 
 
-class Membership:
+class GroupMembership:
     """For the reactor's thread alone. ``random`` returns a float in [0, 1)."""
 
     _log = Logger()
@@ -79,7 +80,7 @@ class Membership:
         #: Whether the reader's positions are of what is held: not between a release and the next start.
         self._handed = False
         self._failures = 0
-        self._pause = Pause(clock)
+        self._pause = InterruptibleSleep(clock)
         self._loop: Deferred[None] | None = None
         self._commits: Timer | None = None
         self._unsubscribe: Callable[[], None] | None = None
@@ -149,7 +150,7 @@ class Membership:
             if not self._wanted or self._coordination.state is not SessionState.CONNECTED:
                 await self._pause.sleep(None)
                 continue
-            await self._pause.sleep(self._timing.settle, wakeful=False)
+            await self._pause.sleep(self._timing.settle, interruptible=False)
             if self._coordination.state is not SessionState.CONNECTED:
                 continue
             self._wanted = False
@@ -348,8 +349,7 @@ class Membership:
             self._loop.cancel()
         self._settled.fail(ClientClosed(f"the consumer has left group {self.group!r}"))
         ending = Deferred.fromCoroutine(self._hand_over())
-        ending.addTimeout(self._timing.leave, self._clock)  # type: ignore[arg-type]  # callLater is all it takes
-        return ending.addErrback(self._not_left)
+        return with_timeout(self._clock, self._timing.leave, ending).addErrback(self._not_left)
 
     async def _hand_over(self) -> None:
         try:

@@ -21,12 +21,12 @@ from logd.checkedjson import decimals
 from logd.coord import paths
 from logd.coord.errors import NoAuth
 from logd.coord.groups.assignment import share_of
-from logd.coord.groups.gathering import gather, gather_some
 from logd.coord.groups.watched import Watched
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Stat
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription, stream_id, stream_ids
 from logd.coord.registries.topics import available_partitions, decode_entry
+from logd.deferreds.gathering import gather, gather_some
 from logd.topic import TopicPartition
 
 #: Entries of consumers that are read at the same time: when a group of a thousand starts, each member reads all.

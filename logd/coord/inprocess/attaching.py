@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from logd.coord.inprocess.link import Link, LinkConnection
+from logd.coord.inprocess.link import HostLink, LinkConnection
 from logd.coord.records import Identity, SessionState, WatchEvent
 from logd.coord.tree.attachment import Attachment
 from logd.interfaces import Clock, Timer
@@ -20,7 +20,7 @@ class SessionKeeper:
 
     def __init__(
         self,
-        link: Link,
+        link: HostLink,
         clock: Clock,
         timeout: float,
         reconnect: float,

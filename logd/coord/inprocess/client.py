@@ -21,9 +21,9 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.inprocess.attaching import SessionKeeper
-from logd.coord.inprocess.link import Link, LinkConnection
+from logd.coord.inprocess.link import HostLink, LinkConnection
 from logd.coord.interfaces import ICoordination
-from logd.coord.outstanding import Call, OutstandingCalls
+from logd.coord.outstanding import OutstandingCalls, PendingCall
 from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
@@ -51,8 +51,8 @@ from logd.coord.records import (
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
-from logd.coord.watches import Watches, WatchKind
-from logd.deferreds import WaitingDeferreds
+from logd.coord.watches import ClientWatches, WatchKind
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 
 T = TypeVar("T")
@@ -79,14 +79,14 @@ class InProcessCoordination:
         delay: Callable[[], float] = lambda: 0.0,
         identities: Sequence[Identity] = (),
     ) -> None:
-        self.link = Link(host, clock, delay)
+        self.link = HostLink(host, clock, delay)
         self._clock = clock
         self._timeout = timeout
         self._listeners: list[Callable[[SessionState], None]] = []
         self._connecting: list[Deferred[Any]] = []
         self._closing: WaitingDeferreds[None] = WaitingDeferreds()
         self._started = self._ended = False
-        self._watches = Watches()
+        self._watches = ClientWatches()
         self._session = SessionKeeper(
             self.link, clock, session_timeout, reconnect, tuple(identities), self._changed, self._fired
         )
@@ -196,13 +196,13 @@ class InProcessCoordination:
             for each in self._connecting[:]:
                 each.errback(ClientClosing())
 
-    def _send(self, call: Call) -> bool:
+    def _send(self, call: PendingCall) -> bool:
         if self._connection is None:
             return False
         self._connection.execute(call.request, partial(self._answered, call, self._clock.seconds()))
         return True
 
-    def _answered(self, call: Call, sent: float, outcome: Outcome) -> None:
+    def _answered(self, call: PendingCall, sent: float, outcome: Outcome) -> None:
         self._session.heard(sent)
         answer = outcome.answer.error if isinstance(outcome.answer, MultiFailed) else outcome.answer
         if isinstance(answer, NoNode) and isinstance(call.request, Exists):

@@ -15,7 +15,7 @@ from logd.coord.tree.outcome import Outcome
 from logd.interfaces import Clock, Timer
 
 
-class Link:
+class HostLink:
     """The way between one client and whoever hosts the tree. A simulation takes hold of it here.
 
     ``host`` may be replaced (the tree was restarted) and be None (nobody listens). ``delay()`` is asked for each
@@ -59,7 +59,7 @@ class LinkConnection:
     """One connection, seen from its client: what it asks for is done when it arrives, and the answers come back."""
 
     def __init__(
-        self, link: Link, host: TreeHost, lost: Callable[[], None], notified: Callable[[WatchEvent], None]
+        self, link: HostLink, host: TreeHost, lost: Callable[[], None], notified: Callable[[WatchEvent], None]
     ) -> None:
         self._host = host
         self._lost = lost
@@ -166,7 +166,7 @@ class _ServerEnd:
 class _Pipe:
     """One direction of a connection: calls are made in the order in which they were sent, each after its delay."""
 
-    def __init__(self, link: Link, clock: Clock) -> None:
+    def __init__(self, link: HostLink, clock: Clock) -> None:
         self.ended = False
         self._clock = clock
         self._link = link

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import EventType, SessionState
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 
 T = TypeVar("T")
@@ -50,14 +52,14 @@ class Mirror(Generic[T]):
         self._path = path
         self._decode = decode
         self._changed = changed
-        self._listing: Deferred[None] | None = None
+        self._background = Background(f"watching {path}")
         #: What follows each child; None while it is begun.
         self._following: dict[str, Deferred[None] | None] = {}
         self._first: set[str] = set()
         #: Why a child cannot be used, as it was said.
         self._unreadable: dict[str, str] = {}
         self._listed = False
-        self._waiters: list[Deferred[None]] = []
+        self._waiters: WaitingDeferreds[None] = WaitingDeferreds()
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -68,11 +70,7 @@ class Mirror(Generic[T]):
 
     def when_complete(self) -> Deferred[None]:
         """Fires when everything was seen once. Cancellable; never fails."""
-        if self.complete:
-            return succeed(None)
-        waiter: Deferred[None] = Deferred(self._waiters.remove)
-        self._waiters.append(waiter)
-        return waiter
+        return succeed(None) if self.complete else self._waiters.new()
 
     def stop(self) -> None:
         """Look no more; the values stay."""
@@ -89,15 +87,12 @@ class Mirror(Generic[T]):
     def _begin(self) -> None:
         self._end()
         self._listed = False
-        self._listing = Deferred.fromCoroutine(self._list())
-        self._listing.addErrback(self._failed)
+        self._background.start(self._list())
 
     def _end(self) -> None:
-        listing, self._listing = self._listing, None
-        following, self._following = self._following, {}
+        self._following.clear()
         self._first.clear()
-        for each in (listing, *following.values()):
-            self._cancel(each)
+        self._background.stop()
 
     @staticmethod
     def _cancel(work: Deferred[None] | None) -> None:
@@ -134,8 +129,7 @@ class Mirror(Generic[T]):
 
     def _begin_to_follow(self, name: str) -> None:
         self._following[name] = None
-        following = Deferred.fromCoroutine(self._follow(name))
-        following.addErrback(self._failed)
+        following = self._background.start(self._follow(name))
         if name in self._following:
             self._following[name] = following
 
@@ -200,9 +194,7 @@ class Mirror(Generic[T]):
     def _check_complete(self) -> None:
         if self._listed and not self._first and not self.complete:
             self.complete = True
-            waiters, self._waiters = self._waiters, []
-            for waiter in waiters:
-                waiter.callback(None)
+            self._waiters.fire(None)
 
     async def _make(self) -> None:
         try:
@@ -215,10 +207,4 @@ class Mirror(Generic[T]):
     async def _pause(self, error: CoordinationError) -> None:
         """Wait before the next attempt; a session that comes back begins anew by itself."""
         self._log.debug("reading {path} again: {error}", path=self._path, error=str(error))
-        pause: Deferred[None] = Deferred(lambda _: timer.cancel())
-        timer = self._clock.callLater(RETRY_SECONDS, pause.callback, None)
-        await pause
-
-    def _failed(self, failure: Failure) -> None:
-        if not failure.check(CancelledError):
-            self._log.failure("a bug in watching {path}", failure, path=self._path)
+        await sleep(self._clock, RETRY_SECONDS)

@@ -36,7 +36,7 @@ from logd.coord.tree.changes import (
     SessionOpened,
 )
 from logd.coord.tree.nodes import Node
-from logd.coord.tree.sessions import Session
+from logd.coord.tree.sessions import TreeSession
 from logd.errors import ProtocolViolation
 from logd.protocol.fields import INT32
 
@@ -70,7 +70,7 @@ def decode_change(zxid: int, data: bytes) -> Change:
     return Change(zxid, time_ms, session_id, tuple(effects))
 
 
-def encode_pieces(sessions: Iterable[Session], nodes: Mapping[str, Node]) -> Iterator[bytes]:
+def encode_pieces(sessions: Iterable[TreeSession], nodes: Mapping[str, Node]) -> Iterator[bytes]:
     """Yield the pieces of a snapshot."""
     for session in sessions:
         password = encode_buffer(session.password)
@@ -80,9 +80,9 @@ def encode_pieces(sessions: Iterable[Session], nodes: Mapping[str, Node]) -> Ite
         yield _KIND.pack(_NODE_PIECE) + fields + _NODE.pack(*node[2:])
 
 
-def decode_pieces(pieces: Iterable[bytes]) -> tuple[list[Session], dict[str, Node]]:
+def decode_pieces(pieces: Iterable[bytes]) -> tuple[list[TreeSession], dict[str, Node]]:
     """Read a snapshot's pieces; raise ValueError when one is none that this release knows."""
-    sessions: list[Session] = []
+    sessions: list[TreeSession] = []
     nodes: dict[str, Node] = {}
     for piece in pieces:
         reader = JuteReader(piece, 0, len(piece))
@@ -90,7 +90,7 @@ def decode_pieces(pieces: Iterable[bytes]) -> tuple[list[Session], dict[str, Nod
             (kind,) = reader.unpack(_KIND)
             if kind == _SESSION_PIECE:
                 id_, timeout_ms = reader.unpack(_SESSION)
-                sessions.append(Session(id_, timeout_ms, reader.buffer() or b""))
+                sessions.append(TreeSession(id_, timeout_ms, reader.buffer() or b""))
             elif kind == _NODE_PIECE:
                 path, data, acl = reader.ustring(), reader.node_data(), _acl(reader)
                 nodes[path] = Node(data, acl, *reader.unpack(_NODE))

@@ -37,7 +37,7 @@ _LOOK_AHEAD = 1 << 24
 
 
 @frozen
-class Head:
+class ChangeFileHead:
     """The head of one file."""
 
     base: int
@@ -45,10 +45,10 @@ class Head:
 
 
 @define
-class Scan:
+class ChangeFileScan:
     """What was found in a file."""
 
-    head: Head | None
+    head: ChangeFileHead | None
     #: Up to where all is sound, and the zxid of the last change there.
     end: int = 0
     last: int = 0
@@ -58,13 +58,13 @@ class Scan:
     passed_over: int = 0
 
 
-def encode_head(head: Head) -> bytes:
+def encode_head(head: ChangeFileHead) -> bytes:
     """Return a file's first bytes."""
     packed = _HEAD.pack(MAGIC, FORMAT, head.base, head.salt)
     return packed + _CRC.pack(crc32(packed))
 
 
-def decode_head(data: bytes) -> Head | None:
+def decode_head(data: bytes) -> ChangeFileHead | None:
     """Read a file's first bytes, None when they are no head. Raises ValueError for the head of another format."""
     if len(data) < HEAD_BYTES or crc32(data[: _HEAD.size]) != _CRC.unpack_from(data, _HEAD.size)[0]:
         return None
@@ -73,7 +73,7 @@ def decode_head(data: bytes) -> Head | None:
         return None
     if number != FORMAT:
         raise ValueError(f"format {number}; this release of logd knows format {FORMAT} only")
-    return Head(base, salt)
+    return ChangeFileHead(base, salt)
 
 
 def encode_record(salt: bytes, zxid: int, flushed: int, change: bytes) -> bytes:
@@ -92,7 +92,7 @@ def encode_records(salt: bytes, flushed: int, changes: Iterable[tuple[int, bytes
     return b"".join(pieces)
 
 
-def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) -> Scan:
+def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) -> ChangeFileScan:
     """Read a whole file and call ``change(zxid, bytes)`` for each sound record, up to the first that is not.
 
     Changes up to ``covered`` stand elsewhere too: what is damaged of those is passed over, and counted, where a sound
@@ -101,8 +101,8 @@ def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) ->
     """
     head = decode_head(data)
     if head is None:
-        return Scan(None)
-    found = Scan(head, HEAD_BYTES, head.base)
+        return ChangeFileScan(None)
+    found = ChangeFileScan(head, HEAD_BYTES, head.base)
     while True:
         record = _record(data, found.end, head.salt, found.last)
         if record is None or record[0] != found.last + 1:
@@ -125,7 +125,7 @@ def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) ->
     return found
 
 
-def _covered(data: bytes, found: Scan, salt: bytes, covered: int) -> int | None:
+def _covered(data: bytes, found: ChangeFileScan, salt: bytes, covered: int) -> int | None:
     """Where the next sound record begins, if nothing but changes up to ``covered`` can lie before it."""
     if found.last >= covered:
         return None
@@ -148,7 +148,7 @@ class Found:
     change: bytes
 
 
-def find_records(data: bytes, head: Head) -> Iterator[Found]:
+def find_records(data: bytes, head: ChangeFileHead) -> Iterator[Found]:
     """Yield every sound record of a file whose zxid is above those before, whatever lies between them."""
     at = behind = HEAD_BYTES
     last = head.base

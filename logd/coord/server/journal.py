@@ -19,9 +19,9 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.coord.server.changecodec import encode_change
-from logd.coord.server.changefile import SALT_BYTES, Head, encode_head, encode_records
+from logd.coord.server.changefile import SALT_BYTES, ChangeFileHead, encode_head, encode_records
 from logd.coord.server.folder import changes_name
-from logd.coord.server.recovery import Recovered
+from logd.coord.server.recovery import RecoveredTree
 from logd.coord.tree.changes import Change
 from logd.coord.tree.interfaces import IJournal
 from logd.errors import LogdError
@@ -45,7 +45,7 @@ class _Refused(Exception):
 
 
 @frozen
-class Disk:
+class JournalDisk:
     """Where a tree is kept, and what with. ``salt`` returns as many random bytes as it is asked for (os.urandom)."""
 
     folder: str
@@ -60,7 +60,7 @@ class Disk:
 class Journal:
     """Appends to the files of changes of one folder, from where recovery found their end."""
 
-    _disk: Disk
+    _disk: JournalDisk
     #: The last change appended, and the last one on the disk.
     last: int = 0
     flushed: int = 0
@@ -72,7 +72,7 @@ class Journal:
     refused: OSError | None = field(default=None, init=False)
     #: Told when ``refused`` begins and when it ends.
     on_refused: Callable[[], None] = field(default=lambda: None, init=False)
-    _head: Head | None = None
+    _head: ChangeFileHead | None = None
     _file: IFile | None = field(default=None, init=False)
     #: Bytes of the open file that are records, and whether something that a refused write left may lie behind them.
     _end: int = field(default=0, init=False)
@@ -97,7 +97,7 @@ class Journal:
         return Mark(self._disk.files, self._disk.folder)
 
     @classmethod
-    def resume(cls, disk: Disk, found: Recovered) -> Journal:
+    def resume(cls, disk: JournalDisk, found: RecoveredTree) -> Journal:
         """Go on behind what recovery found."""
         return cls(disk, found.last, found.last, found.change_bytes, found.head)
 
@@ -201,7 +201,7 @@ class Journal:
         if self._head is None:
             file = disk.files.open(join(disk.folder, changes_name(flushed)), create=True)
             self._file, self._end, self._synced, self._torn = file, 0, 0, False
-            self._head = Head(flushed, disk.salt(SALT_BYTES))
+            self._head = ChangeFileHead(flushed, disk.salt(SALT_BYTES))
         elif self._file is None:
             self._file = file = disk.files.open(join(disk.folder, changes_name(self._head.base)))
             self._end = self._synced = file.size()

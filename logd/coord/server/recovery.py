@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from logd.coord.server.changefile import Head, Scan, scan
+from logd.coord.server.changefile import ChangeFileHead, ChangeFileScan, scan
 from logd.coord.server.folder import DAMAGED_SUFFIX, changes_name, numbers_of, snapshot_name
 from logd.coord.server.snapshotfile import decode_snapshot
 from logd.errors import DataDirectoryError
@@ -24,7 +24,7 @@ Report = Callable[..., None]
 
 
 @define
-class Recovered:
+class RecoveredTree:
     """What was found; everything in it is on the disk."""
 
     #: Of the newest sound snapshot, 0 and no pieces where there is none.
@@ -35,12 +35,12 @@ class Recovered:
     #: The last change of all.
     last: int = 0
     #: The head of the file to go on with, None for a new one.
-    head: Head | None = None
+    head: ChangeFileHead | None = None
     #: Bytes in the files of changes that are behind the snapshot.
     change_bytes: int = 0
 
 
-def recover(files: IFileOperations, folder: str, report: Report) -> Recovered:
+def recover(files: IFileOperations, folder: str, report: Report) -> RecoveredTree:
     """Read the folder, which this process has locked; cut a torn tail and make sure that the rest is on the disk.
 
     Raises DataDirectoryError for what is damaged, and OSError.
@@ -69,7 +69,7 @@ def recover(files: IFileOperations, folder: str, report: Report) -> Recovered:
     return found
 
 
-def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> Recovered:
+def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> RecoveredTree:
     """The newest sound one. One that is not is set aside, if an older one with the changes behind it stands in."""
     unsound: list[str] = []
     problem = ""
@@ -92,7 +92,7 @@ def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> Rec
     for name in unsound:
         report("{folder}: {name} is damaged; an older snapshot stands in for it", folder=folder, name=name)
         files.rename(join(folder, name), join(folder, name + DAMAGED_SUFFIX))
-    return Recovered(zxid, pieces)
+    return RecoveredTree(zxid, pieces)
 
 
 def _relevant(bases: list[int], snapshot_zxid: int) -> list[int]:
@@ -107,7 +107,7 @@ def _read_changes(
     base: int,
     is_last: bool,
     flushed: int,
-    found: Recovered,
+    found: RecoveredTree,
     report: Report,
 ) -> int:
     """Read one file into ``found``; return up to where its records say that all was on the disk."""
@@ -143,7 +143,9 @@ def _read_changes(
     return result.flushed
 
 
-def _settle(files: IFileOperations, path: str, data: bytes, result: Scan, found: Recovered, report: Report) -> None:
+def _settle(
+    files: IFileOperations, path: str, data: bytes, result: ChangeFileScan, found: RecoveredTree, report: Report
+) -> None:
     """Cut what a crash left of a record that nobody was told of; what is read now has to outlast the next crash."""
     if result.head is None:
         # A crash while it was made: nothing in it can have been acknowledged, for its head is synced first.

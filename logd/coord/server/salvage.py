@@ -18,7 +18,7 @@ from logd.coord.server.folder import DAMAGED_SUFFIX, changes_name, numbers_of, s
 from logd.coord.server.snapshotfile import decode_snapshot, encode_snapshot
 from logd.coord.tree.changes import Change, DataReplaced, Effect, NodeMade, NodeRemoved, SessionClosed, SessionOpened
 from logd.coord.tree.pathnames import parent_of
-from logd.coord.tree.tree import Snapshot, Tree
+from logd.coord.tree.tree import Tree, TreeSnapshot
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFileOperations
 from logd.log.mark import read_mark
@@ -80,7 +80,7 @@ def write(files: IFileOperations, folder: str, found: Salvage) -> None:
     files.sync_directory(folder)
 
 
-def _snapshot(files: IFileOperations, folder: str, names: list[str], losses: list[str]) -> Snapshot:
+def _snapshot(files: IFileOperations, folder: str, names: list[str], losses: list[str]) -> TreeSnapshot:
     """The newest sound one; only where no files of changes lead up to a damaged one, something is lost with it."""
     for zxid in reversed(numbers_of("snapshot", names)):
         try:
@@ -91,8 +91,8 @@ def _snapshot(files: IFileOperations, folder: str, names: list[str], losses: lis
             losses.append(f"{snapshot_name(zxid)} is damaged: {error}")
             continue
         sessions, nodes = decode_pieces(pieces)
-        return Snapshot(zxid, nodes, tuple(sessions))
-    return Snapshot()
+        return TreeSnapshot(zxid, nodes, tuple(sessions))
+    return TreeSnapshot()
 
 
 def _changes(files: IFileOperations, folder: str, base: int, is_last: bool, found: Salvage) -> None:

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from logd.coord.errors import SystemFailure
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
-from logd.coord.server.journal import Disk
+from logd.coord.server.journal import JournalDisk
 from logd.coord.server.reopening import LONGEST_SECONDS, Reopening
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage import Storage
@@ -73,7 +73,9 @@ class CoordinationServer:
         self.settings = settings
         self.folder = folder
         self.counters = ServerCounters()
-        self.storage = Storage(Disk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report)
+        self.storage = Storage(
+            JournalDisk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report
+        )
         self.factory: Factory = _ServerFactory(self)
         #: Why nothing is served at the moment; None while it is.
         self.error: Exception | None = None

@@ -9,12 +9,12 @@ from zope.interface import implementer
 
 from logd.coord.server.changecodec import decode_change, decode_pieces, encode_pieces
 from logd.coord.server.folder import open_folder, snapshot_name
-from logd.coord.server.journal import Disk, Journal
+from logd.coord.server.journal import Journal, JournalDisk
 from logd.coord.server.recovery import Report, recover
 from logd.coord.server.snapshots import write_snapshot
 from logd.coord.tree.changes import Change
 from logd.coord.tree.interfaces import IJournal
-from logd.coord.tree.tree import Snapshot, Tree
+from logd.coord.tree.tree import Tree, TreeSnapshot
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
 from logd.log.names import join
@@ -27,7 +27,7 @@ SNAPSHOT_RETRY_SECONDS = 60.0
 class Storage:
     """The journal of one tree, with its snapshots."""
 
-    def __init__(self, disk: Disk, snapshot_bytes: int, report: Report) -> None:
+    def __init__(self, disk: JournalDisk, snapshot_bytes: int, report: Report) -> None:
         """``report(format, **fields)`` is told what a person should know of; ``snapshot_bytes`` see the settings."""
         self._disk = disk
         self._snapshot_bytes = snapshot_bytes
@@ -35,7 +35,7 @@ class Storage:
         self._lock: IFile | None = None
         self._journal: Journal | None = None
         self._tree = Tree()
-        self._waiting: Snapshot | None = None
+        self._waiting: TreeSnapshot | None = None
         self._writing = False
         self._last_snapshot_bytes = 0
         self._retry_at: float | None = None
@@ -67,7 +67,7 @@ class Storage:
                 self._journal.cut_unsynced()
             found = recover(disk.files, disk.folder, self._report)
             sessions, nodes = decode_pieces(found.pieces)
-            snapshot = Snapshot(found.snapshot_zxid, nodes, tuple(sessions)) if nodes else Snapshot()
+            snapshot = TreeSnapshot(found.snapshot_zxid, nodes, tuple(sessions)) if nodes else TreeSnapshot()
             changes = (decode_change(zxid, change) for zxid, change in found.changes)
             self._tree = Tree.restore(snapshot, changes)
         except (OSError, ValueError) as error:
@@ -148,7 +148,7 @@ class Storage:
             self._writing = True
             self._disk.threads.run(lambda: self._write(snapshot), self._written)
 
-    def _write(self, snapshot: Snapshot) -> int:
+    def _write(self, snapshot: TreeSnapshot) -> int:
         """On a thread."""
         disk = self._disk
         write_snapshot(disk.files, disk.folder, snapshot.zxid, encode_pieces(snapshot.sessions, snapshot.nodes))

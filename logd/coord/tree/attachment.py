@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from logd.coord.records import Identity, Request, WatchEvent
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.outcome import Outcome
-from logd.coord.tree.sessions import Session
+from logd.coord.tree.sessions import TreeSession
 
 if TYPE_CHECKING:
     from logd.coord.tree.host import TreeHost
@@ -20,7 +20,9 @@ IDENTITIES_CHARACTERS = 4096
 class Attachment:
     """One connection's hold on a session. Made by TreeHost.open_session and TreeHost.attach."""
 
-    def __init__(self, host: TreeHost, session: Session, listener: IAttached, identities: tuple[Identity, ...]) -> None:
+    def __init__(
+        self, host: TreeHost, session: TreeSession, listener: IAttached, identities: tuple[Identity, ...]
+    ) -> None:
         self.session = session
         #: As whom access lists know this connection: grows by ``authenticated``.
         self.identities = identities

@@ -23,7 +23,7 @@ from logd.coord.tree.access import is_allowed
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.interfaces import NO_CHANGE, CutReason, IAttached, IJournal
 from logd.coord.tree.outcome import Outcome
-from logd.coord.tree.sessions import Session, SessionTracker
+from logd.coord.tree.sessions import SessionTracker, TreeSession
 from logd.coord.tree.tree import Tree
 from logd.interfaces import Clock, Timer
 
@@ -290,7 +290,7 @@ class TreeHost:
 
     # Sessions
 
-    def _track(self, session: Session) -> None:
+    def _track(self, session: TreeSession) -> None:
         self._tracker.add(session.id, session.timeout_ms / 1000, self._clock.seconds())
 
     def _let_go(self, session_id: int, reason: CutReason) -> None:

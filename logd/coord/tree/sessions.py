@@ -6,7 +6,7 @@ from attrs import field, frozen
 
 
 @frozen
-class Session:
+class TreeSession:
     """What the tree keeps of a session. Its id is the zxid of the change that opened it: none is ever used again."""
 
     id: int

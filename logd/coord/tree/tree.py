@@ -47,7 +47,7 @@ from logd.coord.tree.nodes import FIRST_NODES, Node
 from logd.coord.tree.operations import resolve, result_of
 from logd.coord.tree.outcome import Answer, MultiFailed, Notification, OperationResult, Outcome
 from logd.coord.tree.pathnames import parent_of
-from logd.coord.tree.sessions import Session
+from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.store import NodeStore
 from logd.coord.tree.watches import Watches
 
@@ -56,18 +56,18 @@ _Guarded = tuple[NodeMade | DataReplaced | NodeRemoved, tuple[Acl, ...], tuple[A
 
 
 @frozen
-class Snapshot:
+class TreeSnapshot:
     """The tree as it was behind the change ``zxid``. Never changes, so another thread may write it down."""
 
     zxid: int = 0
     nodes: Mapping[str, Node] = MappingProxyType(FIRST_NODES)
-    sessions: tuple[Session, ...] = ()
+    sessions: tuple[TreeSession, ...] = ()
 
 
 class Tree:
     """Nodes, sessions, watches. Watches are in neither changes nor snapshots: they go with their connection."""
 
-    def __init__(self, snapshot: Snapshot = Snapshot()) -> None:
+    def __init__(self, snapshot: TreeSnapshot = TreeSnapshot()) -> None:
         #: The number of the last change; the next one has one more.
         self.zxid = snapshot.zxid
         self.watches = Watches()
@@ -82,7 +82,7 @@ class Tree:
         }
 
     @property
-    def sessions(self) -> Mapping[int, Session]:
+    def sessions(self) -> Mapping[int, TreeSession]:
         """The sessions that are open, by id."""
         return MappingProxyType(self._sessions)
 
@@ -118,12 +118,12 @@ class Tree:
         """A node's Stat; raises KeyError when there is no such node."""
         return self._store.stat(path)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TreeSnapshot:
         """The tree as it is now, for the price of copying a dict of references (some 10 ns a node)."""
-        return Snapshot(self.zxid, MappingProxyType(dict(self._store.nodes)), tuple(self._sessions.values()))
+        return TreeSnapshot(self.zxid, MappingProxyType(dict(self._store.nodes)), tuple(self._sessions.values()))
 
     @classmethod
-    def restore(cls, snapshot: Snapshot, changes: Iterable[Change] = ()) -> Tree:
+    def restore(cls, snapshot: TreeSnapshot, changes: Iterable[Change] = ()) -> Tree:
         """Return the tree of a snapshot, with the changes behind it replayed."""
         tree = cls(snapshot)
         for change in changes:
@@ -230,7 +230,7 @@ class Tree:
 
     def _apply(self, effect: Effect, zxid: int, time_ms: int, session_id: int) -> None:
         if isinstance(effect, SessionOpened):
-            self._sessions[session_id] = Session(session_id, effect.timeout_ms, effect.password)
+            self._sessions[session_id] = TreeSession(session_id, effect.timeout_ms, effect.password)
             return
         self._store.apply(effect, zxid, time_ms, session_id)
         if isinstance(effect, SessionClosed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -19,14 +19,15 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
-from logd.coord.outstanding import Call, OutstandingCalls
+from logd.coord.outstanding import OutstandingCalls, PendingCall
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
-from logd.coord.watches import Watches, WatchKind
+from logd.coord.watches import ClientWatches, WatchKind
 from logd.coord.zookeeper.contact import Contact
 from logd.coord.zookeeper.kazooclient import Identity, KazooSession
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
 from logd.coord.zookeeper.sessionevents import Events, Told
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
+from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Timer
 
 #: Seconds before kazoo's thread is begun again when it came to an end by itself.
@@ -56,7 +57,7 @@ class KeptSession:
         self.session_id = 0
         self.session_timeout = settings.session_timeout
         self.calls = OutstandingCalls(reactor, self._send, settings.in_flight, settings.waiting)
-        self.watches = Watches()
+        self.watches = ClientWatches()
         self.contact = Contact(reactor, self._probe, self._silent)
         self._reactor = reactor
         self._settings = settings
@@ -69,7 +70,7 @@ class KeptSession:
         self._again: Timer | None = None
         self._alone: Timer | None = None
         self._warned = False
-        self._farewell: list[Deferred[None]] = []
+        self._farewell: WaitingDeferreds[None] = WaitingDeferreds()
         self._limit: Timer | None = None
         self._ended = False
 
@@ -134,13 +135,10 @@ class KeptSession:
 
     def close(self) -> Deferred[None]:
         """As ICoordination's."""
-        closed: Deferred[None] = Deferred(lambda closed: closed.callback(None))
         self._end()
         if self._ended:
-            closed.callback(None)
-        else:
-            self._farewell.append(closed)
-        return closed
+            return succeed(None)
+        return self._farewell.new().addErrback(lambda failure: failure.trap(CancelledError) and None)
 
     def _end(self) -> None:
         if self.state is SessionState.CLOSED:
@@ -166,10 +164,7 @@ class KeptSession:
         self._ended = True
         if self._limit is not None and self._limit.active():
             self._limit.cancel()
-        farewell, self._farewell = self._farewell, []
-        for each in farewell:
-            if not each.called:
-                each.callback(None)
+        self._farewell.fire(None)
 
     # What kazoo's thread tells, on the reactor's.
 
@@ -272,7 +267,7 @@ class KeptSession:
         if self._kazoo is not None:
             self._kazoo.cut()
 
-    def _send(self, call: Call) -> bool:
+    def _send(self, call: PendingCall) -> bool:
         if self.state is not SessionState.CONNECTED or self._kazoo is None:
             return False
 

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.rebalance import Membership
+from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.consumers import Subscription
@@ -78,7 +78,7 @@ class Member:
         self.name = name
         self.coordination = InProcessCoordination(case.host, case.clock, SESSION_TIMEOUT, 2.0)
         self.reader = NotingReader()
-        self.membership = Membership(
+        self.membership = GroupMembership(
             self.coordination, case.clock, group, name, self.reader, lambda: 0.5, Timing(**timing)
         )
         case.members.append(self)

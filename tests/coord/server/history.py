@@ -12,14 +12,14 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from logd.coord.records import Create, Delete, Multi, Operation, SetAcl, SetData, WatchEvent
-from logd.coord.server.journal import Disk
+from logd.coord.server.journal import JournalDisk
 from logd.coord.server.storage import Storage
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.nodes import Node
 from logd.coord.tree.outcome import Outcome
-from logd.coord.tree.sessions import Session
+from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.tree import Tree
 from logd.errors import DataDirectoryError
 from tests.log.doubles import MemoryFiles, PowerLoss
@@ -57,7 +57,7 @@ class TreeHistory:
     storage: Storage = field(init=False)
     host: TreeHost = field(init=False)
     #: Every state that the tree was in, by its last change.
-    states: dict[int, tuple[dict[str, Node], dict[int, Session]]] = field(factory=dict)
+    states: dict[int, tuple[dict[str, Node], dict[int, TreeSession]]] = field(factory=dict)
     #: The last change that somebody was told of.
     told: int = 0
     attachments: list[Attachment] = field(factory=list)
@@ -220,7 +220,7 @@ class TreeHistory:
         clock = Clock()
         clock.advance(self.clock.seconds())
         self.clock = clock
-        disk = Disk(FOLDER, self.files, self.threads, self.clock, self.random.randbytes)
+        disk = JournalDisk(FOLDER, self.files, self.threads, self.clock, self.random.randbytes)
         self.storage = Storage(disk, self.random.choice([1, 300, 2000]), self._report)
         tree = self.storage.open()
         self._check(tree)

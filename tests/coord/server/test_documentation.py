@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import OPEN_ACL, Acl, Permission
 from logd.coord.server.changecodec import decode_change, decode_pieces, encode_change, encode_pieces
-from logd.coord.server.changefile import Head, decode_head, encode_head, encode_record
+from logd.coord.server.changefile import ChangeFileHead, decode_head, encode_head, encode_record
 from logd.coord.server.folder import changes_name, snapshot_name
 from logd.coord.server.snapshotfile import decode_snapshot, encode_snapshot
 from logd.coord.tree.changes import (
@@ -22,7 +22,7 @@ from logd.coord.tree.changes import (
     SessionOpened,
 )
 from logd.coord.tree.nodes import Node
-from logd.coord.tree.sessions import Session
+from logd.coord.tree.sessions import TreeSession
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
 TIME = 1320969600000
@@ -40,7 +40,7 @@ CHANGES = {
 HEAD = f"head of {changes_name(0)}"
 RECORD = "record of change 5"
 SNAPSHOT = snapshot_name(3)
-SESSION = Session(1, 10_000, PASSWORD)
+SESSION = TreeSession(1, 10_000, PASSWORD)
 NODE = Node(b"hi", OPEN_ACL, 2, 3, TIME, TIME, 1, 0, 1, 0, 2)
 
 
@@ -75,8 +75,8 @@ class FilesTests(SynchronousTestCase):
 
     def test_file_of_changes(self) -> None:
         """So are a file's head and a record."""
-        self.assertEqual(encode_head(Head(0, SALT)), self.vectors[HEAD])
-        self.assertEqual(decode_head(self.vectors[HEAD]), Head(0, SALT))
+        self.assertEqual(encode_head(ChangeFileHead(0, SALT)), self.vectors[HEAD])
+        self.assertEqual(decode_head(self.vectors[HEAD]), ChangeFileHead(0, SALT))
         last = self.vectors["change 5, session closed"]
         self.assertEqual(encode_record(SALT, 5, 4, last), self.vectors[RECORD])
 

@@ -7,10 +7,10 @@ from random import Random
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.server.changefile import Head, encode_head, encode_record
+from logd.coord.server.changefile import ChangeFileHead, encode_head, encode_record
 from logd.coord.server.folder import changes_name, snapshot_name
-from logd.coord.server.journal import LONGEST_RETRY_SECONDS, Disk, Journal
-from logd.coord.server.recovery import Recovered, recover
+from logd.coord.server.journal import LONGEST_RETRY_SECONDS, Journal, JournalDisk
+from logd.coord.server.recovery import RecoveredTree, recover
 from logd.coord.server.snapshots import write_snapshot
 from logd.coord.server.storage import Storage
 from logd.coord.tree.changes import Change, NodeMade
@@ -51,11 +51,11 @@ class FolderCase(SynchronousTestCase):
 
     def put_changes(self, base: int, *zxids: int) -> bytes:
         """Make a file of changes, each flushed before the next was written."""
-        content = encode_head(Head(base, SALT)) + b"".join(record(zxid, zxid - 1) for zxid in zxids)
+        content = encode_head(ChangeFileHead(base, SALT)) + b"".join(record(zxid, zxid - 1) for zxid in zxids)
         self.put(changes_name(base), content)
         return content
 
-    def recover(self) -> Recovered:
+    def recover(self) -> RecoveredTree:
         """What is found."""
         return recover(self.files, FOLDER, lambda text, **fields: self.reports.append(text.format(**fields)))
 
@@ -71,7 +71,7 @@ class RecoveryTests(FolderCase):
 
     def test_new(self) -> None:
         """An empty folder is an empty tree."""
-        self.assertEqual(self.recover(), Recovered())
+        self.assertEqual(self.recover(), RecoveredTree())
 
     def test_changes(self) -> None:
         """Files follow one another."""
@@ -79,7 +79,7 @@ class RecoveryTests(FolderCase):
         self.put_changes(2, 3)
         found = self.recover()
         self.assertEqual(found.changes, [(1, b"change 1"), (2, b"change 2"), (3, b"change 3")])
-        self.assertEqual((found.last, found.head), (3, Head(2, SALT)))
+        self.assertEqual((found.last, found.head), (3, ChangeFileHead(2, SALT)))
 
     def test_behind_snapshot(self) -> None:
         """What the snapshot has is not found again."""
@@ -100,7 +100,7 @@ class RecoveryTests(FolderCase):
     def test_torn_head(self) -> None:
         """A file that a crash left without a sound head is made anew."""
         self.put_changes(0, 1)
-        self.put(changes_name(1), encode_head(Head(1, SALT))[:10])
+        self.put(changes_name(1), encode_head(ChangeFileHead(1, SALT))[:10])
         found = self.recover()
         self.assertEqual((found.last, found.head), (1, None))
         self.assertFalse(self.files.exists(f"{FOLDER}/{changes_name(1)}"))
@@ -135,7 +135,7 @@ class DamageTests(FolderCase):
     def test_without_mark(self) -> None:
         """After a loss of power the mark may be gone: later records vouch for all but the last sync's."""
         whole = self.put_changes(0, 1, 2, 3)
-        first = len(encode_head(Head(0, SALT)))
+        first = len(encode_head(ChangeFileHead(0, SALT)))
         for at in range(first, first + len(record(1, 0))):
             self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
             self.refused(changes_name(0), f"damaged at byte {first}", "--salvage")
@@ -199,7 +199,7 @@ class SnapshotTests(FolderCase):
         self.files.remove(f"{FOLDER}/{changes_name(2)}")
         self.files.remove(f"{FOLDER}/{changes_name(4)}")
         whole = self.put_changes(0, 1, 2, 3, 4)
-        head = len(encode_head(Head(0, SALT)))
+        head = len(encode_head(ChangeFileHead(0, SALT)))
         first, second = len(record(1, 0)), len(record(2, 1))
         for at in (*range(head, head + first + second), *range(head + first + second, len(whole))):
             self.put(changes_name(0), whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :])
@@ -255,8 +255,8 @@ class JournalTests(FolderCase):
         self.clock, self.threads = Clock(), Threads()
         self.flushed: list[int] = []
         self.failures: list[Exception] = []
-        self.disk = Disk(FOLDER, self.files, self.threads, self.clock, lambda count: SALT[:count])
-        self.journal = Journal.resume(self.disk, Recovered())
+        self.disk = JournalDisk(FOLDER, self.files, self.threads, self.clock, lambda count: SALT[:count])
+        self.journal = Journal.resume(self.disk, RecoveredTree())
         self.journal.start(self.flushed.append, self.failures.append)
 
     def append(self, zxid: int) -> None:

@@ -16,7 +16,7 @@ from logd.coord.records import (
 from logd.coord.tree.access import digest_identity
 from logd.coord.tree.interfaces import CutReason
 from logd.coord.tree.outcome import Outcome
-from logd.coord.tree.tree import Snapshot, Tree
+from logd.coord.tree.tree import Tree, TreeSnapshot
 from tests.coord.tree.hosting import HostCase, Listener
 
 
@@ -288,7 +288,7 @@ class SessionTests(HostCase):
         self.wait(1.5)
         self.host.stop()
         self.assertEqual(one.take(), [CutReason.STOPPED])
-        host = self.make_host(Tree.restore(Snapshot(), self.journal.changes))
+        host = self.make_host(Tree.restore(TreeSnapshot(), self.journal.changes))
         self.wait(1.5)
         again = self.reattach(one, host)
         self.assertEqual(again.take(), ["attached"])
@@ -311,6 +311,6 @@ class SessionTests(HostCase):
         """A session whose client does not come back after a restart ends with its timeout."""
         self.connect(2_000)
         self.host.stop()
-        host = self.make_host(Tree.restore(Snapshot(), self.journal.changes))
+        host = self.make_host(Tree.restore(TreeSnapshot(), self.journal.changes))
         self.wait(3)
         self.assertEqual(len(host.tree.sessions), 0)

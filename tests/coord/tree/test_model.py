@@ -35,7 +35,7 @@ from logd.coord.records import (
 )
 from logd.coord.tree.changes import Change
 from logd.coord.tree.outcome import MultiFailed, Outcome
-from logd.coord.tree.tree import Snapshot, Tree
+from logd.coord.tree.tree import Tree, TreeSnapshot
 from tests.coord.tree.model import Events, Model
 
 # Few names and few versions, so that requests meet each other.
@@ -65,7 +65,7 @@ class TreeMachine(RuleBasedStateMachine):
         self.model = Model()
         self.now = 1_000
         self.changes: list[Change] = []
-        self.snapshot = Snapshot()
+        self.snapshot = TreeSnapshot()
 
     def pick(self, data: Any) -> int:
         """One of the open sessions."""

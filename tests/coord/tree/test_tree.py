@@ -28,7 +28,7 @@ from logd.coord.tree.changes import Change, NodeMade, NodeRemoved, SessionClosed
 from logd.coord.tree.nodes import FIRST_NODES, Node
 from logd.coord.tree.outcome import MultiFailed
 from logd.coord.tree.pathnames import check_path, name_of, parent_of
-from logd.coord.tree.tree import Snapshot, Tree
+from logd.coord.tree.tree import Tree, TreeSnapshot
 
 
 class TreeTests(SynchronousTestCase):
@@ -55,7 +55,7 @@ class TreeTests(SynchronousTestCase):
         """Behind the largest version that fits its field comes 0, and a list's counter goes on below zero."""
         last = (1 << 31) - 1
         node = Node(version=last, acl_version=last, children_made=1 << 30)
-        self.tree = Tree(Snapshot(0, {**FIRST_NODES, "/n": node}))
+        self.tree = Tree(TreeSnapshot(0, {**FIRST_NODES, "/n": node}))
         self.session = self.tree.open_session(1_000, b"", 0).zxid
         self.assertEqual(self.ask(SetData("/n", b"")).version, 0)
         changed = self.ask(SetAcl("/n", OPEN_ACL))
@@ -198,4 +198,4 @@ class SnapshotTests(SynchronousTestCase):
 
     def test_empty(self) -> None:
         """The snapshot of nothing is the beginning."""
-        self.assertEqual(Tree().snapshot(), Snapshot())
+        self.assertEqual(Tree().snapshot(), TreeSnapshot())

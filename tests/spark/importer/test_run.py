@@ -26,7 +26,7 @@ from logd.spark.importer.target import Target
 from logd.spark.importer.verifying import verify
 from logd.spark.offsets import parse_offsets
 from logd.spark.reading import DataLost
-from logd.spark.subscription import Subscription
+from logd.spark.subscription import SourceSubscription
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 #: Ten messages of ten bytes each, with what is around them.
@@ -70,7 +70,7 @@ class ImportTestCase(SynchronousTestCase):
         self.broker = FakeBroker({"a": self.a, "b": FakeTopic("uuid-b")})
         self.loader = FakeLoader()
         self.to = Path(os.path.abspath(self.mktemp()))
-        self.settings = ImportSettings(subscription=Subscription(topics=("a",)), to=str(self.to), format="json")
+        self.settings = ImportSettings(subscription=SourceSubscription(topics=("a",)), to=str(self.to), format="json")
 
     def run_import(self, **changes: Any) -> ImportReport:
         """Import what is new."""
@@ -113,10 +113,10 @@ class RunTests(ImportTestCase):
         """One target may hold several imports' topics; a pattern takes what it matches, also without messages."""
         self.run_import()
         self.broker.topics["b"].logs[0].data = TEN
-        report = self.run_import(subscription=Subscription(pattern="[ab]"))
+        report = self.run_import(subscription=SourceSubscription(pattern="[ab]"))
         self.assertEqual([each.lineage.topic for each in report.loaded], ["b"])
         self.assertEqual(report.plan.reached, {("a", 0): 100, ("a", 1): 200, ("b", 0): 100})
-        report = self.run_import(subscription=Subscription(pattern="c.*"))
+        report = self.run_import(subscription=SourceSubscription(pattern="c.*"))
         self.assertEqual((report.plan.ranges, report.run), ((), None))
         self.assertIn("matches 'c.*'", report.notices[0])
 
@@ -145,7 +145,7 @@ class TroubleTests(ImportTestCase):
     def test_no_topic_no_broker(self) -> None:
         """Nothing is made for a topic that does not exist, or when no broker answers for as long as was allowed."""
         words = r"there is no topic 'nine' at fake:1; 'logd topics list' names those"
-        self.fails(UnknownTopic, words, subscription=Subscription(topics=("nine",)))
+        self.fails(UnknownTopic, words, subscription=SourceSubscription(topics=("nine",)))
 
         def gone(request: object) -> None:
             raise OSError("gone")

@@ -1,0 +1,85 @@
+"""``logd bench beside``: what a disturbance costs those who have nothing to do with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from logd.bench.beside import COUNTS, Beside, Comparison
+from logd.bench.memory import Memory, MemoryRun
+from logd.cli.options import json_option
+from logd.cli.reactor_command import run
+
+_WHOLE = click.IntRange(min=1)
+
+
+@click.command(short_help="What a disturbance costs others.")
+@click.argument("what", type=click.Choice([*COUNTS, "memory"]))
+@click.option("--count", type=_WHOLE, help=f"How many of it.  [default: {COUNTS['idle']:,} connections, and so on]")
+@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="Each figure is the middle one.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Of each measuring.")
+@click.option("--one-by-one", type=_WHOLE, default=200, show_default=True, help="Messages sent for the latency.")
+@click.option("--old-mb", type=_WHOLE, default=1000, show_default=True, help="Size of the old log (cold, stuck).")
+@click.option("--gb", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="To pass (memory).")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    default=".",
+    show_default=True,
+    help="On the disk to measure; what is made there is removed.",
+)
+@json_option
+def beside(what: str, count: int | None, folder: str, gb: float, as_json: bool, **options: Any) -> None:
+    """Measure an ordinary producer and consumer alone and beside WHAT, in turn, with one broker.
+
+    \b
+    cold       a consumer reads an old log whose pages are not in the cache
+    disk       the same reads without the broker: what the disk costs
+    stuck      consumers ask for much and never read
+    idle       connections that say nothing
+    half       connections hold a part of a request and send a byte now and then
+    storm      connections come and go, --count of them a second
+    slow-disk  every fdatasync takes a second
+    segments   10,000 old segments in the partition, against a broker with none
+    memory     the broker's memory while --gb pass through it
+    """
+    console = Console(stderr=True)
+    (old_megabytes,) = [options.pop("old_mb")]
+
+    async def work(reactor: Any) -> None:
+        with console.status("") as status:
+            tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+            result: Beside | Memory
+            if what == "memory":
+                result = await MemoryRun(folder, int(gb * 1e9), tell).run(reactor)
+            else:
+                number = count or COUNTS[what]
+                old_bytes = old_megabytes * 1_000_000
+                result = await Comparison(folder, what, number, old_bytes=old_bytes, tell=tell, **options).run(reactor)
+        if as_json:
+            print(json.dumps(result.to_json()))
+        else:
+            _show(result)
+
+    sys.exit(run(work))
+
+
+def _show(result: Beside | Memory) -> None:
+    if isinstance(result, Memory):
+        table = Table(show_header=False)
+        for name, value in result.to_json().items():
+            table.add_row(name.replace("_", " "), f"{value:,}" if isinstance(value, float) else str(value))
+    else:
+        table = Table("", "alone", "beside", "ratio", title=f"{result.what} ({result.count:,})")
+        for name, ratio in result.ratios.items():
+            one, other = getattr(result.alone, name), getattr(result.beside, name)
+            table.add_row(name.replace("_", " "), f"{one:,}", f"{other:,}", f"{ratio:.2f}")
+    Console().print(table)
+    if isinstance(result, Beside) and result.done:
+        print(", ".join(result.done))

@@ -1,0 +1,107 @@
+"""``logd bench groups``: how long a group takes to settle, and what a rebalance costs the coordination tree."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from twisted.internet.threads import deferToThread
+
+from logd.bench.groups import Settling, settle_times
+from logd.bench.rebalance_cost import RebalanceCost, rebalance_costs
+from logd.cli.options import json_option
+from logd.cli.reactor_command import run
+
+_WHOLE = click.IntRange(min=1)
+_SIMULATED = (10, 100, 1000)
+
+
+@click.command(short_help="Settling and rebalances of groups.")
+@click.option("--simulate", is_flag=True, help="Count what a rebalance costs the tree, in this process alone.")
+@click.option(
+    "--consumers", type=click.IntRange(2), multiple=True, help="How many.  [default: 8; simulated 10 100 1000]"
+)
+@click.option("--partitions", type=_WHOLE, help="How many.  [default: 64; simulated 10000]")
+@click.option("--rounds", type=_WHOLE, default=5, show_default=True, help="Two joins, a leave and a kill in each.")
+@click.option(
+    "--session",
+    type=click.FloatRange(4.0, 40.0),
+    default=4.0,
+    show_default=True,
+    help="Seconds of the members' session timeout, which a kill waits for.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    default=".",
+    show_default=True,
+    help="Where broker and tree have their data; what is made there is removed.",
+)
+@json_option
+def groups(
+    simulate: bool,
+    consumers: tuple[int, ...],
+    partitions: int | None,
+    rounds: int,
+    session: float,
+    folder: str,
+    as_json: bool,
+) -> None:
+    """Measure consumer groups.
+
+    Without --simulate: members are processes of their own, with a broker and a coordination server. Each time is from
+    the change until every partition is delivered to one member again, evenly.
+
+    With --simulate: tree, clients and members run on a clock that is turned by hand, and what is counted is what the
+    tree was asked, and the watches that fired, for one member that joins and one that leaves.
+    """
+    if not simulate and len(consumers) > 1:
+        raise click.UsageError("several --consumers are for --simulate")
+    console = Console(stderr=True)
+
+    async def work(reactor: Any) -> None:
+        with console.status("") as status:
+            tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+            if simulate:
+                costs: list[RebalanceCost] = []
+                for number in consumers or _SIMULATED:
+                    tell(f"simulating {number:,} consumers")
+                    costs += await deferToThread(rebalance_costs, number, partitions or 10_000)
+            else:
+                settling = await settle_times(
+                    reactor, folder, (*consumers, 8)[0], partitions or 64, rounds, session, tell
+                )
+        if simulate:
+            _print_costs(costs, as_json)
+        else:
+            _print_settling(settling, as_json)
+
+    sys.exit(run(work))
+
+
+def _print_costs(costs: list[RebalanceCost], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([cost.to_json() for cost in costs]))
+        return
+    columns = ("change", "consumers", "partitions", "seconds", "requests", "watches_fired", "names", "conflicts")
+    table = Table(*(name.replace("_", " ") for name in columns))
+    for cost in costs:
+        values = [getattr(cost, name) for name in columns]
+        table.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in values))
+    Console().print(table)
+
+
+def _print_settling(settling: Settling, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(settling.to_json()))
+        return
+    table = Table("ms to settle after", "median", "max", title=f"{settling.consumers} over {settling.partitions}")
+    for name in ("join", "leave", "kill"):
+        table.add_row(name, *(f"{getattr(settling, f'{name}_ms_{what}'):,}" for what in ("median", "max")))
+    Console().print(table)
+    print(f"the session timeout, which a kill waits for: {settling.session_ms:,} ms")

@@ -1,0 +1,53 @@
+"""``logd bench spark``: how fast Spark reads a topic, beside the same rows from Parquet."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import click
+from rich.console import Console
+
+from logd.bench.rounds import middle
+from logd.bench.spark import SparkBench
+from logd.cli.options import json_option
+from logd.cli.terminal.tables import show_fields
+from logd.errors import LogdError
+
+_WHOLE = click.IntRange(min=1)
+
+
+@click.command(short_help="Spark reading a topic, beside Parquet.")
+@click.option("--messages", type=_WHOLE, default=4_000_000, show_default=True)
+@click.option("--size", type=_WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
+@click.option("--cores", type=_WHOLE, default=2, show_default=True, help="Tasks at a time: local[CORES].")
+@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="The middle one is the result.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, writable=True),
+    default=".",
+    show_default=True,
+    help="Where a broker's data and the Parquet files are made, and removed.",
+)
+@json_option
+def spark(messages: int, size: int, cores: int, rounds: int, folder: str, as_json: bool) -> None:
+    """Measure Spark reading one partition of a topic, beside the same rows from Parquet files.
+
+    Both go into Spark's noop sink, in turn, in one local session. Needs Java and pip install 'logd[spark]'.
+    """
+    console = Console(stderr=True)
+    try:
+        with console.status("") as status:
+            tell: Callable[[str], None] = status.update if console.is_terminal else lambda _: None
+            results = SparkBench(folder, messages, size, cores, rounds, tell).run()
+    except (LogdError, ImportError) as error:
+        remedy = ": pip install 'logd[spark]'" if isinstance(error, ImportError) else ""
+        console.print(f"logd: {error}{remedy}", style="red", markup=False)
+        sys.exit(1)
+    result = middle(results, lambda each: each.ratio_to_parquet).to_json()
+    result["rounds"] = [each.ratio_to_parquet for each in results]
+    if as_json:
+        print(json.dumps(result))
+    else:
+        show_fields(result)

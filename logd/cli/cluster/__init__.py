@@ -1,0 +1,1 @@
+"""Commands for brokers, topics, consumer groups and the coordination tree."""

@@ -1,0 +1,221 @@
+"""``logd topics``: list, create, describe and delete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from logd.cli.options import broker_option, json_option, topic_argument
+from logd.cli.reactor_command import run
+from logd.cli.terminal.prompts import agree
+from logd.cli.terminal.tables import show
+from logd.client.admin import Admin
+from logd.client.describe import DESCRIBED_AT_ONCE
+from logd.clientcore.addresses import name_of
+from logd.config import LogSettings, parse_assignments
+from logd.config.names import unknown
+from logd.config.setting import settings_of
+from logd.deferreds.gathering import gather_some
+from logd.errors import ConfigurationError, LogdError
+
+_CREATE_EPILOG = """\b
+Examples:
+  logd topics create clicks --partitions 4
+  logd topics create debug --set retention.ms=3600000 --set segment.bytes=16777216
+"""
+_DESCRIBE_EPILOG = """\b
+Examples:
+  logd topics describe clicks
+  logd topics describe clicks --json | jq '.partitions[] | {partition, address, bytes}'
+"""
+
+
+@click.group()
+def topics() -> None:
+    """List, create, describe and delete topics."""
+
+
+def _with_admin(ctx: click.Context, broker: str, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Run ``work`` with an Admin that is closed behind it, and end the command."""
+
+    async def running(reactor: Any) -> None:
+        admin = Admin(broker, reactor=reactor)
+        try:
+            await work(admin)
+        finally:
+            await admin.close()
+
+    ctx.exit(run(running))
+
+
+@topics.command("list")
+@broker_option
+@json_option
+@click.pass_context
+def list_topics(ctx: click.Context, /, broker: str, as_json: bool) -> None:
+    """Print every topic and its number of partitions."""
+
+    async def work(admin: Admin) -> None:
+        found = sorted((await admin.metadata()).topics, key=lambda topic: topic.topic)
+        if as_json:
+            click.echo(
+                json.dumps([{"topic": t.topic, "uuid": str(t.uuid), "partitions": len(t.partitions)} for t in found])
+            )
+        else:
+            show(["topic", "partitions"], [(topic.topic, len(topic.partitions)) for topic in found])
+
+    _with_admin(ctx, broker, work)
+
+
+class SettingsParameter(click.ParamType[dict[str, int]]):
+    """``key=value`` of a topic's setting."""
+
+    name = "KEY=VALUE"
+    _names = tuple(row.name for row in settings_of(LogSettings))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
+        """Refuse what is no setting of a topic, or no value for it."""
+        try:
+            name, equals, _ = str(value).partition("=")
+            if equals and name.strip() not in self._names:
+                raise unknown(name.strip(), self._names)
+            values: Any = parse_assignments([value], self.name).values
+            LogSettings().overridden(values)
+        except ConfigurationError as error:
+            self.fail(str(error), param, ctx)
+        return dict(values)
+
+
+@topics.command(epilog=_CREATE_EPILOG)
+@topic_argument
+@broker_option
+@click.option("--partitions", "-p", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--set",
+    "settings",
+    type=SettingsParameter(),
+    multiple=True,
+    help="A setting of this topic, once for each: retention.ms=3600000 (docs/configuration.md, Logs).",
+)
+@json_option
+@click.pass_context
+def create(
+    ctx: click.Context, /, topic: str, broker: str, partitions: int, settings: tuple[dict[str, int], ...], as_json: bool
+) -> None:
+    """Create TOPIC. One that is there already is an error (status 1)."""
+    merged = {name: value for each in settings for name, value in each.items()}
+
+    async def work(admin: Admin) -> None:
+        uuid = await admin.create(topic, partitions, merged)
+        if as_json:
+            click.echo(json.dumps({"topic": topic, "uuid": str(uuid), "partitions": partitions, "settings": merged}))
+        else:
+            click.echo(f"created {topic} with {partitions} partition{'s' if partitions > 1 else ''}")
+
+    _with_admin(ctx, broker, work)
+
+
+@topics.command(short_help="Print where a topic's partitions live.", epilog=_DESCRIBE_EPILOG)
+@topic_argument
+@broker_option
+@json_option
+@click.option("--segments", is_flag=True, help="Print each segment too.")
+@click.pass_context
+def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segments: bool) -> None:
+    """Print where each partition of TOPIC lives, where its log begins and ends, and how large it is.
+
+    A partition that cannot be described has an error in its place, and the status is 1.
+    """
+
+    async def work(admin: Admin) -> None:
+        found = await admin.describe(topic)
+        brokers = (await admin.metadata((topic,))).brokers
+        addresses = {broker.id: name_of((broker.host, broker.port)) for broker in brokers}
+        described = await gather_some(
+            (_described(admin, topic, each, addresses) for each in found.partitions), DESCRIBED_AT_ONCE
+        )
+        if as_json:
+            click.echo(json.dumps({"topic": topic, "uuid": str(found.uuid), "partitions": described}))
+        else:
+            _print_partitions(described)
+            if segments:
+                _print_segments(described)
+        failed = [each for each in described if each["error"] is not None]
+        if failed:
+            raise LogdError(f"{len(failed)} of {len(described)} partitions cannot be described: {failed[0]['error']}")
+
+    _with_admin(ctx, broker, work)
+
+
+async def _described(admin: Admin, topic: str, partition: Any, addresses: Mapping[int, str]) -> dict[str, Any]:
+    """What ``--json`` shows of one partition: positions and sizes in bytes, times in ms since the epoch.
+
+    ``leader`` is -1, and ``address`` None, when none of the ``brokers`` that store it is live.
+    """
+    row: dict[str, Any] = {
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "address": addresses.get(partition.leader),
+        "brokers": list(partition.replicas),
+        "error": None,
+    }
+    if row["address"] is None:
+        stored = " or ".join(map(str, partition.replicas))
+        return {**row, "error": f"broker {stored}, which stores partition {partition.partition}, is not live"}
+    try:
+        log = await admin.describe_log(topic, partition.partition)
+    except LogdError as error:
+        return {**row, "error": str(error)}
+    return {
+        **row,
+        "start": log.log_start,
+        "visible_end": log.visible_end,
+        "end": log.log_end,
+        "bytes": sum(segment.bytes for segment in log.segments),
+        "segments": [segment._asdict() for segment in log.segments],
+    }
+
+
+def _print_partitions(described: list[dict[str, Any]]) -> None:
+    names = ("partition", "leader", "start", "visible_end", "end", "bytes")
+    rows = [
+        (*(each.get(name) for name in names), len(each.get("segments", ())), each["error"] or "", each["address"])
+        for each in described
+    ]
+    show([*(name.replace("_", " ") for name in names), "segments", "error", "address"], rows)
+
+
+def _print_segments(described: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            each["partition"],
+            segment["start"],
+            segment["bytes"],
+            datetime.fromtimestamp(segment["modified_ms"] / 1000).astimezone().isoformat(timespec="seconds"),
+        )
+        for each in described
+        for segment in each.get("segments", ())
+    ]
+    show(["partition", "segment", "bytes", "last written"], rows)
+
+
+@topics.command(short_help="Delete a topic and every message in it.")
+@topic_argument
+@broker_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
+@json_option
+@click.pass_context
+def delete(ctx: click.Context, /, topic: str, broker: str, yes: bool, as_json: bool) -> None:
+    """Delete TOPIC and every message in it. Asks first; where standard input is no terminal, it wants --yes."""
+
+    async def work(admin: Admin) -> None:
+        if not yes:
+            agree(f"Delete topic {topic} and every message in it?")
+        await admin.delete(topic)
+        click.echo(json.dumps({"topic": topic, "deleted": True}) if as_json else f"deleted {topic}")
+
+    _with_admin(ctx, broker, work)

@@ -1,0 +1,195 @@
+"""``logd zookeeper``: a coordination tree for several brokers, in a process of its own, without a JVM."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import click
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.error import CannotListenError
+from twisted.logger import globalLogBeginner, textFileLogObserver
+
+from logd.broker.descriptors import raise_limit
+from logd.cli.cluster.salvage import salvage_tree
+from logd.cli.reactor_command import run
+from logd.cli.terminal.exits import SIGNALLED
+from logd.coord.server.server import CoordinationServer
+from logd.coord.server.settings import CoordinationServerSettings
+from logd.coord.tree.store import NODES, NODES_BYTES
+from logd.errors import ConfigurationError, DataDirectoryError
+from logd.log.files import LocalFiles
+from logd.log.names import META, TOPICS
+from logd.net.threads import DiskThreads
+
+DEFAULT_LISTEN = "tcp:2181:interface=127.0.0.1"
+#: A sync, and a snapshot beside it.
+_THREADS = 2
+#: Connections that may wait to be accepted. Twisted has 50, and who comes when they wait tries again after a second.
+_BACKLOG = 1024
+#: Objects that are new before Python looks for circles among them.
+_COLLECT_AT = 10_000
+
+_EPILOG = """\b
+Examples:
+  logd zookeeper --data /var/lib/logd/zookeeper
+  logd zookeeper --data zk --listen tcp:2181 &
+  twistd -n logd --data a --listen tcp:9092 --zookeeper 127.0.0.1:2181
+  logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
+  logd zookeeper --data zk --salvage
+\b
+Is it well?
+  echo ruok | nc 127.0.0.1 2181       imok
+  echo mntr | nc 127.0.0.1 2181       its figures
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="Where the tree is kept: a directory of its own, made if it is not there.",
+)
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="ENDPOINT",
+    help="Where clients connect, as Twisted writes it (ssl:... for TLS). Without interface= every host can, and change "
+    "whatever was not made with credentials.",
+)
+@click.option(
+    "--session-min",
+    type=click.IntRange(1),
+    default=4_000,
+    show_default=True,
+    metavar="MS",
+    help="The shortest session timeout that a client gets.",
+)
+@click.option(
+    "--session-max",
+    type=click.IntRange(1),
+    default=40_000,
+    show_default=True,
+    metavar="MS",
+    help="The longest session timeout that a client gets.",
+)
+@click.option(
+    "--snapshot-bytes",
+    type=click.IntRange(1),
+    default=8 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="A snapshot of the whole tree is written after this many bytes of changes.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=NODES,
+    show_default=True,
+    metavar="N",
+    help="Nodes that the tree may have; then none can be made until some are removed.",
+)
+@click.option(
+    "--nodes-bytes",
+    type=click.IntRange(1),
+    default=NODES_BYTES,
+    show_default=True,
+    metavar="BYTES",
+    help="About the memory that the nodes may take: for each 600 bytes, its path, data and access list.",
+)
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Serve nothing: show what of a damaged tree is lost, and go on without that if you say so. A broker whose "
+    "tree this is may run, and serves the tree again by itself.",
+)
+@click.option("--yes", "-y", is_flag=True, help="With --salvage: go on without asking.")
+@click.pass_context
+def zookeeper(ctx: click.Context, /, data: str, listen: str, salvage: bool, yes: bool, **options: int) -> None:
+    """Serve a coordination tree to brokers, consumers and any client of ZooKeeper, until SIGTERM or SIGINT.
+
+    One broker alone needs none: it has a tree of its own. Several brokers share one: this command, or a real
+    ZooKeeper ensemble where the tree has to survive the loss of a machine. What a client was told is kept is on the
+    disk, sessions and ephemeral nodes too: after a restart, clients come back to their sessions.
+    """
+    if salvage:
+        ctx.exit(salvage_tree(os.path.abspath(data), yes))
+    status = run(lambda reactor: _serve(reactor, os.path.abspath(data), listen, options))
+    ctx.exit(0 if status in (SIGNALLED + signal.SIGTERM, SIGNALLED + signal.SIGINT) else status)
+
+
+async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) -> None:
+    settings = CoordinationServerSettings(
+        shortest_session_ms=options["session_min"],
+        longest_session_ms=options["session_max"],
+        snapshot_bytes=options["snapshot_bytes"],
+        nodes=options["nodes"],
+        nodes_bytes=options["nodes_bytes"],
+    )
+    _check_directory(data)
+    globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
+    raise_limit()
+    # What a request makes is gone when it is answered, and what stays in the tree has no circles: Python need not look
+    # for such at every 700 objects, as it does unless told otherwise (12 % of a write).
+    gc.set_threshold(_COLLECT_AT)
+    threads = DiskThreads(reactor, _THREADS, "coordination")
+    ended: Deferred[None] = Deferred()
+    server = CoordinationServer(reactor, data, LocalFiles(), threads, settings, wall=time.time)
+    threads.start()
+    try:
+        server.start()
+        try:
+            port = await serverFromString(reactor, listen).listen(server.factory)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"--listen {listen!r} is not allowed: {error}; allowed is a Twisted server endpoint, such as "
+                f"{DEFAULT_LISTEN}"
+            ) from error
+        except CannotListenError as error:
+            raise ConfigurationError(
+                f"cannot listen on {listen!r}: {str(error).rstrip('.')}; is another ZooKeeper or a broker "
+                "with a tree of its own running there? Stop it, or give another --listen"
+            ) from error
+        listening = getattr(port, "socket", None)
+        if listening is not None and "backlog=" not in listen:
+            listening.listen(_BACKLOG)
+        server.log.info("serving the coordination tree in {data} at {listen}", data=data, listen=listen)
+        try:
+            await ended
+        except CancelledError:
+            server.log.info("stopping")
+        finally:
+            await _as_deferred(port.stopListening())
+    finally:
+        await server.stop()
+        threads.stop()
+
+
+def _check_directory(data: str) -> None:
+    """Make the directory; refuse a broker's."""
+    try:
+        os.makedirs(data, exist_ok=True)
+        names = os.listdir(data)
+    except OSError as error:
+        raise DataDirectoryError(f"directory {data} cannot be used: {error}") from error
+    if META in names or TOPICS in names:
+        raise DataDirectoryError(
+            f"{data} is a broker's data directory: give the coordination tree a directory of its own, such as "
+            f"{data.rstrip('/')}-zookeeper"
+        )
+
+
+def _as_deferred(result: Any) -> Deferred[Any]:
+    if isinstance(result, Deferred):
+        return result
+    done: Deferred[Any] = Deferred()
+    done.callback(result)
+    return done

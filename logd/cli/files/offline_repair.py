@@ -1,0 +1,166 @@
+"""Repairs files whose broker is stopped: looks, shows, asks, makes gaps."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import groupby
+from typing import Any
+
+import click
+from attrs import define, frozen
+
+from logd.cli.files.inspection import Finding, Inspected, inspect
+from logd.cli.terminal.exits import FAILED, OK, complain, exit_on_error
+from logd.cli.terminal.prompts import ask
+from logd.errors import DataDirectoryError
+from logd.interfaces import IFile, IFileOperations
+from logd.log.damage import DamageKind
+from logd.log.datadirectory import read_contents
+from logd.log.files import LocalFiles
+from logd.log.inspection import Remark, SegmentInspection
+from logd.log.meta import lock_directory
+from logd.log.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
+from logd.protocol.checksums import CHECKSUMS
+
+
+@frozen
+class Choice:
+    """What the command line says about a repair."""
+
+    yes: bool
+    force: bool
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+
+@define
+class _Plan:
+    """What was found, by what can be done about it."""
+
+    found: Inspected
+    #: Those that can be mended with nothing lost but what is damaged.
+    mendable: list[Finding]
+    #: Those that only a cut helps.
+    cuts: list[Finding]
+    #: Indexes that are wrong.
+    indexes: list[Remark]
+    mend: bool = False
+    cut: bool = False
+
+    @property
+    def left(self) -> int:
+        """How much of what is wrong stays as it is."""
+        findings = {id(f) for f in self.found.findings if f.damage.kind.is_wrong}
+        findings -= {id(f) for f in self.mendable if self.mend} | {id(f) for f in self.cuts if self.cut}
+        indexes = self.indexes if self.mend else []
+        return len(findings) + sum(1 for remark in self.found.remarks if remark.wrong and remark not in indexes)
+
+
+def repair_files(path: str, **options: Any) -> int:
+    """Repair what is in ``path`` and return the exit status; ``options`` are those of Choice."""
+    choice = Choice(**options)
+    files = LocalFiles()
+    status = FAILED
+    with exit_on_error():
+        lock = None if choice.dry_run else _lock(files, path)
+        try:
+            status = _repair(files, path, choice)
+        finally:
+            if lock is not None:
+                lock.close()
+    return status
+
+
+def _lock(files: IFileOperations, path: str) -> IFile | None:
+    """Keep brokers away. Raises DataDirectoryError when one is there."""
+    directory = read_contents(files, os.path.abspath(path)).data_directory
+    if directory is None:
+        complain(f"{path} is in no data directory with a meta file: nothing keeps a broker from using it meanwhile")
+        return None
+    try:
+        return lock_directory(files, directory)
+    except DataDirectoryError as error:
+        if not isinstance(error.__cause__, BlockingIOError):
+            raise
+        raise DataDirectoryError(
+            f"data directory {directory} is in use by another process: stop that broker, or have it repair while it "
+            "serves: logd repair --broker HOST:PORT TOPIC"
+        ) from error
+
+
+def _repair(files: IFileOperations, path: str, choice: Choice) -> int:
+    plan = _look(files, path, choice.quiet)
+    if not choice.as_json:
+        _show(plan)
+    if not choice.dry_run:
+        _decide(plan, choice)
+        _mend(files, plan)
+    left = plan.left
+    if choice.as_json:
+        done = {"mended": len(plan.mendable) * plan.mend, "cut": len(plan.cuts) * plan.cut, "left": left}
+        click.echo(json.dumps({**plan.found.to_json(), **done, "dry_run": choice.dry_run}))
+    elif choice.dry_run:
+        click.echo(f"{left} found, nothing was changed" if left else "sound")
+    else:
+        click.echo(f"{left} left as they are" if left else "sound")
+    return FAILED if left else OK
+
+
+def _look(files: IFileOperations, path: str, quiet: bool) -> _Plan:
+    cuts: list[Finding] = []
+    indexes: list[Remark] = []
+
+    def ended(inspection: SegmentInspection) -> None:
+        place, size = inspection.place, inspection.walk.size
+        indexes.extend(remark for remark in inspection.index_remarks() if remark.wrong)
+        cuts.extend(Finding(place, each) for each in inspection.damages if not place.closed and may_cut(each, size))
+
+    found = inspect(files, path, CHECKSUMS, "looking", quiet, ended)
+    cuts = [finding for finding in found.findings if finding in cuts]
+    return _Plan(found, [each for each in found.findings if each.damage.kind.mendable], cuts, indexes)
+
+
+def _show(plan: _Plan) -> None:
+    for finding in plan.found.findings:
+        click.echo(("" if finding.damage.kind.is_wrong else "left for the next start: ") + finding.text)
+    for remark in plan.found.remarks:
+        if remark.wrong:
+            click.echo(f"{remark.path} {remark.text}")
+    click.echo(plan.found.summary)
+
+
+def _decide(plan: _Plan, choice: Choice) -> None:
+    if plan.mendable or plan.indexes:
+        size = sum(finding.damage.size for finding in plan.mendable)
+        what = [f"make gaps of {len(plan.mendable):,} damages, {size:,} bytes"] * bool(plan.mendable)
+        what += [f"remove {len(plan.indexes):,} indexes, to be made again"] * bool(plan.indexes)
+        plan.mend = choice.yes or ask(f"{' and '.join(what).capitalize()}?", "--yes")
+    if plan.cuts:
+        size = sum(finding.damage.size for finding in plan.cuts)
+        question = f"Cut {size:,} bytes that nothing vouches for, with whatever is sound in them?"
+        plan.cut = choice.force or ask(question, "--force")
+
+
+def _mend(files: IFileOperations, plan: _Plan) -> None:
+    chosen = plan.mendable * plan.mend + plan.cuts * plan.cut
+    for finding in chosen:
+        if finding.damage.kind is DamageKind.MISSING:
+            make_gap_segment(files, finding.place.folder, finding.place.start, finding.damage.size)
+    chosen = [finding for finding in chosen if finding.damage.kind is not DamageKind.MISSING]
+    for place, findings in groupby(sorted(chosen, key=_where), key=lambda finding: finding.place):
+        damages = [finding.damage for finding in findings]
+        file = files.open(place.path)
+        try:
+            mend(files, file, damages, plan.cut)
+        finally:
+            file.close()
+        if hides_boundaries(damages):
+            remove_index(files, place.index_path)
+    for remark in plan.indexes * plan.mend:
+        remove_index(files, remark.path)
+
+
+def _where(finding: Finding) -> tuple[str, int]:
+    return finding.place.path, finding.damage.position

@@ -1,0 +1,1 @@
+"""Commands that send and read messages: produce, consume, collect."""

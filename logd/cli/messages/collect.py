@@ -1,0 +1,296 @@
+"""``logd collect``: follows files as they grow and are rotated, and sends every line once it is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from fnmatch import fnmatch
+from typing import Any
+
+import click
+from attrs import define
+from twisted.internet.defer import CancelledError
+
+from logd.cli.messages.timestamps import may_stamp, timestamps_option
+from logd.cli.messages.unmatched import Unmatched
+from logd.cli.options import TopicParameter, broker_option, json_option
+from logd.cli.reactor_command import run
+from logd.cli.terminal.blocking_calls import BackgroundThread
+from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain
+from logd.cli.terminal.progress import ProgressLine
+from logd.client.producer import Producer
+from logd.collect.collector import Collector, MessageShape
+from logd.collect.cutting import Rules
+from logd.collect.disk import Disk
+from logd.collect.follower import Follower, FollowSettings
+from logd.collect.statefile import StateFile, default_path
+from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
+from logd.log.files import LocalFiles
+
+#: Seconds that an interrupted command still gives the broker to acknowledge what was read.
+INTERRUPTED_SECONDS = 5.0
+#: For ever, as far as a producer knows it.
+FOR_EVER = 7 * 24 * 3600.0
+#: Room for a key and headers beside a line: a path and a host's name.
+BESIDE_BYTES = 10_000
+#: Bytes held for the broker at a time: more does not make it faster, and less has to be read again after a crash.
+BUFFER_BYTES = 8 << 20
+
+_EPILOG = """\b
+Examples:
+  logd collect '/var/log/nginx/*.log' --topic web --state /var/lib/logd/web.json
+  logd collect app.log --topic app --with-source --compression zstd
+  logd collect '/data/export/**/*.csv' --topic export --once --json
+"""
+
+
+class KeyParameter(click.ParamType[str]):
+    """What the key of messages is."""
+
+    name = "none|file|=TEXT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is none of these."""
+        if value in ("none", "file") or (value.startswith("=") and len(value) > 1):
+            return str(value)
+        self.fail(f"{value!r} is not allowed; allowed is none, file, or = and a text", param, ctx)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--topic", type=TopicParameter(), required=True, help="Where the lines go.")
+@broker_option
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False),
+    help="The file that remembers how far each file was sent; by default one in ~/.local/state/logd that is named for "
+    "topic, broker and FILEs: give one if any of these may change.",
+)
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(["start", "end"]),
+    default="start",
+    show_default=True,
+    help="Where to begin in files that are there when there is no state yet. Later files are read from their start.",
+)
+@click.option("--once", is_flag=True, help="Send what is there now, and end.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these (the name or the path matches).")
+@click.option(
+    "--key", type=KeyParameter(), default="none", show_default=True, help="Of messages: none, the FILE's name, a text."
+)
+@click.option(
+    "--partition",
+    type=click.IntRange(0),
+    metavar="N",
+    help="All to this one; by default each file keeps to one of all.",
+)
+@click.option("--spread", is_flag=True, help="A file's lines over all partitions: faster, and in no order.")
+@click.option("--with-source", is_flag=True, help="Messages have headers host and file.")
+@click.option(
+    "--max-line",
+    type=click.IntRange(1, 15_000_000),
+    default=990_000,
+    show_default=True,
+    metavar="BYTES",
+    help="Bytes without newline.",
+)
+@click.option(
+    "--long-lines",
+    type=click.Choice(["split", "skip", "fail"]),
+    default="split",
+    show_default=True,
+    help="What becomes of longer ones: several messages, nothing, or the end with status 1.",
+)
+@click.option(
+    "--flush-partial",
+    type=click.FloatRange(0.0),
+    metavar="SECONDS",
+    help="Send an unfinished last line when its file has not changed for so long; by default it waits for its newline.",
+)
+@click.option(
+    "--poll",
+    type=click.FloatRange(0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds between looks.",
+)
+@click.option(
+    "--max-open", type=click.IntRange(1), default=64, show_default=True, metavar="N", help="Files open at a time."
+)
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.001, FOR_EVER),
+    metavar="SECONDS",
+    help="Seconds to wait for a broker that is away before ending with status 3; by default a week.",
+)
+@timestamps_option
+@json_option
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary; notices are shown.")
+@click.pass_context
+def collect(ctx: click.Context, /, **options: Any) -> None:
+    """Send every line of FILEs to a topic, and follow them as they grow, are rotated, emptied and made again.
+
+    FILE may be a pattern (* ? [] and ** for folders of any depth); put it in quotes, so that files which appear later
+    are found too. Compressed files (.gz and the like) are left alone. A line is sent when it is complete, and
+    remembered as sent when the broker has it on disk: it arrives at least once, and twice only after a crash. Rotated
+    files beside a FILE that came while no collector ran are read first. The end by SIGTERM is status 0, or 1 when lines
+    were lost; --once ends with 1 too when a FILE matches nothing.
+    """
+    outcome = CollectOutcome()
+    status = run(lambda reactor: _collect(reactor, outcome, **options))
+    if status == SIGNALLED + signal.SIGTERM:
+        status = FAILED if outcome.losses else OK
+    ctx.exit(status)
+
+
+async def _collect(
+    reactor: Any, outcome: CollectOutcome, files: tuple[str, ...], as_json: bool, quiet: bool, **options: Any
+) -> None:
+    topic, broker, once = options["topic"], options["broker"], options["once"]
+    patterns = [os.path.abspath(each) for each in files]
+    path = os.path.abspath(options["state"] or default_path(topic, broker, patterns, os.environ))
+    thread = BackgroundThread(reactor)
+    state = StateFile(LocalFiles(), path, topic)
+    restored = await thread.run(state.open)
+    excluded = _excluder(options["exclude"], path)
+    settings = FollowSettings(
+        patterns=patterns,
+        rules=Rules(options["max_line"], options["long_lines"]),
+        excluded=excluded,
+        unmatched=Unmatched(patterns, excluded).notices,
+        poll=options["poll"],
+        open_files=options["max_open"],
+        flush_partial=options["flush_partial"],
+        from_end=options["start"] == "end" and restored is None,
+        once=once,
+    )
+    follower = Follower(Disk(), time.monotonic, settings, restored)
+    producer = Producer(
+        broker,
+        reactor=reactor,
+        acks=-1,
+        compression=options["compression"],
+        delivery_timeout=options["timeout"] or FOR_EVER,
+        message_bytes=options["max_line"] + BESIDE_BYTES,
+        buffer_bytes=BUFFER_BYTES,
+    )
+    began = time.monotonic()
+    problem: Exception | None = None
+    with ProgressLine(f"to {topic}", None, quiet or as_json) as progress:
+        shown = 0
+
+        def show() -> None:
+            nonlocal shown
+            sources, lines = follower.catalogue.sources, collector.ledger.acknowledged_lines
+            progress.describe(f"{len(sources)} files to {topic}, {follower.behind:,} bytes behind")
+            progress.advance(lines - shown)
+            shown = lines
+
+        collector = Collector(
+            reactor, thread.run, follower, producer, state, _shape(options), once=once, report=complain, progress=show
+        )
+        try:
+            await collector.run()
+        except (Exception, CancelledError) as error:
+            problem = error
+        await collector.close(INTERRUPTED_SECONDS)
+    outcome.losses = follower.catalogue.losses
+    _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
+    if once:
+        _complete(follower)
+
+
+@define
+class CollectOutcome:
+    """The part of a run's end that decides about the exit status of one that was terminated."""
+
+    losses: int = 0
+
+
+class NotAllCollected(LogdError):
+    """Something that should have been collected was not; notices have said what."""
+
+
+def _complete(follower: Follower) -> None:
+    """Raise NotAllCollected unless everything that was asked for was read."""
+    catalogue = follower.catalogue
+    failures = []
+    if catalogue.losses:
+        failures.append(f"lines are lost ({catalogue.losses} notices, {catalogue.lost} bytes or more)")
+    if follower.unmatched:
+        failures.append("a FILE matches nothing that can be read")
+    elif any(source.trouble for source in catalogue.sources.values()):
+        failures.append("a file could not be read")
+    if failures:
+        raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see above")
+
+
+def _excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
+    """Says which paths are not read: the patterns', and the state file, which would grow by being read."""
+
+    def excluded(path: str) -> bool:
+        name = os.path.basename(path)
+        return path.startswith(state) or any(fnmatch(name, each) or fnmatch(path, each) for each in patterns)
+
+    return excluded
+
+
+def _shape(options: dict[str, Any]) -> MessageShape:
+    """How lines become messages."""
+    key: str = options["key"]
+    host = socket.gethostname().encode()
+    more: dict[str, Any] = {}
+    if key == "file":
+        more["key"] = os.fsencode
+    elif key != "none":
+        text = key[1:].encode(errors="surrogateescape")
+        more["key"] = lambda _: text
+    if options["timestamps"] and may_stamp(None):
+        more["clock"] = lambda: time.time_ns() // 1_000_000
+    if options["with_source"]:
+        more["headers"] = lambda name: (("host", host), ("file", os.fsencode(name)))
+    return MessageShape(topic=options["topic"], partition=options["partition"], spread=options["spread"], **more)
+
+
+def _end(
+    topic: str, collector: Collector, seconds: float, problem: Exception | None, as_json: bool, quiet: bool
+) -> None:
+    """Print the summary; raise what the command ends with."""
+    ledger, follower = collector.ledger, collector.follower
+    interrupted = isinstance(problem, CancelledError)
+    if as_json:
+        summary = {
+            "topic": topic,
+            "files": len(follower.catalogue.sources),
+            "lines": ledger.lines,
+            "bytes": ledger.bytes,
+            "acknowledged": ledger.acknowledged_lines,
+            "behind_bytes": follower.behind,
+            "lost_bytes": follower.catalogue.lost,
+            "losses": follower.catalogue.losses,
+            "skipped_bytes": follower.skipped,
+            "seconds": round(seconds, 3),
+            "error": None if problem is None or interrupted else str(problem),
+        }
+        click.echo(json.dumps(summary))
+    counted = f"{ledger.acknowledged_lines} of {ledger.lines} lines were acknowledged"
+    if interrupted:
+        if not as_json and not quiet:
+            complain(f"ended; {counted}")
+        raise CancelledError
+    if problem is not None:
+        if isinstance(problem, DeliveryFailed) and isinstance(problem.__cause__, WrongPartition | None):
+            # Those brokers that answered have nothing of the topic.
+            problem.__cause__ = BrokerUnavailable(str(problem))
+        if not isinstance(problem, LogdError):
+            raise problem
+        raise LogdError(f"{counted}, then: {problem}") from problem
+    if not as_json and not quiet:
+        complain(f"{ledger.lines} lines, {ledger.bytes} bytes in {seconds:.2f} s")

@@ -1,0 +1,196 @@
+"""``logd consume``: writes the messages of a topic to standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from logd.cli.messages.failures import complain_of, complain_of_rest
+from logd.cli.messages.group_consume import consume_as_member
+from logd.cli.messages.start_option import ALLOWED, StartParameter
+from logd.cli.options import (
+    GroupParameter,
+    broker_option,
+    decompression_options,
+    topic_argument,
+    zookeeper_option,
+)
+from logd.cli.reactor_command import run
+from logd.cli.terminal.blocking_calls import BackgroundThread
+from logd.cli.terminal.exits import complain
+from logd.cli.terminal.output import Output
+from logd.cli.terminal.progress import ProgressLine
+from logd.cli.terminal.rendering import FORMATS, renderer
+from logd.client.admin import Admin
+from logd.client.consumer import Consumer
+from logd.client.losses import LossTelling
+from logd.client.starts import Position, Start, Time
+from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
+
+_EPILOG = """\b
+Examples:
+  logd consume clicks --exit-at-end | wc -l
+  logd consume clicks --from latest
+  logd consume clicks --from 2011-11-11T06:00:00Z --max 10 --format json
+  logd consume clicks --partition 3 --from 1048576
+  logd consume clicks --group billing --from latest
+"""
+
+
+@click.command(epilog=_EPILOG)
+@topic_argument
+@broker_option
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
+@click.option(
+    "--group", type=GroupParameter(), help="Share the topic with the other consumers of this group; go on where it is."
+)
+@zookeeper_option
+@click.option(
+    "--from",
+    "start",
+    type=StartParameter(),
+    default="earliest",
+    show_default=True,
+    help=f"Where to begin: {ALLOWED}. A position needs --partition. With --group: where a new group begins.",
+)
+@click.option("--max", "most", type=click.IntRange(0), metavar="N", help="End after N messages.")
+@click.option(
+    "--exit-at-end",
+    is_flag=True,
+    help="End where the log ended when the command began; with --group, once the group has handled all up to there.",
+)
+@click.option(
+    "--format",
+    "shape",
+    type=click.Choice(sorted(FORMATS)),
+    default="raw",
+    show_default=True,
+    help="raw: each payload and a newline; json: an object in each line.",
+)
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What to do about messages whose checksum does not hold.",
+)
+@decompression_options
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.pass_context
+def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options: Any) -> None:
+    """Write the messages of TOPIC to standard output, and wait for more.
+
+    Messages of one partition come in order. With --format json an object has the fields topic, partition, id,
+    next_position (give it to --from to go on behind the message), timestamp, key, headers and value; bytes that are no
+    UTF-8 are in base64 in key_base64 and value_base64 instead.
+
+    With --group a message counts as handled once it is written to standard output. The group's place is stored every
+    five seconds and at the end, also when the command is interrupted or terminated: then others take over at once, and
+    nothing is delivered twice. Brokers are found in the coordination tree unless --broker says where they are.
+    """
+    given = ctx.get_parameter_source
+    reading = ("on_corrupt", "max_decompressed", "max_decompressed_messages")
+    options["reading"] = {name: options.pop(name) for name in reading}
+    if group is not None:
+        if options["partition"] is not None or isinstance(options["start"], Position):
+            raise click.UsageError("--partition and positions are not for groups, which share partitions by themselves")
+        if given("broker") is ParameterSource.DEFAULT:
+            options["broker"] = None
+        del options["partition"]
+        ctx.exit(run(lambda reactor: consume_as_member(reactor, group=group, zookeeper=zookeeper, **options)))
+    if given("zookeeper") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--zookeeper is for --group: without a group the brokers alone are asked")
+    if isinstance(options["start"], Position) and options["partition"] is None:
+        raise click.UsageError("--from with a position needs --partition: each partition counts its own bytes")
+    ctx.exit(run(lambda reactor: _consume(reactor, **options)))
+
+
+async def _consume(
+    reactor: Any,
+    topic: str,
+    broker: str,
+    partition: int | None,
+    start: Start,
+    most: int | None,
+    exit_at_end: bool,
+    shape: str,
+    reading: Mapping[str, Any],
+    quiet: bool,
+) -> None:
+    admin = Admin(broker, reactor=reactor)
+    try:
+        partitions = await _partitions(admin, topic, partition, exit_at_end)
+        starts, until = await _bounds(admin, topic, partitions, start) if exit_at_end else (start, None)
+    finally:
+        await admin.close()
+    if most == 0 or until == {}:
+        return
+    consumer = Consumer(broker, reactor=reactor, on_out_of_range="fail", **reading)
+    try:
+        (stream,) = consumer.create_message_streams(topic, 1, partitions, start=starts)
+        output = Output(BackgroundThread(reactor))
+        render = renderer(shape)
+        left = most
+        losses = LossTelling()
+        with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
+            async for batch in stream.batches(until):
+                complain_of(losses, batch)
+                messages = batch.messages[:left]
+                await output.write(render(messages))
+                progress.advance(len(messages), len(messages))
+                if left is not None:
+                    left -= len(messages)
+                    if left == 0:
+                        break
+        if stream.skipped:
+            complain(f"skipped {stream.skipped} damaged places, {stream.skipped_bytes} bytes")
+        complain_of_rest(losses)
+    finally:
+        await consumer.close()
+
+
+async def _partitions(admin: Admin, topic: str, partition: int | None, must_exist: bool) -> list[int] | None:
+    """The partitions to read; None to have the consumer wait for a topic that does not exist yet."""
+    try:
+        there = [each.partition for each in (await admin.describe(topic)).partitions]
+    except UnknownTopic:
+        if must_exist:
+            raise
+        complain(f"there is no topic {topic!r} yet; waiting for it")
+        return None if partition is None else [partition]
+    if partition is None:
+        return there
+    if partition not in there:
+        raise WrongPartition(f"topic {topic!r} has no partition {partition}: it has {len(there)}, numbered from 0")
+    return [partition]
+
+
+async def _bounds(
+    admin: Admin, topic: str, partitions: list[int] | None, start: Start
+) -> tuple[Mapping[int, Start], Mapping[int, int]]:
+    """Where each partition begins, and where those end that have something in between."""
+    starts: dict[int, Start] = {}
+    until = {}
+    time = start.milliseconds if isinstance(start, Time) else -1
+    for each, log in (await admin.describe_logs(topic, partitions or (), time=time)).items():
+        if start == "earliest":
+            begin = log.log_start
+        elif start == "latest":
+            begin = log.visible_end
+        elif isinstance(start, Time):
+            begin = log.time_position if log.time_position >= 0 else log.visible_end
+        else:
+            begin = start.value if isinstance(start, Position) else int(start)
+            if not log.log_start <= begin <= log.visible_end:
+                raise OffsetOutOfRange(
+                    f"topic {topic!r}, partition {each}: {begin} is not in the log, "
+                    f"which is {log.log_start} to {log.visible_end}"
+                )
+        starts[each] = Position(begin)
+        if begin < log.visible_end:
+            until[each] = log.visible_end
+    return starts, until

@@ -1,0 +1,20 @@
+"""Tells on stderr what a command could not deliver."""
+
+from __future__ import annotations
+
+from logd.cli.terminal.exits import complain
+from logd.client.deliveries import MessageBatch
+from logd.client.losses import LossTelling
+
+
+def complain_of(losses: LossTelling, batch: MessageBatch) -> None:
+    """Write a line for each jump that a batch tells of, and for gaps and damage sums as they grow."""
+    for loss in batch.losses:
+        for line in losses.told(loss):
+            complain(line)
+
+
+def complain_of_rest(losses: LossTelling) -> None:
+    """Write what of the sums was not written yet."""
+    for line in losses.rest():
+        complain(line)

@@ -1,0 +1,213 @@
+"""``logd consume --group``: writes a group's share of a topic to standard output, and counts what is written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.python.failure import Failure
+
+from logd.cli.messages.failures import complain_of, complain_of_rest
+from logd.cli.terminal.blocking_calls import BackgroundThread
+from logd.cli.terminal.exits import complain
+from logd.cli.terminal.output import Output
+from logd.cli.terminal.progress import ProgressLine
+from logd.cli.terminal.rendering import renderer
+from logd.cli.tree_session import tree_at
+from logd.client.admin import Admin
+from logd.client.consumer import Consumer
+from logd.client.deliveries import MessageBatch
+from logd.client.group_stream import GroupStream
+from logd.client.lag import find_brokers
+from logd.client.losses import LossTelling
+from logd.client.starts import Start
+from logd.coord.errors import CoordinationError
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.offsets import OffsetRegistry
+from logd.deferreds.sleeping import sleep
+from logd.errors import PartitionLost, UnknownTopic
+from logd.topic import TopicPartition
+
+#: Seconds between two looks whether the group has handled what was there.
+LOOK_SECONDS = 0.5
+
+
+async def consume_as_member(
+    reactor: Any,
+    *,
+    topic: str,
+    group: str,
+    zookeeper: str,
+    broker: str | None,
+    start: Start,
+    most: int | None,
+    exit_at_end: bool,
+    shape: str,
+    reading: Mapping[str, Any],
+    quiet: bool,
+) -> None:
+    """Consume until ``most`` messages are written, or the group has handled what was there; else for ever."""
+    async with tree_at(reactor, zookeeper) as tree:
+        ends = await _ends(reactor, tree, topic, broker, exit_at_end)
+        if most == 0:
+            return
+        with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
+            member = Member(reactor, renderer(shape), progress)
+            await member.consume(tree, topic, broker, group, start, reading, most, ends)
+
+
+async def _ends(
+    reactor: Any, tree: ICoordination, topic: str, broker: str | None, exit_at_end: bool
+) -> Mapping[int, tuple[int, int]] | None:
+    """Where each partition begins and ends now; None when that does not matter. Says so when there is no topic yet."""
+    brokers: Any = broker if broker is not None else await find_brokers(tree)
+    admin = Admin(brokers, reactor=reactor)
+    try:
+        partitions = [each.partition for each in (await admin.describe(topic)).partitions]
+        if not exit_at_end:
+            return None
+        logs = await admin.describe_logs(topic, partitions)
+    except UnknownTopic:
+        if exit_at_end:
+            raise
+        complain(f"there is no topic {topic!r} yet; waiting for it")
+        return None
+    finally:
+        await admin.close()
+    return {each: (log.log_start, log.visible_end) for each, log in logs.items()}
+
+
+class Member:
+    """One consumer of a group that writes to standard output."""
+
+    def __init__(self, reactor: Any, render: Any, progress: ProgressLine) -> None:
+        self._reactor = reactor
+        self._render = render
+        self._progress = progress
+        self._output = Output(BackgroundThread(reactor))
+        #: What is being written; fires (and never fails) once it is, and counts as handled.
+        self._writing: Deferred[None] = succeed(None)
+        self._failure: BaseException | None = None
+        self._losses = LossTelling()
+        self._ended = False
+
+    async def consume(
+        self,
+        tree: ICoordination,
+        topic: str,
+        broker: str | None,
+        group: str,
+        start: Start,
+        settings: Mapping[str, Any],
+        most: int | None,
+        ends: Mapping[int, tuple[int, int]] | None,
+    ) -> None:
+        """Take part in the group; leave it with everything stored, however this ends."""
+        consumer = Consumer(
+            broker,
+            group=group,
+            coordination=tree,
+            start=start,
+            **settings,
+            commit="handled",
+            on_assigned=lambda partitions: self._tell(group, partitions),
+            on_revoked=lambda partitions: self._written(),
+            reactor=self._reactor,
+        )
+        looking: Deferred[None] = succeed(None)
+        try:
+            (stream,) = consumer.create_message_streams(topic, 1)
+            assert isinstance(stream, GroupStream)
+            reading = Deferred.fromCoroutine(self._read(stream, most))
+            if ends is not None:
+                offsets = OffsetRegistry(tree, group)
+                looking = Deferred.fromCoroutine(self._until_handled(consumer, offsets, topic, ends))
+                looking.addBoth(self._stop, reading)
+            try:
+                await reading
+            except CancelledError:
+                if not self._ended:
+                    raise
+            if self._failure is not None:
+                raise self._failure
+            if stream.skipped:
+                complain(f"skipped {stream.skipped} damaged places, {stream.skipped_bytes} bytes")
+            complain_of_rest(self._losses)
+        finally:
+            self._ended = True
+            looking.cancel()
+            await self._written()
+            await consumer.close()
+
+    def _stop(self, result: object, reading: Deferred[None]) -> None:
+        """The group has handled what was there, or that could not be found out."""
+        if not self._ended:
+            self._ended = True
+            if isinstance(result, Failure):
+                self._failure = result.value
+            reading.cancel()
+
+    async def _read(self, stream: GroupStream, most: int | None) -> None:
+        left = most
+        async for batch in stream.batches():
+            complain_of(self._losses, batch)
+            messages = batch.messages[:left]
+            self._begin_to_write(stream, batch, len(messages))
+            await self._written()
+            if self._failure is not None:
+                return
+            if left is not None:
+                left -= len(messages)
+                if left <= 0:
+                    break
+
+    def _begin_to_write(self, stream: GroupStream, batch: MessageBatch, count: int) -> None:
+        """Write the batch's first messages. Whoever waits may stop to: it is written, and counted, all the same."""
+
+        async def write() -> None:
+            messages = batch.messages[:count]
+            try:
+                await self._output.write(self._render(messages))
+            except OSError as error:
+                self._failure = error
+            else:
+                if count == len(batch.messages):  # also of none: what it passed is told, and the group is behind it
+                    stream.handled(batch)
+                elif messages:
+                    stream.handled(messages[-1])
+                self._progress.advance(count, count)
+
+        self._writing = Deferred.fromCoroutine(write())
+
+    def _written(self) -> Deferred[None]:
+        """Fires when nothing is being written; cancelling it stops the waiting alone."""
+        waiting: Deferred[None] = Deferred()
+
+        def done(result: Any) -> Any:
+            if not waiting.called:
+                waiting.callback(None)
+            return result
+
+        self._writing.addBoth(done)
+        return waiting
+
+    async def _until_handled(
+        self, consumer: Consumer, offsets: OffsetRegistry, topic: str, ends: Mapping[int, tuple[int, int]]
+    ) -> None:
+        """Return once the group's stored positions, whoever stored them, have reached the ends."""
+        while True:
+            with suppress(CoordinationError, PartitionLost):
+                await consumer.commit()
+                stored = await offsets.read_all(topic)
+                if all(
+                    begin == end or (partition in stored and (stored[partition].position or 0) >= end)
+                    for partition, (begin, end) in ends.items()
+                ):
+                    return
+            await sleep(self._reactor, LOOK_SECONDS)
+
+    def _tell(self, group: str, partitions: Sequence[TopicPartition]) -> None:
+        self._progress.describe(f"as one of {group}, from {len(partitions)} partitions")

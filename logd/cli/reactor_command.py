@@ -1,0 +1,61 @@
+"""Runs the coroutine of one command on the reactor, and turns its result into an exit status."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from logd.cli.terminal.exits import OK, SIGNALLED, complain, report, status_of
+from logd.client.warnings import tell_warnings
+from logd.net.monotonic import use_monotonic_time
+
+#: A command's work: given the reactor, it returns a coroutine.
+Work = Callable[[Any], Coroutine[Deferred[Any], Any, None]]
+
+
+def run(work: Work) -> int:
+    """Run ``work(reactor)`` to its end and return the exit status. Can be called once in a process."""
+    from twisted.internet import reactor as installed
+
+    # What is loaded now stays: the garbage collector need not look at it again for every hundred thousand messages.
+    gc.freeze()
+    reactor: Any = installed
+    use_monotonic_time(reactor)
+    ended: list[object] = []
+    signalled: list[int] = []
+    running: Deferred[None] = Deferred()
+
+    def start() -> None:
+        tell_warnings(complain)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, interrupt)
+        nonlocal running
+        running = Deferred.fromCoroutine(work(reactor))
+        running.addBoth(finish)
+
+    def interrupt(number: int, _frame: object) -> None:
+        if signalled:
+            os._exit(SIGNALLED + number)  # asked twice: whatever the first one waits for, do not wait for it
+        signalled.append(number)
+        # Looked up when the reactor comes to it: a signal in the first turn of the work may be here before ``running``.
+        reactor.callFromThread(lambda: running.cancel())
+
+    def finish(result: object) -> None:
+        ended.append(result)
+        reactor.stop()
+
+    reactor.callWhenRunning(start)
+    reactor.run()
+    (result,) = ended
+    if signalled:
+        return SIGNALLED + signalled[0]
+    if isinstance(result, Failure) and result.value is not None:
+        report(result.value)
+        return status_of(result.value)
+    return OK

@@ -1,0 +1,259 @@
+"""``logd import``: loads what topics have got since the last run into files, by Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from logd.cli.blocking_command import run_blocking
+from logd.cli.options import absolute, broker_option, decompression_options, json_option, tls_options, zookeeper_option
+from logd.cli.spark.requirements import needs, needs_spark
+from logd.cli.terminal.byte_progress import BytesProgress
+from logd.cli.terminal.exits import complain
+from logd.cli.terminal.tables import show
+from logd.errors import ConfigurationError, LogdError
+
+if TYPE_CHECKING:
+    from logd.spark.cluster import BlockingCluster, ClusterSettings
+
+#: Beside the statuses of every command, by the errors' names.
+_STATUSES = {"RunLost": 4, "DataLost": 5}
+
+_EPILOG = """\b
+Examples:
+  logd import --topics clicks,orders --to /data/logs
+  logd import --topics-pattern 'web-.*' --to /data/web --dry-run
+  logd import --topics clicks --to /data/clicks --format json --partition-by date
+  logd import --topics clicks --to hdfs:///logs/clicks --master yarn
+  logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
+
+\b
+Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 no broker reached,
+4 another import was faster or is at work, 5 messages are gone that were not loaded (--on-data-loss),
+130 interrupted, 143 terminated. After 1 to 5 nothing of the run is visible, after a signal all of it or nothing.
+"""
+
+
+@click.command("import", epilog=_EPILOG)
+@click.option("--topics", metavar="TOPIC,...", help="The topics to load.")
+@click.option("--topics-pattern", metavar="REGEX", help="Load all topics whose whole name matches.")
+@click.option("--to", required=True, metavar="DIR", help="The target: a directory, or a URI such as hdfs:///logs.")
+@broker_option
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["parquet", "json"]),
+    default="parquet",
+    show_default=True,
+    help="Of files.",
+)
+@click.option(
+    "--partition-by",
+    default="topic,date,hour",
+    show_default=True,
+    metavar="COLUMN,...",
+    help="Columns that become folders, or none. Date and hour are UTC, of the message's timestamp, or of the import "
+    "where it has none.",
+)
+@click.option(
+    "--codec", metavar="NAME", help="zstd (default), snappy, gzip, lz4, none; of json gzip, bzip2, deflate, none."
+)
+@click.option(
+    "--from",
+    "start",
+    default="earliest",
+    show_default=True,
+    metavar="earliest|latest|JSON|TIME",
+    help='Where partitions begin that DIR has nothing of: JSON is {"topic": {"0": 4711}}.',
+)
+@click.option(
+    "--on-data-loss",
+    type=click.Choice(["fail", "warn"]),
+    default="fail",
+    show_default=True,
+    help="What to do when messages are gone that were not loaded (by retention, with a lost log or a topic made "
+    "again): end with status 5, or go on behind them, say so and keep it in DIR.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
+@click.option(
+    "--verify", is_flag=True, help="Load nothing: check that the runs in DIR follow one another, and count them."
+)
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="Tell the tree at --zookeeper how far DIR has come, under a consumer group of that name, so that the import's "
+    "lag shows beside other groups'.",
+)
+@zookeeper_option
+@click.option("--master", metavar="URL", help="Spark's master (default: local[*,4], or what spark-submit says).")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark's.")
+@click.option(
+    "--task-bytes",
+    type=click.IntRange(1 << 10),
+    default=64 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="Bytes of log in one task.",
+)
+@decompression_options
+@tls_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds to wait for brokers.",
+)
+@json_option
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
+@click.pass_context
+def import_(ctx: click.Context, /, **options: Any) -> None:
+    """Load what topics have got since the last import into DIR, each message exactly once.
+
+    A run becomes visible as DIR/run=N, data, offsets and counts at once, or not at all: whatever happens on the way,
+    nothing of it can be seen, and the next import goes on where the last one that succeeded ended. Any reader of
+    Parquet or JSON can read DIR; the offsets are in DIR/run=N/_offsets.json.
+    """
+    if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
+        raise click.UsageError("give one of --topics and --topics-pattern")
+    ctx.exit(run_blocking(lambda: _import(**options), "; nothing is visible in part", _STATUSES))
+
+
+def _import(
+    as_json: bool, quiet: bool, verify: bool, to: str, group: str | None, zookeeper: str, **options: Any
+) -> None:
+    if verify:
+        needs("pyarrow")
+        _verify(to, as_json)
+        return
+    if group is not None:
+        _check_group(group)
+    from logd.spark.importer.report import COLUMNS
+    from logd.spark.importer.run import Importer
+    from logd.spark.importer.sparkloader import SparkLoader
+
+    settings = _settings(to=to, **options)
+    if not settings.dry_run or settings.local_path is None:  # a plan for a target at hand is made without Spark
+        needs_spark()  # before anything is asked of a broker
+    with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
+        done = Importer(settings, loader, patient(bar)).run()
+    notices = [*done.notices]
+    if group is not None and not settings.dry_run:
+        notices += _told(zookeeper, group, done.plan.reached)
+    for notice in notices:
+        complain(notice)
+    if as_json:
+        click.echo(json.dumps({**done.to_json(), "notices": notices}))
+        return
+    if done.plan.ranges:
+        show(COLUMNS, done.rows())
+    print(f"logd: {done.sentence()}", file=sys.stderr)
+
+
+def patient(bar: BytesProgress) -> Callable[[ClusterSettings], BlockingCluster]:
+    """Return what makes a Cluster that tells a person when it waits, since it does so for minutes."""
+    from logd.spark.cluster import BlockingCluster
+
+    def connect(settings: ClusterSettings) -> BlockingCluster:
+        def wait(seconds: float) -> None:
+            bar.describe(f"waiting for brokers, at first {settings.brokers}")
+            time.sleep(seconds)
+
+        return BlockingCluster(settings, sleep=wait)
+
+    return connect
+
+
+def _check_group(group: str) -> None:
+    from logd.coord.paths import group_offsets
+
+    try:
+        group_offsets(group, "any")
+    except ValueError as error:
+        raise ConfigurationError(f"--group: {error}") from None
+
+
+def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
+    """Store the group's positions. The run is visible: what fails now is told, and mended by the next import."""
+    from logd.cli.cluster.group_positions import store
+
+    try:
+        store(zookeeper, group, positions)
+    except LogdError as error:
+        return [f"the positions of group {group!r} were not stored: {error}"]
+    return []
+
+
+def _verify(to: str, as_json: bool) -> None:
+    from logd.spark.importer.verifying import verify
+
+    found = verify(to)
+    for notice in found.notices():
+        complain(notice)
+    if as_json:
+        click.echo(json.dumps(found.to_json()))
+    else:
+        print(f"logd: {found.sentence()}", file=sys.stderr)
+
+
+def _settings(
+    topics: str | None,
+    topics_pattern: str | None,
+    to: str,
+    broker: str,
+    file_format: str,
+    partition_by: str,
+    codec: str | None,
+    start: str,
+    on_data_loss: str,
+    dry_run: bool,
+    master: str | None,
+    conf: tuple[str, ...],
+    task_bytes: int,
+    max_decompressed: int,
+    max_decompressed_messages: int,
+    timeout: float,
+    tls: bool,
+    tls_ca: str | None,
+) -> Any:
+    from logd.spark.cluster import ClusterSettings
+    from logd.spark.importer.settings import ImportSettings, is_local
+    from logd.spark.offsets import parse_offsets
+    from logd.spark.subscription import parse_subscription
+
+    try:
+        starting = parse_offsets(start, "earliest")
+    except ValueError as error:
+        raise ConfigurationError(f"--from {start!r} is not allowed: {error}") from None
+    for each in conf:
+        if "=" not in each:
+            raise ConfigurationError(f"--conf {each!r} is not allowed; allowed is KEY=VALUE")
+    settings = ImportSettings(
+        subscription=parse_subscription({"subscribe": topics, "subscribePattern": topics_pattern}),
+        to=to,
+        cluster=ClusterSettings(
+            brokers=broker, retry_timeout=timeout, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca)
+        ),
+        starting=starting,
+        format=file_format,
+        codec=codec,
+        partition_by=tuple(part.strip() for part in partition_by.split(",")) if partition_by != "none" else (),
+        accept_loss=on_data_loss == "warn",
+        dry_run=dry_run,
+        master=master,
+        spark=dict(each.split("=", 1) for each in conf),
+        task_bytes=task_bytes,
+        max_decompressed=max_decompressed,
+        max_decompressed_messages=max_decompressed_messages,
+    )
+    settings.cluster.addresses()
+    if "://" not in to and not to.startswith("file:") and not is_local(master):
+        raise ConfigurationError(f"--to {to!r} could be a place on each machine: write hdfs://... or file://...")
+    return settings

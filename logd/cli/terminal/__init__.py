@@ -1,0 +1,1 @@
+"""The terminal side of every command: exits, prompts, progress, tables, output."""

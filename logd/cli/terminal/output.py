@@ -1,0 +1,26 @@
+"""Standard output: written in large pieces off the reactor, so that a reader who pauses does not stop the network."""
+
+from __future__ import annotations
+
+import os
+
+from logd.cli.terminal.blocking_calls import BackgroundThread
+
+
+class Output:
+    """Writes everything it is given, in order. Raises BrokenPipeError when the reader has gone."""
+
+    def __init__(self, thread: BackgroundThread, descriptor: int = 1) -> None:
+        self._thread = thread
+        self._descriptor = descriptor
+
+    async def write(self, data: bytes) -> None:
+        """Return once the last byte is written."""
+        if data:
+            await self._thread.run(_write_all, self._descriptor, data)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,63 @@
+"""Lets a command work on the coordination tree: a session for as long as the command takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import click
+
+from logd.cli.reactor_command import run
+from logd.config.zookeeper import security_of_environment
+from logd.coord.errors import ConnectionLoss, OperationTimeout
+from logd.coord.interfaces import ICoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import CoordinationSettings
+from logd.errors import BrokerUnavailable
+
+#: Seconds in which the tree has to answer.
+CONNECT_SECONDS = 10.0
+
+
+def tree_settings(hosts: str) -> CoordinationSettings:
+    """How a command reaches the tree at ``hosts``: over TLS and with credentials where the environment says so.
+
+    Raises ConfigurationError for what the environment may not say.
+    """
+    return CoordinationSettings.secured(
+        hosts,
+        security_of_environment(os.environ),
+        connect_timeout=CONNECT_SECONDS,
+        operation_timeout=CONNECT_SECONDS,
+    )
+
+
+@asynccontextmanager
+async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
+    """A client of the tree at ``hosts`` that is closed at the end. Raises BrokerUnavailable when none answers there."""
+    tree = ZooKeeperCoordination(reactor, tree_settings(hosts))
+    try:
+        await tree.connect()
+        yield tree
+    except (OperationTimeout, ConnectionLoss) as error:
+        raise BrokerUnavailable(
+            f"no coordination tree answers at {hosts} ({error}); --zookeeper or LOGD_ZOOKEEPER names another one, "
+            "`logd broker --data DIR` starts a broker with a tree of its own, `logd zookeeper --data DIR` a tree alone"
+        ) from error
+    finally:
+        await tree.close()
+
+
+def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Awaitable[None]]) -> None:
+    """Run ``work`` with a client of the tree at ``hosts`` that is closed behind it, and end the command.
+
+    The status is 3 when no tree answers there.
+    """
+
+    async def running(reactor: Any) -> None:
+        async with tree_at(reactor, hosts) as tree:
+            await work(tree)
+
+    ctx.exit(run(running))

@@ -1,0 +1,85 @@
+"""Addresses of brokers: reads ``host:port,host:port`` or endpoint strings, and makes those of discovered brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logd.config.kinds import parse_address
+from logd.errors import ConfigurationError
+
+#: A host and a port, or the description of a Twisted client endpoint.
+Address = str | tuple[str, int]
+
+#: Kinds of endpoint whose first two positional parts are a host and a port.
+_HOST_PORT_KINDS = ("tcp", "tls", "ssl")
+
+
+def parse_brokers(brokers: str | Sequence[str | tuple[str, int]]) -> tuple[Address, ...]:
+    """Read the addresses that a client starts from.
+
+    A string holds one or more, separated by commas; a sequence holds one in each item. Each is ``HOST:PORT`` (an IPv6
+    address in brackets) or the description of a Twisted client endpoint such as ``tls:logs.example.org:6668`` (which
+    then may hold no comma). Raises ConfigurationError that names what is neither.
+    """
+    items = separate(brokers) if isinstance(brokers, str) else [item for item in brokers if item]
+    if not items:
+        raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
+    return tuple(_parse(item) for item in items)
+
+
+def separate(brokers: str) -> list[str]:
+    """Return the addresses in a text that has commas between them. Raises ConfigurationError when there is none."""
+    items = [item.strip() for item in brokers.split(",") if item.strip()]
+    if not items:
+        raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
+    return items
+
+
+def _parse(item: str | tuple[str, int]) -> Address:
+    if isinstance(item, tuple):
+        return item
+    try:
+        return parse_address(item)
+    except ValueError:
+        kind, colon, rest = item.partition(":")
+        if not colon or not rest or not kind.isidentifier() or rest.isdigit():
+            raise ConfigurationError(
+                f"brokers: {item!r} is not allowed; allowed is HOST:PORT with a port from 1 to 65535 (an IPv6 address "
+                "in brackets), or the description of a Twisted client endpoint, such as 'tls:logs.example.org:6668'"
+            ) from None
+        return item
+
+
+def discovered(host: str, port: int, bootstrap: Address) -> Address:
+    """Return the address of a broker that advertises ``host`` and ``port`` to a client that began at ``bootstrap``.
+
+    A client that came in over TLS goes on over TLS: of an endpoint that names a host and a port, these are replaced.
+    """
+    if isinstance(bootstrap, str):
+        kind, _, rest = bootstrap.partition(":")
+        parts = split_endpoint(rest)
+        if kind in _HOST_PORT_KINDS and len(parts) >= 2 and "=" not in parts[0] and "=" not in parts[1]:
+            escaped = host.replace("\\", "\\\\").replace(":", "\\:")
+            return ":".join([kind, escaped, str(port), *parts[2:]])
+    return host, port
+
+
+def split_endpoint(description: str) -> list[str]:
+    """Return the parts of an endpoint's description: those between colons that no backslash escapes, still escaped."""
+    parts = [""]
+    escaped = False
+    for character in description:
+        if character == ":" and not escaped:
+            parts.append("")
+        else:
+            parts[-1] += character
+        escaped = character == "\\" and not escaped
+    return parts
+
+
+def name_of(address: Address) -> str:
+    """Return the address as text for messages to people."""
+    if isinstance(address, str):
+        return address
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,47 @@
+"""Checks of a broker's answers: whether one belongs to its question, and whether an error is final."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+from logd.errors import WireError
+from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.fetch_wait import FetchWait, FetchWaitResponse
+from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse
+from logd.protocol.requests import OurRequest
+from logd.protocol.responses import Response
+
+
+def is_final(error: BaseException | None) -> TypeGuard[WireError]:
+    """Return whether the same request would fail again: a broker has refused it, and not for the moment."""
+    return isinstance(error, WireError) and not error.retriable
+
+
+def misfit(request: OurRequest, response: Response) -> str:
+    """Return what of the response does not belong to the request; nothing when all is well.
+
+    A broker that is broken, or another program, must not pass for one. The user of a response that was checked may rely
+    on a part for each part asked for, in order, and on bytes from where they were wanted.
+    """
+    if isinstance(request, FetchWait) and isinstance(response, FetchWaitResponse):
+        return _fetch_misfit(request, response)
+    if isinstance(request, ProduceAck) and isinstance(response, ProduceAckResponse):
+        asked = [(part.topic, part.partition) for part in request.parts]
+        if [(each.topic, each.partition) for each in response.parts] != asked:
+            return "it acknowledges other partitions than it was sent messages for"
+    if isinstance(request, DescribeLog) and isinstance(response, DescribeLogResponse) and not response.error:
+        found, wanted = len(response.boundaries), len(request.positions)
+        return f"it has {found} boundaries for {wanted} positions" if found != wanted else ""
+    return ""
+
+
+def _fetch_misfit(request: FetchWait, response: FetchWaitResponse) -> str:
+    if [part[:2] for part in response.parts] != [part[:2] for part in request.parts]:
+        return "it has other partitions than were asked for"
+    for part, asked in zip(response.parts, request.parts, strict=True):
+        if part.error or not len(part.message_set):
+            continue
+        # Further on, messages would be left out unseen; elsewhere than exactly there, the pieces do not fit together.
+        if part.first_position > asked.offset or (asked.exact and part.first_position != asked.offset):
+            return f"it begins at {part.first_position} in place of {asked.offset}"
+    return ""

@@ -1,0 +1,31 @@
+"""How long something that fails is tried again: longer and longer delays, as long as patience lasts."""
+
+from __future__ import annotations
+
+from attrs import define
+
+from logd.backoff import Backoff
+
+
+@define
+class RetryBudget:
+    """The attempts at one thing. No clock: the caller says what time it is, and sleeps."""
+
+    backoff: Backoff
+    #: Seconds from the first failure for which further attempts are made.
+    patience: float
+    _since: float | None = None
+
+    def reset(self) -> None:
+        """Begin anew, since an attempt has succeeded."""
+        self.backoff.reset()
+        self._since = None
+
+    def delay(self, error: Exception, now: float) -> float:
+        """Return the seconds to wait after an attempt failed at ``now``. Raises ``error`` when patience is over."""
+        if self._since is None:
+            self._since = now
+        delay = self.backoff.next()
+        if now + delay - self._since > self.patience:
+            raise error
+        return delay

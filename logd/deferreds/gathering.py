@@ -1,0 +1,57 @@
+"""Coroutines side by side, so that their requests travel together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, FirstError, gatherResults
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+
+
+async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return the results, in order. Raises the first error; the others are then cancelled, their errors dropped."""
+    running = [Deferred.fromCoroutine(work) for work in works]
+    try:
+        return await gatherResults(running, consumeErrors=True)
+    except FirstError as error:
+        for each in running:
+            each.cancel()
+        error.subFailure.raiseException()
+        raise
+
+
+async def gather_some(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
+    """Return what ``gather`` returns, ``at_once`` works at a time: the others are not begun before those are done."""
+    found: list[T] = []
+    waiting = iter(works)
+    while some := list(islice(waiting, at_once)):
+        found += await gather(some)
+    return found
+
+
+async def for_each(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, object]], at_once: int) -> None:
+    """Await ``work(item)`` for every item, ``at_once`` of them at a time: the next one begins when one is done.
+
+    Works that fail do not stop the others; the first error is raised once all have ended.
+    """
+    waiting = iter(items)
+    errors: list[Failure] = []
+
+    async def one_after_another() -> None:
+        for item in waiting:
+            try:
+                await work(item)
+            except CancelledError:  # nobody waits for the rest any more
+                raise
+            except Exception:
+                errors.append(Failure())
+
+    lines = DeferredList([Deferred.fromCoroutine(one_after_another()) for _ in range(at_once)], consumeErrors=True)
+    outcomes: Sequence[tuple[bool, Any]] = await lines
+    errors += (failure for done, failure in outcomes if not done)
+    if errors:
+        errors[0].raiseException()

@@ -1,0 +1,55 @@
+"""Deferreds of several callers that wait for the same event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+T = TypeVar("T")
+
+
+class WaitingDeferreds(Generic[T]):
+    """Cancellable Deferreds, fired in the order in which they were made.
+
+    A caller may cancel its own or those of others at any time, also while they are being fired: each of the rest is
+    fired all the same. Those made meanwhile wait for the next event.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[Deferred[T], None] = {}
+
+    def __len__(self) -> int:
+        """The number of Deferreds that wait."""
+        return len(self._waiting)
+
+    def new(self, on_cancel: Callable[[], object] | None = None) -> Deferred[T]:
+        """Return a Deferred that waits. ``on_cancel()`` is called when it is cancelled, before it fails."""
+
+        def cancelled(waiting: Deferred[T]) -> None:
+            self._waiting.pop(waiting, None)
+            if on_cancel is not None:
+                on_cancel()
+
+        waiting: Deferred[T] = Deferred(self._cancelled if on_cancel is None else cancelled)
+        self._waiting[waiting] = None
+        return waiting
+
+    def fire(self, value: T) -> None:
+        """Fire all that wait with ``value``."""
+        self._end(lambda waiting: waiting.callback(value))
+
+    def fail(self, error: BaseException | Failure) -> None:
+        """Fail all that wait with ``error``."""
+        self._end(lambda waiting: waiting.errback(error))
+
+    def _end(self, end: Callable[[Deferred[T]], None]) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting:
+            if not each.called:  # as it is where a caller before has cancelled it
+                end(each)
+
+    def _cancelled(self, waiting: Deferred[T]) -> None:
+        self._waiting.pop(waiting, None)

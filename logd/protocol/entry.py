@@ -1,0 +1,342 @@
+"""The layout of a stored entry. No other module knows where anything stands in one.
+
+    entry    := int32 N | N bytes of message                    N excludes itself: an entry takes 4 + N bytes
+    magic 0  := 00 | uint32 crc | payload
+    magic 1  := 01 | uint8 attributes | uint32 crc | payload    attributes & 3 = codec
+    magic 2  := 02 | uint32 crc | uint8 attributes | int64 timestamp | int32 key_length | key | headers | value
+    gap      := 7f | uint32 crc of the four bytes of N | N - 5 bytes that mean nothing
+
+The checksum of the magics 0 to 2 covers all that stands behind it. A gap stands in the place of an entry that was
+removed, so that no id after it changes. Only its first nine bytes are ever written or checked: those behind them may be
+a hole in the file.
+
+To add a magic: its Struct, its two functions and its row in LAYOUTS. Everything that checks, scans, decodes and judges
+entries goes by that table; the loops (logd/protocol/loops) have the common magics written out for speed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+from attrs import frozen
+
+from logd.protocol.checksums import CHECKSUMS, CRC32, Checksums, crc32
+from logd.protocol.headers import Headers, decode_headers, encode_headers
+
+Buffer = bytes | memoryview
+
+PLAIN = 0
+WRAPPER = 1
+KEYED = 2
+GAP = 0x7F
+
+#: N.
+LENGTH = Struct(">i")
+LENGTH_BYTES = LENGTH.size
+MAGIC_AT = LENGTH_BYTES
+#: N, magic, and the checksum of the magics 0, 2 and 7f.
+HEAD = Struct(">iBI")
+HEAD_BYTES = HEAD.size
+#: No entry is shorter than this, and so no gap.
+LEAST_BYTES = HEAD_BYTES
+#: N, magic, attributes and checksum of magic 1.
+WRAPPER_HEAD = Struct(">iBBI")
+WRAPPER_HEAD_BYTES = WRAPPER_HEAD.size
+ATTRIBUTES_AT = 5
+CODEC_MASK = 3
+#: N, magic, checksum, attributes, timestamp and key length of magic 2, and the last three of them.
+KEYED_HEAD = Struct(">iBIBqi")
+KEYED_FIELDS = Struct(">Bqi")
+KEY_AT = KEYED_HEAD.size
+_KEYED_BEHIND = HEAD_BYTES - LENGTH_BYTES
+#: Of the attributes of magic 2: the message has no value.
+NO_VALUE = 0x08
+
+#: The place of the checksum in HEAD.
+_CHECKSUM_AT = MAGIC_AT + 1
+CHECKSUM = Struct(">I")
+TIME = Struct(">q")
+
+#: Payload, key, timestamp and headers of a message, as logd.protocol.message.Message has them.
+MessageFields = tuple[bytes | None, bytes | None, int | None, Headers]
+
+
+@frozen
+class Layout:
+    """The layout of the entries of one magic. Indexes count from the first byte of N."""
+
+    magic: int
+    #: The least N. An entry of so many bytes holds its head whole.
+    minimum: int
+    head_bytes: int
+    #: The place of the checksum, an uint32, and of the first byte that it covers.
+    checksum_at: int
+    checked_from: int
+    #: Returns the fields of an entry whose checksum holds and whose codec is 0; raises ValueError where one is wrong.
+    fields: Callable[[bytes, int, int], MessageFields]
+    #: Raises what ``fields`` raises and makes nothing; None where all bytes are sound fields.
+    check_fields: Callable[[Buffer, int, int], object] | None = None
+    #: The index behind the last byte that the checksum covers; 0 for the end of the entry.
+    checked_to: int = 0
+    #: The name of the checksum in Checksums.
+    checksum: str = CRC32
+    #: Whether no message is inside. Producers may not send such an entry, and readers pass over it.
+    is_gap: bool = False
+    #: The place of the newest time of the messages inside, an int64 in ms (-1: none); 0 where there is no such field.
+    time_at: int = 0
+
+    def holds(self, data: Buffer, at: int, stop: int, checksums: Checksums = CHECKSUMS) -> bool:
+        """Return whether length and checksum hold of the entry in ``[at, stop)``, all of which is there."""
+        if stop - at - LENGTH_BYTES < self.minimum:
+            return False
+        covered = data[at + self.checked_from : at + self.checked_to if self.checked_to else stop]
+        (stored,) = CHECKSUM.unpack_from(data, at + self.checksum_at)
+        return checksums[self.checksum](covered) == int(stored)
+
+    def time(self, data: Buffer, at: int) -> int:
+        """Return the newest time in the entry at ``at``, in ms; -1 where it has none."""
+        return int(TIME.unpack_from(data, at + self.time_at)[0]) if self.time_at else -1
+
+
+class EntryHead(NamedTuple):
+    """The head of one entry."""
+
+    layout: Layout
+    #: Bytes of the entry, its length prefix included.
+    size: int
+    #: The checksum that the entry says it has.
+    checksum: int
+    #: In ms, -1 for none.
+    timestamp: int
+
+    @property
+    def magic(self) -> int:
+        """The magic."""
+        return self.layout.magic
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether no message is inside."""
+        return self.layout.is_gap
+
+    @property
+    def checked_from(self) -> int:
+        """The index of the first byte that the checksum covers, counted from the first of N."""
+        return self.layout.checked_from
+
+    @property
+    def checked_to(self) -> int:
+        """The index behind the last byte that the checksum covers."""
+        return self.layout.checked_to or self.size
+
+
+def head_at(data: Buffer, at: int = 0) -> EntryHead | None:
+    """Return the head of the entry at ``at``; None where the data end before it does. No checksum is looked at.
+
+    Raises ValueError where no entry has such a length and magic.
+    """
+    left = len(data) - at
+    if left < LEAST_BYTES:
+        return None
+    length, magic, _ = HEAD.unpack_from(data, at)
+    layout = LAYOUTS.get(magic)
+    if layout is None or length < layout.minimum:
+        raise ValueError(f"no entry has length {length} and magic {magic}")
+    if left < layout.head_bytes:
+        return None
+    (checksum,) = CHECKSUM.unpack_from(data, at + layout.checksum_at)
+    return EntryHead(layout, LENGTH_BYTES + length, checksum, layout.time(data, at))
+
+
+def size_at(data: Buffer, at: int = 0) -> int:
+    """Return the whole size that the entry at ``at`` claims; 0 where no entry has such a length and magic.
+
+    Also 0 where fewer than five bytes are left. Nothing vouches for it.
+    """
+    if len(data) - at <= MAGIC_AT:
+        return 0
+    (length,) = LENGTH.unpack_from(data, at)
+    layout = LAYOUTS.get(data[at + MAGIC_AT])
+    return 0 if layout is None or length < layout.minimum else LENGTH_BYTES + int(length)
+
+
+def size_by_length(data: Buffer, at: int = 0) -> int:
+    """Return the whole size that N alone claims at ``at``; 0 where no entry is so short, or N is not all there."""
+    if len(data) - at < LENGTH_BYTES:
+        return 0
+    size = LENGTH_BYTES + int(LENGTH.unpack_from(data, at)[0])
+    return size if size >= LEAST_BYTES else 0
+
+
+def codec_at(data: Buffer, at: int = 0) -> int:
+    """Return the number of the codec of the entry at ``at``; 0 where no set is compressed in it."""
+    return data[at + ATTRIBUTES_AT] & CODEC_MASK if data[at + MAGIC_AT] == WRAPPER else 0
+
+
+def head_pattern() -> re.Pattern[bytes]:
+    """Return a pattern that is found, overlapping too, where an entry below 16 MiB or a gap of any size may begin."""
+    magics = b"".join(re.escape(bytes((layout.magic,))) for layout in LAYOUTS.values() if not layout.is_gap)
+    shorter = LEAST_BYTES - LENGTH_BYTES - 1
+    return re.compile(
+        rb"(?=(?!\0\0\0[\0-%b])\0[\0-\xff]{3}[%b]|[\0-\x7f][\0-\xff]{3}%b)"
+        % (re.escape(bytes((shorter,))), magics, re.escape(bytes((GAP,)))),
+        re.DOTALL,
+    )
+
+
+# Magic 0 and 1: a payload, which is a compressed set where the attributes of magic 1 name a codec
+
+
+def _plain_fields(data: bytes, at: int, stop: int) -> MessageFields:
+    return data[at + HEAD_BYTES : stop], None, None, ()
+
+
+def _wrapper_fields(data: bytes, at: int, stop: int) -> MessageFields:
+    return data[at + WRAPPER_HEAD_BYTES : stop], None, None, ()
+
+
+def encode_wrapped(codec: int, payload: bytes) -> bytes:
+    """Return a magic-1 entry."""
+    length = len(payload) + WRAPPER_HEAD_BYTES - LENGTH_BYTES
+    return WRAPPER_HEAD.pack(length, WRAPPER, codec, crc32(payload)) + payload
+
+
+# Magic 2
+
+
+def encode_keyed(payload: bytes | None, key: bytes | None, timestamp: int | None, headers: Headers) -> bytes:
+    """Return a magic-2 entry: a message with a key, a time or headers, or a tombstone."""
+    body = b"".join(
+        (
+            KEYED_FIELDS.pack(
+                NO_VALUE if payload is None else 0,
+                -1 if timestamp is None else timestamp,
+                -1 if key is None else len(key),
+            ),
+            key or b"",
+            encode_headers(headers),
+            payload or b"",
+        )
+    )
+    return HEAD.pack(len(body) + _KEYED_BEHIND, KEYED, crc32(body)) + body
+
+
+def keyed_parts(data: Buffer, at: int, stop: int) -> tuple[Headers, int]:
+    """Return the headers of a magic-2 entry and the index of its value; raise ValueError for a field that is wrong."""
+    attributes, timestamp, key_length = KEYED_FIELDS.unpack_from(data, at + LEAST_BYTES)
+    if attributes not in (0, NO_VALUE) or timestamp < -1:
+        raise ValueError(f"attributes {attributes:#04x} or timestamp {timestamp} is out of range")
+    value_at = at + KEY_AT
+    if key_length > 0:
+        value_at += key_length
+    elif key_length < -1:
+        raise ValueError(f"key length {key_length} is out of range")
+    if value_at >= stop:
+        raise ValueError(f"key length {key_length} is out of range")
+    if data[value_at]:
+        headers, value_at = decode_headers(data, value_at, stop)
+    else:
+        headers = ()
+        value_at += 1
+    if attributes and value_at != stop:
+        raise ValueError("a tombstone has a value")
+    return headers, value_at
+
+
+def _keyed_fields(data: bytes, at: int, stop: int) -> MessageFields:
+    headers, value_at = keyed_parts(data, at, stop)
+    attributes, timestamp, key_length = KEYED_FIELDS.unpack_from(data, at + LEAST_BYTES)
+    key_at = at + KEY_AT
+    return (
+        None if attributes else data[value_at:stop],
+        None if key_length < 0 else data[key_at : key_at + key_length],
+        None if timestamp < 0 else timestamp,
+        headers,
+    )
+
+
+# Gaps
+
+
+def _gap_fields(data: bytes, at: int, stop: int) -> MessageFields:
+    raise ValueError("a gap holds no message")
+
+
+def encode_gap(total_bytes: int) -> bytes:
+    """Return the first nine bytes of a gap that fills ``total_bytes``, its own length prefix included."""
+    if not LEAST_BYTES <= total_bytes < 1 << 31:
+        raise ValueError(f"a gap fills {LEAST_BYTES} bytes to 2 GiB, not {total_bytes}")
+    length = total_bytes - LENGTH_BYTES
+    return HEAD.pack(length, GAP, crc32(LENGTH.pack(length)))
+
+
+def gap_length(data: Buffer, at: int = 0) -> int:
+    """Return how many bytes the gap at ``at`` fills, or 0 if none begins there (or fewer than nine bytes are left)."""
+    if len(data) - at < LEAST_BYTES:
+        return 0
+    length, magic, crc = HEAD.unpack_from(data, at)
+    if magic != GAP or length < LEAST_BYTES - LENGTH_BYTES or crc != crc32(data[at : at + LENGTH_BYTES]):
+        return 0
+    return int(length) + LENGTH_BYTES
+
+
+def gap_size_of(crc: int) -> int:
+    """Return the one size of a gap, its length prefix included, whose checksum is ``crc``; maybe no sensible one.
+
+    The CRC of four bytes can be calculated backwards: 32 steps of the shift register undone.
+    """
+    register = crc ^ 0xFFFFFFFF
+    for _ in range(32):
+        register = ((register ^ _POLYNOMIAL) << 1) | 1 if register >> 31 else register << 1
+    length = (register ^ 0xFFFFFFFF).to_bytes(LENGTH_BYTES, "little")
+    return int(LENGTH.unpack(length)[0]) + LENGTH_BYTES
+
+
+_POLYNOMIAL = 0xEDB88320  # of CRC-32
+
+LAYOUTS = {
+    layout.magic: layout
+    for layout in (
+        Layout(
+            PLAIN,
+            minimum=5,
+            head_bytes=HEAD_BYTES,
+            checksum_at=_CHECKSUM_AT,
+            checked_from=HEAD_BYTES,
+            fields=_plain_fields,
+        ),
+        Layout(
+            WRAPPER,
+            minimum=6,
+            head_bytes=WRAPPER_HEAD_BYTES,
+            checksum_at=6,
+            checked_from=WRAPPER_HEAD_BYTES,
+            fields=_wrapper_fields,
+        ),
+        Layout(
+            KEYED,
+            minimum=19,
+            head_bytes=KEY_AT,
+            checksum_at=_CHECKSUM_AT,
+            checked_from=HEAD_BYTES,
+            fields=_keyed_fields,
+            check_fields=keyed_parts,
+            time_at=HEAD_BYTES + 1,
+        ),
+        Layout(
+            GAP,
+            minimum=5,
+            head_bytes=HEAD_BYTES,
+            checksum_at=_CHECKSUM_AT,
+            checked_from=0,
+            checked_to=LENGTH_BYTES,
+            fields=_gap_fields,
+            is_gap=True,
+        ),
+    )
+}
+#: No head is longer.
+MOST_HEAD_BYTES = max(layout.head_bytes for layout in LAYOUTS.values())

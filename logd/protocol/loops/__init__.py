@@ -1,0 +1,45 @@
+"""The loops over the entries of a message set, in the implementation that LOGD_LOOPS names.
+
+This is the one place that chooses. So everybody imports this module (``from logd.protocol import loops``) and none of
+its functions by name. ``python`` is the only implementation so far, and what is used where LOGD_LOOPS is not set.
+"""
+
+from __future__ import annotations
+
+from os import environ
+
+from logd.protocol.loops.openwrapper import OpenWrapper
+from logd.protocol.loops.results import Columns, Decoded, Scanned
+
+__all__ = [
+    "IMPLEMENTATION",
+    "Columns",
+    "Decoded",
+    "OpenWrapper",
+    "Scanned",
+    "check_set",
+    "columns_of_set",
+    "decode_set",
+    "encode_set",
+    "ends_of_set",
+    "heads_of_set",
+    "scan_set",
+    "slice_end",
+]
+
+#: The name of the implementation in use.
+IMPLEMENTATION = environ.get("LOGD_LOOPS") or "python"
+
+if IMPLEMENTATION == "python":
+    from logd.protocol.loops.python import (
+        check_set,
+        columns_of_set,
+        decode_set,
+        encode_set,
+        ends_of_set,
+        heads_of_set,
+        scan_set,
+        slice_end,
+    )
+else:
+    raise ImportError(f"LOGD_LOOPS is {IMPLEMENTATION!r}: the loops over messages are implemented in python alone")

@@ -1,0 +1,147 @@
+"""Checks sets that producers sent, before anything of them is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from logd.errors import InvalidMessage, MessageTooLarge
+from logd.protocol.checksums import crc32
+from logd.protocol.codecs import CODEC_NAMES
+from logd.protocol.entry import (
+    CODEC_MASK,
+    HEAD,
+    HEAD_BYTES,
+    KEY_AT,
+    KEYED,
+    KEYED_FIELDS,
+    LAYOUTS,
+    LEAST_BYTES,
+    LENGTH_BYTES,
+    MAGIC_AT,
+    PLAIN,
+    WRAPPER,
+    WRAPPER_HEAD,
+    WRAPPER_HEAD_BYTES,
+    Buffer,
+    codec_at,
+    keyed_parts,
+)
+from logd.protocol.wrapper import may_be_wrapper
+
+_unpack_wrapper = WRAPPER_HEAD.unpack_from
+_PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
+_WRAPPER_MINIMUM = LAYOUTS[WRAPPER].minimum
+_KEYED_MINIMUM = LAYOUTS[KEYED].minimum
+
+
+def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
+    """Check every entry of a set that a producer sent; return (entries, newest timestamp in ms or -1).
+
+    Of a wrapper the outer checksum and the first bytes of the compressed set are checked, and it counts as one. Raises
+    InvalidMessage for an empty set, a gap, a checksum, length, magic, codec or field that does not hold, and bytes left
+    over; MessageTooLarge for an entry with more than ``max_message_bytes`` behind its checksum (magic 0 and 1: its
+    payload, as Kafka 0.7.2).
+    """
+    end = len(data)
+    last = end - LEAST_BYTES
+    limit = max_message_bytes + _PLAIN_MINIMUM
+    at = 0
+    count = 0
+    newest = -1
+    unpack = HEAD.unpack_from
+    keyed = KEYED_FIELDS.unpack_from
+    crc = crc32
+    while at <= last:
+        length, magic, checksum = unpack(data, at)
+        stop = at + LENGTH_BYTES + length
+        # A magic-0 entry that is cut off by the end passes here only if its checksum holds by chance: then ``at`` ends
+        # up behind ``end``, which is refused below.
+        if not magic:
+            if not _PLAIN_MINIMUM <= length <= limit or crc(data[at + HEAD_BYTES : stop]) != checksum:
+                _refuse(data, at, max_message_bytes)
+        elif magic == KEYED:
+            if not _KEYED_MINIMUM <= length <= limit or stop > end or crc(data[at + HEAD_BYTES : stop]) != checksum:
+                _refuse(data, at, max_message_bytes)
+            attributes, timestamp, key_length = keyed(data, at + HEAD_BYTES)
+            value_at = at + (KEY_AT + key_length if key_length > 0 else KEY_AT)
+            # What most entries are is judged here; all else, sound or not, there.
+            if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
+                _check_fields(keyed_parts, data, at, stop)
+            if timestamp > newest:
+                newest = timestamp
+        elif magic == WRAPPER:
+            if not _WRAPPER_MINIMUM <= length <= max_message_bytes + _WRAPPER_MINIMUM or stop > end:
+                _refuse(data, at, max_message_bytes)
+            payload = data[at + WRAPPER_HEAD_BYTES : stop]
+            _, _, attributes, checksum = _unpack_wrapper(data, at)
+            if crc(payload) != checksum:
+                _refuse(data, at, max_message_bytes)
+            if attributes & CODEC_MASK and not may_be_wrapper(attributes, payload):
+                _refuse_codec(data, at)
+        else:
+            timestamp = _check_other(data, at, stop, max_message_bytes)
+            if timestamp > newest:
+                newest = timestamp
+        count += 1
+        at = stop
+    if at != end or not count:
+        _refuse(data, at, max_message_bytes)
+    return count, newest
+
+
+def _check_other(data: Buffer, at: int, stop: int, max_message_bytes: int) -> int:
+    """Check an entry whose magic has no branch of its own above; return the newest time in it, -1 for none."""
+    layout = LAYOUTS.get(data[at + MAGIC_AT])
+    if layout is None or layout.is_gap or stop > len(data) or not layout.holds(data, at, stop):
+        _refuse(data, at, max_message_bytes)
+    if stop - at - layout.checked_from > max_message_bytes:
+        _refuse(data, at, max_message_bytes)
+    if layout.check_fields is not None:
+        _check_fields(layout.check_fields, data, at, stop)
+    return layout.time(data, at)
+
+
+def _check_fields(check: Callable[[Buffer, int, int], object], data: Buffer, at: int, stop: int) -> None:
+    """Check the fields of an entry whose checksum holds; raise InvalidMessage."""
+    try:
+        check(data, at, stop)
+    except ValueError as error:
+        raise InvalidMessage(f"entry at byte {at} of the set: {error}") from None
+
+
+def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
+    """Say what is wrong with the entry at ``at``; off the fast path, so that it may look at everything again."""
+    left = len(data) - at
+    where = f"entry at byte {at} of a set of {len(data)} bytes"
+    if left <= 0:
+        if not data:
+            raise InvalidMessage("the message set is empty")
+        raise InvalidMessage(f"the last entry is {-left} bytes longer than its set of {len(data)} bytes")
+    if left < LEAST_BYTES:
+        raise InvalidMessage(f"{where}: {left} bytes are left over, no entry is so short")
+    length, magic, _ = HEAD.unpack_from(data, at)
+    layout = LAYOUTS.get(magic)
+    if layout is None:
+        raise InvalidMessage(f"{where}: magic {magic} is not known")
+    if layout.is_gap:
+        raise InvalidMessage(f"{where}: producers may not send gaps")
+    if length < layout.minimum:
+        raise InvalidMessage(f"{where}: length {length} is below the {layout.minimum} of magic {magic}")
+    if length > left - LENGTH_BYTES:
+        raise InvalidMessage(f"{where}: length {length} does not fit the {left - LENGTH_BYTES} bytes left")
+    size = LENGTH_BYTES + length - layout.checked_from
+    if size > max_message_bytes:
+        raise MessageTooLarge(f"{where}: {size} bytes, {max_message_bytes} are allowed")
+    raise InvalidMessage(f"{where}: the checksum does not hold")
+
+
+def _refuse_codec(data: bytes | memoryview, at: int) -> NoReturn:
+    """Say that the compressed bytes of the wrapper at ``at`` are not what its attributes say."""
+    codec = CODEC_NAMES[codec_at(data, at)]
+    payload_at = at + WRAPPER_HEAD_BYTES
+    begin = bytes(data[payload_at : payload_at + 8]).hex() or "nothing"
+    raise InvalidMessage(
+        f"entry at byte {at} of a set of {len(data)} bytes: a wrapper whose attributes say {codec} holds bytes that "
+        f"{codec} data cannot begin with ({begin}): no consumer could read it"
+    )

@@ -1,0 +1,239 @@
+"""Decodes message sets into messages."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from itertools import repeat
+
+from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.checksums import crc32
+from logd.protocol.entry import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    GAP,
+    HEAD,
+    HEAD_BYTES,
+    KEY_AT,
+    KEYED,
+    KEYED_FIELDS,
+    LAYOUTS,
+    LEAST_BYTES,
+    LENGTH,
+    LENGTH_BYTES,
+    MAGIC_AT,
+    WRAPPER,
+    WRAPPER_HEAD,
+    WRAPPER_HEAD_BYTES,
+    MessageFields,
+    gap_length,
+    keyed_parts,
+)
+from logd.protocol.loops.openwrapper import OpenWrapper, open_entry
+from logd.protocol.loops.results import Decoded
+from logd.protocol.message import Message
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+
+_unpack_wrapper = WRAPPER_HEAD.unpack_from
+#: The least N of any entry.
+_LEAST = LEAST_BYTES - LENGTH_BYTES
+_WRAPPER_MINIMUM = LAYOUTS[WRAPPER].minimum
+_KEYED_MINIMUM = LAYOUTS[KEYED].minimum
+
+_PAUSE_COLLECTOR_BYTES = 8192  # below, the pause costs more than it saves
+
+
+def decode_set(
+    data: bytes,
+    position: int = 0,
+    *,
+    begin: int = 0,
+    start_at: int = -1,
+    topic: str | None = None,
+    partition: int = -1,
+    limit: int = sys.maxsize,
+    limit_bytes: int = DEFAULT_MAX_DECOMPRESSED,
+    max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
+    max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES,
+    wrapper: OpenWrapper | None = None,
+) -> Decoded:
+    """Decode the entries of ``data`` from index ``begin`` on, which is log position ``position`` and a boundary.
+
+    Ends quietly at a partial tail, at an entry that is wrong (``error``), after ``limit`` messages and gaps, and after
+    about ``limit_bytes``, decompressed ones among them; to go on, call again from ``consumed`` and its position. A
+    wrapper may take several calls, some of which bring no message: each is handed the ``wrapper`` of the one before,
+    and the position of ``begin`` stays that of the wrapper's start.
+
+    A wrapper that would become larger than ``max_decompressed`` bytes or ``max_decompressed_messages`` is a
+    WrapperTooLarge. One that holds a wrapper itself or anything that is no message is wrong as a whole: it is checked
+    before its first message is handed over.
+
+    ``start_at``: leave out the messages before this position, for a consumer that starts inside a wrapper.
+    """
+    if type(data) is not bytes:
+        data = bytes(data)  # payloads are slices, and have to be bytes
+    # A collection in the midst of a loop that does nothing but create looks again and again at objects that all live:
+    # with it a message took 0.85 to 0.96 us, without 0.55. Nothing here makes a cycle, so none is needed.
+    collecting = (len(data) - begin > _PAUSE_COLLECTOR_BYTES or wrapper is not None) and gc.isenabled()
+    if collecting:
+        gc.disable()
+    try:
+        bounds = max_decompressed, max_decompressed_messages
+        decoded = _decode(data, position, begin, start_at, topic, partition, limit, limit_bytes, bounds, wrapper)
+    finally:
+        if collecting:
+            gc.enable()
+    if start_at > position:
+        decoded = decoded._replace(
+            messages=[each for each in decoded.messages if each.next_position > start_at or each.id >= start_at]
+        )
+    return decoded
+
+
+def _decode(
+    data: bytes,
+    here: int,
+    at: int,
+    start_at: int,
+    topic: str | None,
+    partition: int,
+    limit: int,
+    limit_bytes: int,
+    bounds: tuple[int, int],
+    wrapper: OpenWrapper | None,
+) -> Decoded:
+    end = len(data)
+    whole = end - LEAST_BYTES
+    last = min(whole, at + limit_bytes)
+    base = here - at
+    gaps = gap_bytes = needed = 0
+    wrong: CorruptMessage | WrapperTooLarge | None = None
+    reason = ""
+    error_end = -1
+    left_bytes = limit_bytes + at
+    messages: list[Message] = []
+    append = messages.append
+    new = tuple.__new__
+    cls = Message
+    prefix, payload_at = LENGTH_BYTES, HEAD_BYTES
+    unpack = HEAD.unpack_from
+    keyed = KEYED_FIELDS.unpack_from
+    crc = crc32
+    for _ in repeat(None, limit):
+        if at > last:
+            if whole < at < end:
+                reason, needed = _tail(data, at)
+            break
+        length, magic, checksum = unpack(data, at)
+        stop = at + prefix + length
+        if stop > end or length < _LEAST:
+            reason, needed = _tail(data, at)
+            if not needed and not reason:
+                gaps += 1
+                gap_bytes += length + LENGTH_BYTES
+                here = base + stop
+                at = end
+            break
+        following = base + stop
+        if not magic:
+            payload = data[at + payload_at : stop]
+            if crc(payload) != checksum:
+                reason, error_end = "the checksum does not hold", following
+                break
+            append(new(cls, (payload, None, None, (), here, following, topic, partition)))
+        elif magic == KEYED:
+            if length < _KEYED_MINIMUM or crc(data[at + HEAD_BYTES : stop]) != checksum:
+                reason, error_end = "the length or the checksum does not hold", following
+                break
+            attributes, timestamp, key_length = keyed(data, at + HEAD_BYTES)
+            key_at = at + KEY_AT
+            value_at = key_at + key_length if key_length > 0 else key_at
+            if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
+                try:
+                    headers, value_at = keyed_parts(data, at, stop)
+                except ValueError as error:
+                    reason, error_end = str(error), following
+                    break
+            else:
+                headers = ()
+                value_at += 1
+            value = None if attributes else data[value_at:stop]
+            key = None if key_length < 0 else data[key_at : key_at + key_length]
+            time = None if timestamp < 0 else timestamp
+            append(new(cls, (value, key, time, headers, here, following, topic, partition)))
+        elif magic == WRAPPER:
+            payload = data[at + WRAPPER_HEAD_BYTES : stop]
+            if wrapper is None and (length < _WRAPPER_MINIMUM or crc(payload) != _unpack_wrapper(data, at)[3]):
+                reason, error_end = "the length or the checksum does not hold", following
+                break
+            attributes = data[at + ATTRIBUTES_AT]
+            if not attributes & CODEC_MASK:
+                append(new(cls, (payload, None, None, (), here, following, topic, partition)))
+            else:
+                try:
+                    wrapper = wrapper or open_entry(attributes, payload, here, following, *bounds)
+                    found, size = wrapper.take(
+                        limit - len(messages), max(left_bytes - at, 1), start_at, topic, partition
+                    )
+                except (CorruptMessage, WrapperTooLarge) as error:
+                    wrong, wrapper, error_end = error, None, following
+                    break
+                messages += found
+                if not wrapper.done:
+                    here = wrapper.position
+                    break
+                wrapper = None
+                left_bytes -= size
+                last = min(last, left_bytes)
+                if last < stop or len(messages) >= limit:
+                    at = stop
+                    here = following
+                    break
+        elif magic == GAP and gap_length(data, at):
+            gaps += 1
+            gap_bytes += length + LENGTH_BYTES
+        else:
+            try:
+                fields = _other_fields(data, at, stop)
+            except ValueError as error:
+                reason, error_end = str(error), following
+                break
+            append(new(cls, (*fields, here, following, topic, partition)))
+        at = stop
+        here = following
+    if reason:
+        wrong = CorruptMessage(reason, here)
+    return Decoded(messages, here, at, gaps, gap_bytes, wrong, error_end, needed, wrapper)
+
+
+def _other_fields(data: bytes, at: int, stop: int) -> MessageFields:
+    """Return the fields of an entry whose magic has no branch of its own above; raise ValueError."""
+    magic = data[at + MAGIC_AT]
+    layout = LAYOUTS.get(magic)
+    if layout is None or layout.is_gap:
+        raise ValueError(f"magic {magic} is not known, or does not hold")
+    if not layout.holds(data, at, stop):
+        raise ValueError("the length or the checksum does not hold")
+    return layout.fields(data, at, stop)
+
+
+def _tail(data: bytes, at: int) -> tuple[str, int]:
+    """Judge the entry at ``at`` that the data does not hold whole, or whose length is too small: (reason, needed).
+
+    Neither means a gap whose head is there, or fewer bytes than a length.
+    """
+    left = len(data) - at
+    if left < LENGTH_BYTES:
+        return "", 0
+    (length,) = LENGTH.unpack_from(data, at)
+    if left == LENGTH_BYTES:
+        return ("", length + LENGTH_BYTES) if length >= _LEAST else (f"length {length} is that of no entry", 0)
+    magic = data[at + MAGIC_AT]
+    layout = LAYOUTS.get(magic)
+    if layout is None:
+        return f"magic {magic} is not known", 0
+    if length < layout.minimum:
+        return f"length {length} is below the {layout.minimum} of magic {magic}", 0
+    if magic == GAP and left >= LEAST_BYTES:
+        return ("", 0) if gap_length(data, at) else ("the checksum of a gap does not hold", 0)
+    return "", length + LENGTH_BYTES

@@ -1,0 +1,28 @@
+"""Encodes message sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logd.protocol.checksums import crc32
+from logd.protocol.entry import HEAD, LAYOUTS, PLAIN, encode_keyed
+from logd.protocol.message import Message
+
+#: N of an empty payload.
+_EMPTY = LAYOUTS[PLAIN].minimum
+
+
+def encode_set(messages: Iterable[Message]) -> bytes:
+    """Return the messages as a message set: plain payloads as magic 0, a key, a time or a header makes magic 2."""
+    pieces: list[bytes] = []
+    append = pieces.append
+    pack = HEAD.pack
+    crc = crc32
+    for message in messages:
+        payload = message.payload
+        if message.key is None and message.timestamp is None and not message.headers and payload is not None:
+            append(pack(len(payload) + _EMPTY, PLAIN, crc(payload)))
+            append(payload)
+        else:
+            append(encode_keyed(*message[:4]))
+    return b"".join(pieces)

@@ -1,0 +1,21 @@
+"""The loops over the entries of a message set, in Python."""
+
+from __future__ import annotations
+
+from logd.protocol.loops.checking import check_set
+from logd.protocol.loops.columns import columns_of_set
+from logd.protocol.loops.decoding import decode_set
+from logd.protocol.loops.encoding import encode_set
+from logd.protocol.loops.lengths import ends_of_set, heads_of_set, slice_end
+from logd.protocol.loops.scanning import scan_set
+
+__all__ = [
+    "check_set",
+    "columns_of_set",
+    "decode_set",
+    "encode_set",
+    "ends_of_set",
+    "heads_of_set",
+    "scan_set",
+    "slice_end",
+]

@@ -1,0 +1,70 @@
+"""The load of ``logd bench coordination``: answers are counted as they are, and failures are not counted."""
+
+from __future__ import annotations
+
+import socket
+import time
+from struct import pack
+from threading import Thread
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.bench.coordination_load import PIPELINE, Client, measure
+from logd.errors import LogdError
+
+ANSWER = pack(">iiqi", 20, 1, 77, 0) + bytes(4)
+
+
+class ClientTests(SynchronousTestCase):
+    """One connection."""
+
+    def setUp(self) -> None:
+        """A client, and the server's end."""
+        ours, self.server = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(self.server.close)
+        self.client = Client(ours, b"request", len(ANSWER))
+
+    def test_pieces(self) -> None:
+        """Answers are counted however they are cut."""
+        counts = []
+        for piece in (ANSWER[:10], ANSWER[10:] + ANSWER[:3], ANSWER[3:] + 2 * ANSWER):
+            self.server.sendall(piece)
+            counts.append(self.client.take())
+        self.assertEqual(counts, [0, 1, 3])
+
+    def test_failures(self) -> None:
+        """An error among the answers, or answers of another size, end the measurement."""
+        self.server.sendall(ANSWER + pack(">iiqi", 16, 1, 77, -101) + bytes(8))
+        self.assertRaises(LogdError, self.client.take)
+
+    def test_closed(self) -> None:
+        """So does a server that goes away."""
+        self.server.close()
+        self.assertRaises(LogdError, self.client.take)
+
+    def test_silence(self) -> None:
+        """A server that answers nothing has no rate."""
+        self.assertRaises(LogdError, measure, [self.client], 0.01, 0, 0.05)
+
+    def test_a_late_answer_has_a_rate(self) -> None:
+        """A machine that is too busy for one answer in the time is measured until the first one."""
+
+        def answer() -> None:
+            self.server.recv(1 << 16)
+            time.sleep(0.05)  # longer than the measurement is meant to take: the lateness is what is tried
+            self.server.sendall(ANSWER)
+
+        server = Thread(target=answer)
+        server.start()
+        self.addCleanup(server.join)
+        done, seconds = measure([self.client], 0.01, 0, 30)
+        self.assertEqual(done, 1)
+        self.assertGreater(seconds, 0.04)
+
+    def test_pipeline(self) -> None:
+        """As many requests are under way as are meant to be."""
+        self.server.settimeout(10)
+        self.server.sendall(ANSWER)
+        self.assertEqual(measure([self.client], 0.01, 0)[0], 1)
+        self.assertEqual(self.server.recv(1 << 16), b"request" * (PIPELINE + 1))

@@ -1,0 +1,281 @@
+"""Tests of the commands verify, dump and repair on a data directory of the local disk."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from click import unstyle
+from click.testing import CliRunner
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.cli.main import main
+from logd.cli.spark.import_command import patient
+from logd.cli.terminal import prompts as asking
+from logd.cli.terminal.byte_progress import BytesProgress
+from logd.log.checkpoint import Checkpoint
+from logd.log.files import LocalFiles
+from logd.log.topicsfile import TopicsFile
+from logd.spark.cluster import ClusterSettings
+from logd.topic import TopicEntry
+from tests.cli.terminal.test_terminal import Terminal
+from tests.log.entries import gap, plain
+
+ENTRY = plain(b"eleven more")
+META = b'{"format": 1, "broker_id": 0, "instance": "i"}\n'
+
+
+class ToolsTestCase(SynchronousTestCase):
+    """A data directory with two segments of three entries of 20 bytes."""
+
+    def setUp(self) -> None:
+        """Make it."""
+        self.path = Path(self.mktemp()).resolve()
+        self.folder = self.path / "t-0"
+        self.folder.mkdir(parents=True)
+        (self.path / "meta").write_bytes(META)
+        (self.folder / "checkpoint").write_bytes(Checkpoint(0, 120).encode())
+        self.segments = [self.folder / f"{start:020d}.log" for start in (0, 60)]
+        for segment in self.segments:
+            segment.write_bytes(ENTRY * 3)
+
+    def logd(self, *arguments: Any, status: int = 0, given: str | None = None) -> str:
+        """Run a command, expect its status, and return what it says."""
+        result = CliRunner().invoke(main, [str(each) for each in arguments], input=given)
+        self.assertEqual(result.exit_code, status, (result.output, result.exception))
+        self.out = result.stdout
+        return str(result.output)
+
+    def damage(self, segment: int, at: int) -> None:
+        """Change one byte."""
+        data = bytearray(self.segments[segment].read_bytes())
+        data[at] ^= 1
+        self.segments[segment].write_bytes(data)
+
+    def content(self) -> bytes:
+        """Both segments."""
+        return b"".join(segment.read_bytes() for segment in self.segments)
+
+
+class VerifyTests(ToolsTestCase):
+    """logd verify."""
+
+    def test_sound(self) -> None:
+        """A sound directory, partition or segment is status 0 and one line."""
+        for path, count in ((self.path, 6), (self.folder, 6), (self.segments[1], 3)):
+            self.assertIn(f"{count} entries", self.logd("verify", path, "--quiet"))
+            self.assertEqual(self.out.count("\n"), 1)
+
+    def test_wrong(self) -> None:
+        """Anything wrong is status 1, with file, position and id."""
+        self.damage(1, 35)
+        text = self.logd("verify", self.path, status=1)
+        self.assertIn(f"{self.segments[1]}: a damaged entry at position 20 (id 80), 20 bytes: the checksum does", text)
+        self.assertIn("NOT SOUND", text)
+
+    def test_json(self) -> None:
+        """For scripts there is one object."""
+        self.damage(0, 15)
+        (self.path / "notes").write_text("x")
+        self.logd("verify", self.path, "--json", status=1)
+        found = json.loads(self.out)
+        expected = {"path": str(self.segments[0]), "position": 0, "id": 0, "bytes": 20, "kind": "payload"}
+        self.assertEqual(found["findings"], [{**expected, "reason": "the checksum does not hold", "wrong": True}])
+        self.assertEqual((found["sound"], found["segments"], found["entries"], found["bytes"]), (False, 2, 5, 120))
+        self.assertIn(
+            {"path": str(self.path / "notes"), "text": "is not a part of logd", "wrong": False}, found["remarks"]
+        )
+
+    def test_in_use(self) -> None:
+        """A broker may be using the directory: no lock is needed, and an append under way is no harm."""
+        (self.folder / "checkpoint").write_bytes(Checkpoint(0, 100).encode())
+        with (self.path / "meta").open("r+b") as meta, self.segments[1].open("ab") as last:
+            fcntl.flock(meta, fcntl.LOCK_EX)
+            last.write(ENTRY[:13])
+            last.flush()
+            before = self.content()
+            self.assertIn("note: ", self.logd("verify", self.path))
+            self.assertEqual(self.content(), before)
+
+    def test_no_data_directory(self) -> None:
+        """What is no part of a data directory is named."""
+        self.assertIn("is no data directory", self.logd("verify", self.path.parent, status=1))
+        self.logd("verify", self.path / "none", status=2)
+
+    def test_progress(self) -> None:
+        """A person sees how fast it goes."""
+        terminal = Terminal()
+        self.patch(sys, "stderr", terminal)
+        with BytesProgress("verifying", 1000) as progress:
+            progress.reach(500)
+        self.assertIn("verifying", terminal.getvalue())
+        self.assertIn("0.5/1.0 kB", unstyle(terminal.getvalue()))
+
+    def test_waiting(self) -> None:
+        """Somebody who waits for brokers is told so, until one of them answers."""
+        terminal = Terminal()
+        self.patch(sys, "stderr", terminal)
+        with BytesProgress("importing", 1000) as progress:
+            patient(progress)(ClusterSettings(brokers="[::1]:6667")).sleep(0)
+        self.assertIn("waiting for brokers, at first [::1]:6667", unstyle(terminal.getvalue()))
+        with BytesProgress("importing", 1000) as progress:
+            patient(progress)(ClusterSettings(brokers="none:6667")).sleep(0)
+            progress.reach(500)
+        self.assertNotIn("none:6667", unstyle(terminal.getvalue()).splitlines()[-1])
+
+
+class DumpTests(ToolsTestCase):
+    """logd dump."""
+
+    def test_rows(self) -> None:
+        """A row for each entry, from a position on, no more than asked for."""
+        self.damage(1, 25)
+        rows = [line.split("\t") for line in self.logd("dump", self.segments[1]).splitlines()]
+        self.assertEqual([row[0] for row in rows], ["60", "80", "100"])
+        self.assertEqual(rows[0], ["60", "80", "0", "none", "20", "", "", "", "ok", "eleven more"])
+        self.assertEqual(rows[1][8], "the checksum does not hold")
+        self.assertEqual(len(self.logd("dump", self.segments[1], "--from", 61).splitlines()), 2)
+        self.assertEqual(len(self.logd("dump", self.segments[1], "--max", 1).splitlines()), 1)
+        self.assertIn("eleve...", self.logd("dump", self.segments[1], "--payload-bytes", 5))
+
+    def test_json(self) -> None:
+        """An object in each line."""
+        self.logd("dump", self.segments[0], "--json")
+        records = [json.loads(line) for line in self.out.splitlines()]
+        self.assertEqual(
+            [(r["id"], r["next"], r["crc_ok"]) for r in records], [(0, 20, True), (20, 40, True), (40, 60, True)]
+        )
+
+    def test_no_tricks(self) -> None:
+        """What a payload says to a terminal is not said."""
+        self.segments[0].write_bytes(plain(b"\x1b[2Jgone") + ENTRY[:3])
+        self.assertIn("\\x1b[2Jgone", self.logd("dump", self.segments[0]))
+
+    def test_no_segment(self) -> None:
+        """A file of another name has no positions."""
+        self.assertIn("20 digits", self.logd("dump", self.folder / "checkpoint", status=1))
+
+
+class RepairTests(ToolsTestCase):
+    """logd repair PATH."""
+
+    def setUp(self) -> None:
+        """Damage an entry."""
+        super().setUp()
+        self.damage(0, 35)
+        self.expected = ENTRY + gap(20)[:9] + self.segments[0].read_bytes()[29:] + ENTRY * 3
+
+    def test_yes(self) -> None:
+        """With --yes the gap is made, and the time of last change stays; afterwards all is sound."""
+        os.utime(self.segments[0], (1000, 1000))
+        self.assertIn("sound", self.logd("repair", self.path, "--yes"))
+        self.assertEqual(self.content(), self.expected)
+        self.assertEqual(self.segments[0].stat().st_mtime, 1000)
+        self.logd("verify", self.path)
+        self.logd("repair", self.path)
+
+    def test_dry_run(self) -> None:
+        """--dry-run changes nothing, needs no lock, and is status 1 when there is something to do."""
+        before = self.content()
+        with (self.path / "meta").open("r+b") as meta:
+            fcntl.flock(meta, fcntl.LOCK_EX)
+            self.assertIn("1 found", self.logd("repair", self.path, "--dry-run", status=1))
+        self.assertEqual(self.content(), before)
+
+    def test_nobody_to_ask(self) -> None:
+        """Without a terminal and without --yes nothing is done, and it is said what would do it."""
+        before = self.content()
+        self.assertIn("say --yes", self.logd("repair", self.path, status=1))
+        self.assertEqual(self.content(), before)
+
+    def test_asked(self) -> None:
+        """A person is asked; no means no."""
+        self.patch(asking, "is_person_there", lambda: True)
+        before = self.content()
+        self.assertIn("[y/N]", self.logd("repair", self.path, given="n\n", status=1))
+        self.assertEqual(self.content(), before)
+        self.logd("repair", self.path, given="y\n")
+        self.assertEqual(self.content(), self.expected)
+
+    def test_locked(self) -> None:
+        """While a broker has the directory nothing is done, and the other way is named."""
+        before = self.content()
+        with (self.path / "meta").open("r+b") as meta:
+            fcntl.flock(meta, fcntl.LOCK_EX)
+            for path in (self.path, self.folder, self.segments[0]):
+                self.assertIn("logd repair --broker", self.logd("repair", path, "--yes", status=1))
+        self.assertEqual(self.content(), before)
+
+    def test_json(self) -> None:
+        """For scripts there is one object that says what was done."""
+        self.logd("repair", self.path, "--yes", "--json")
+        found = json.loads(self.out)
+        self.assertEqual((found["mended"], found["cut"], found["left"], len(found["findings"])), (1, 0, 0, 1))
+
+    def test_cut(self) -> None:
+        """What nothing vouches for is cut with --force alone; --yes is not enough."""
+        (self.folder / "checkpoint").unlink()
+        self.segments[1].write_bytes(ENTRY + b"\0\0\0\1" * 5 + ENTRY)
+        text = self.logd("repair", self.path, "--yes", status=1)
+        self.assertIn("Cut 40 bytes", text)
+        self.assertEqual(len(self.segments[1].read_bytes()), 60)
+        self.assertEqual(self.segments[0].read_bytes(), self.expected[:60])
+        self.logd("repair", self.path, "--force")
+        self.assertEqual(self.segments[1].read_bytes(), ENTRY)
+
+    def test_wrong_index(self) -> None:
+        """An index that is wrong is removed."""
+        index = self.folder / f"{0:020d}.index"
+        index.write_bytes(b"not an index")
+        self.logd("repair", self.path, "--yes")
+        self.assertFalse(index.exists())
+
+    def test_usage(self) -> None:
+        """One path, or a broker with a topic and numbers."""
+        for arguments in ((self.path, "t"), ("--broker", "h:1", "t", "x"), ("--broker", "h:1", "a/b"), ()):
+            self.logd("repair", *arguments, status=2)
+
+
+class LostSegmentTests(ToolsTestCase):
+    """Segments that are missing or short, as verify shows them and repair fills them."""
+
+    def lose(self) -> None:
+        """Lose the first segment and the end of the second, and 3 GiB behind it."""
+        self.segments[0].unlink()
+        self.segments[1].write_bytes(ENTRY)
+        (self.folder / "checkpoint").write_bytes(Checkpoint(0, 3 << 30).encode())
+
+    def test_verify(self) -> None:
+        """Each loss is named with its file and range."""
+        self.lose()
+        text = self.logd("verify", self.path, status=1)
+        self.assertIn(f"{self.segments[0]} is missing: bytes 0 to 60 are lost", text)
+        self.assertIn(f"{self.segments[1]} has lost its end: bytes 80 to {3 << 30} are lost", text)
+
+    def test_a_missing_folder(self) -> None:
+        """A partition without a folder, though topics.json has it, is wrong, and repair does not call it sound."""
+        TopicsFile(LocalFiles(), str(self.path)).write({"t": TopicEntry("u", {0: (0,), 1: (0,)})})
+        for command in (("verify",), ("repair", "--yes")):
+            text = self.logd(*command, self.path, status=1)
+            self.assertIn(f"{self.path / 't-1'} is missing, though topics.json has it", text)
+
+    def test_repair(self) -> None:
+        """Gaps of at most 1 GiB take their place, and hardly any room; what is left keeps its ids."""
+        self.lose()
+        self.assertIn("2 found", self.logd("repair", self.path, "--dry-run", status=1))
+        self.assertFalse(self.segments[0].exists())
+        self.assertIn("Make gaps of 2 damages", self.logd("repair", self.path, status=1))
+        self.assertIn("sound", self.logd("repair", self.path, "--yes"))
+        text = self.logd("verify", self.path, "--json")
+        found = json.loads(text)
+        self.assertEqual((found["sound"], found["gaps"], found["gap_bytes"]), (True, 4, (3 << 30) - 20))
+        self.assertEqual(found["entries"], 5)
+        self.assertLess(sum(path.stat().st_blocks for path in self.segments), 200)
+        rows = [json.loads(line) for line in self.logd("dump", self.segments[1], "--json").splitlines()]
+        self.assertEqual([row["magic"] for row in rows], [0, 127, 127, 127])
+        self.assertEqual((rows[0]["id"], rows[-1]["next"]), (60, 3 << 30))
+        self.assertEqual(max(row["size"] for row in rows), 1 << 30)

@@ -1,0 +1,99 @@
+"""Tests of a log whose flushed end is ahead of its visible end, as of a leader whose followers are behind."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.config import LogSettings
+from logd.errors import OffsetOutOfRange
+from logd.leadership import PartitionLeadership
+from logd.log.checkpoint import Checkpoint, read_checkpoint
+from logd.log.filewatch import FileWatch
+from logd.log.indexsearch import last_boundary
+from logd.log.mark import read_mark
+from logd.log.offsets import LATEST
+from logd.log.partition import PartitionLog
+from tests.log.entries import plain
+from tests.log.rig import Listener, Rig
+
+ENTRY = plain(bytes(11))  # 20 bytes
+FOLDER = "/data/t-0"
+TWO = PartitionLeadership(0, 1, (0, 1), (0, 1))
+
+
+class TwoEndsTests(SynchronousTestCase):
+    """40 bytes are visible, 60 are flushed, and another in-sync replica has not told that it has the last 20."""
+
+    def setUp(self) -> None:
+        """Flush 40 bytes alone, then 20 with another in-sync replica."""
+        self.rig = Rig(LogSettings(segment_bytes=30, retention_ms=1000))
+        self.log = self.rig.filled(ENTRY, ENTRY)
+        self.log.leadership = TWO
+        self.append()
+
+    def append(self) -> PartitionLog:
+        """Append and flush an entry."""
+        self.log.append([ENTRY], 1, -1)
+        self.rig.threads.settle()
+        return self.log
+
+    def test_ends(self) -> None:
+        """A flush moves the flushed end alone; nothing of it waits for the disk."""
+        self.assertEqual((self.log.visible_end, self.log.flushed_end, self.log.end), (40, 60, 60))
+        self.assertEqual((self.log.unflushed_bytes, self.rig.store.unflushed_bytes), (0, 0))
+
+    def test_readers(self) -> None:
+        """Readers, those who wait and those who look for places see what is visible."""
+        listener = Listener()
+        wait = self.log.wait_visible(60, listener)
+        self.append()
+        self.assertEqual(listener.calls, [])
+        self.assertEqual(self.rig.content(self.log), ENTRY * 2)
+        self.assertEqual(self.log.offsets_before(LATEST, 1), [40])
+        self.assertIsNone(self.log.read(50, 100))
+        self.assertRaises(OffsetOutOfRange, self.log.find_boundary, 50)
+        self.assertEqual(self.log.position_at_time(1 << 60), 40)
+        assert wait is not None
+        wait.cancel()
+
+    def test_disk(self) -> None:
+        """The mark, the checkpoint and the files that may be closed go by what is flushed."""
+        self.assertEqual(read_mark(self.rig.files, FOLDER), 60)
+        self.rig.store.write_checkpoints()
+        self.rig.threads.settle()
+        self.assertEqual(read_checkpoint(self.rig.files, FOLDER), Checkpoint(0, 60))
+        self.assertTrue(self.log.close_idle())
+
+    def test_nothing_is_synced_twice(self) -> None:
+        """What is flushed and not visible is in no later sync."""
+        self.log.append([ENTRY], 1, -1)  # rolls a segment whose bytes are all flushed
+        sync = self.log.begin_sync()
+        self.assertEqual([each.file.path for each in sync.files], [self.rig.path(40)])
+        self.log.end_sync(sync, None)
+        self.assertEqual(self.log.flushed_end, 80)
+
+    def test_stop(self) -> None:
+        """A clean stop leaves an index and a checkpoint up to what is flushed."""
+        self.rig.stop()
+        self.assertEqual(last_boundary(self.rig.files, self.rig.path(40).replace(".log", ".index"), 40).position, 60)
+        self.rig.open()
+        self.assertEqual((self.rig.log().flushed_end, self.rig.reports), (60, []))
+
+    def test_retention(self) -> None:
+        """The log never begins behind what readers see."""
+        self.append()
+        self.assertEqual([start for start, _, _ in self.log.segments()], [0, 40])
+        self.log.visible_end = 20
+        self.rig.clock.advance(100)
+        self.rig.store.expire()
+        self.assertEqual(self.log.start, 0)
+        self.log.visible_end = 40
+        self.rig.store.expire()
+        self.assertEqual((self.log.start, self.log.visible_end), (40, 40))
+
+    def test_lost_file(self) -> None:
+        """A file that has lost flushed bytes is missed though nobody sees them yet."""
+        del self.rig.data(40)[:]
+        FileWatch(self.rig.files, self.rig.threads, self.rig.store.logs).look()
+        self.rig.threads.settle()
+        self.assertIn("bytes 40 to 60", self.log.loss)

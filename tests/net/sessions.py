@@ -1,0 +1,116 @@
+"""A connection's surroundings: a session that the test plays, a transport, and requests and answers as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.testing import StringTransport
+
+from logd.net.server import Connection
+from logd.protocol.interfaces import Received
+from logd.protocol.legacy_requests import Fetch, Produce
+from logd.protocol.legacy_responses import FetchResponse, encode_fetch_response
+from logd.protocol.metadata import Metadata
+from logd.protocol.requests import encode_request
+from logd.protocol.responses import ErrorResponse, encode_response
+from tests.protocol.wire import joined
+
+
+class Transport(StringTransport):
+    """Pauses a producer while it is ``stuck`` with more than a few bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
+        self.stuck = False
+        self.untaken = 0
+
+    def write(self, data: bytes) -> None:
+        """See ITransport."""
+        super().write(data)  # type: ignore[no-untyped-call]  # as above
+        self.untaken += len(data)
+        if self.stuck and self.untaken > 100 and self.producer is not None:
+            self.producer.pauseProducing()
+
+    def take(self) -> bytes:
+        """The peer takes everything that there is to come."""
+        self.stuck = False
+        assert self.producer is not None
+        self.producer.resumeProducing()
+        return self.received()
+
+    def received(self) -> bytes:
+        """What has been written since the last call."""
+        data = bytes(self.value())
+        self.clear()
+        return data
+
+
+@define(eq=False)
+class PlayedSession:
+    """Notes what it is given; ``takes`` says how many requests it takes at once, ``then`` what it does with each."""
+
+    connection: Connection
+    takes: int = 1_000_000
+    then: Callable[[Any], None] = lambda request: None
+    taken: list[Any] = field(factory=list)
+    #: Each request that was taken, with its token.
+    received: list[Received] = field(factory=list)
+    calls: list[int] = field(factory=list)
+    losses: int = 0
+
+    def take(self, requests: Sequence[Received]) -> int:
+        """See Session."""
+        taken = requests[: self.takes]
+        self.calls.append(len(requests))
+        for request, token in taken:
+            self.taken.append(request)
+            self.received.append((request, token))
+            self.then(request)
+        return len(taken)
+
+    def answer(self, request: Any, response: Any) -> None:
+        """Answer a request that was taken: the very object, since others may be equal."""
+        (token,) = (token for each, token in self.received if each is request)
+        self.connection.answer(token, response)
+
+    def lost(self) -> None:
+        """See Session."""
+        self.losses += 1
+
+
+@define
+class Opener:
+    """Opens sessions, or refuses to."""
+
+    refuses: bool = False
+    session: PlayedSession | None = None
+
+    def open_session(self, connection: Connection) -> PlayedSession | None:
+        """See SessionOpener."""
+        self.session = None if self.refuses else PlayedSession(connection)
+        return self.session
+
+
+def fetch(number: int) -> bytes:
+    """The bytes of a fetch that can be told by its offset."""
+    return b"".join(encode_request(Fetch("t", 0, number, 10)))
+
+
+def metadata(correlation_id: int) -> bytes:
+    """The bytes of a request of ours."""
+    return b"".join(encode_request(Metadata(None, False, correlation_id)))
+
+
+def fetched(message_set: Any) -> bytes:
+    """The bytes of the answer to a fetch."""
+    return joined(encode_fetch_response(FetchResponse(0, message_set)))
+
+
+def described(correlation_id: int, text: str) -> bytes:
+    """The bytes of the answer to a request of ours, for which a refusal will do."""
+    return joined(encode_response(ErrorResponse(1, text), correlation_id))
+
+
+PRODUCE = b"".join(encode_request(Produce("t", 0, b"set")))

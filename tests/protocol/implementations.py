@@ -1,0 +1,35 @@
+"""The implementations of the loops. Every test of the loops runs on each of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.protocol.loops import python
+
+#: A twin in another language comes here, and is tested where it is there.
+IMPLEMENTATIONS: Mapping[str, ModuleType] = {"python": python}
+
+#: Settings of the properties: one of them is a test of several classes.
+properties = settings(deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+
+
+class LoopsTestCase(SynchronousTestCase):
+    """Tests that call the loops by ``self.loops``, and nothing of an implementation beside them."""
+
+    loops: Any = python
+
+
+def on_each_implementation(tests: type[LoopsTestCase]) -> type[LoopsTestCase]:
+    """Decorate a class of tests: put one more class beside it for each further implementation."""
+    module = sys.modules[tests.__module__]
+    for name, implementation in IMPLEMENTATIONS.items():
+        if implementation is not tests.loops:
+            made = type(f"{tests.__name__}_{name}", (tests,), {"loops": implementation, "__module__": tests.__module__})
+            setattr(module, made.__name__, made)
+    return tests

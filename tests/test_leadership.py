@@ -1,0 +1,42 @@
+"""Tests of the record of a partition's leadership."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import NotEnoughReplicas, StaleLeaderEpoch
+from logd.leadership import NO_LEADER, PartitionLeadership
+
+
+class PartitionLeadershipTests(SynchronousTestCase):
+    """Leaders, epochs and copies."""
+
+    def test_alone(self) -> None:
+        """A partition on one broker is led by that broker in epoch 0."""
+        alone = PartitionLeadership.alone(7)
+        self.assertEqual(alone, PartitionLeadership(7, 0, (7,), (7,)))
+        self.assertTrue(alone.is_alone)
+        self.assertFalse(PartitionLeadership(7, 0, (7, 8), (7, 8)).is_alone)
+
+    def test_first_live(self) -> None:
+        """The first replica that is live leads; without a live one there is no leader."""
+        self.assertEqual(PartitionLeadership.of_first_live((3, 1, 2), {1, 2}).leader, 1)
+        self.assertEqual(PartitionLeadership.of_first_live((3,), {1, 2}).leader, NO_LEADER)
+        self.assertEqual(PartitionLeadership.of_first_live((), {1, 2}).leader, NO_LEADER)
+
+    def test_epochs(self) -> None:
+        """A request may name this epoch, or none; of a later epoch this broker knows nothing."""
+        led = PartitionLeadership(1, 5, (1,), (1,))
+        for epoch in (-1, 5):
+            led.check_epoch(epoch)
+        self.assertTrue(led.accepts_epoch(5))
+        self.assertFalse(led.accepts_epoch(6))
+        self.assertRaises(StaleLeaderEpoch, led.check_epoch, 6)
+
+    def test_copies(self) -> None:
+        """No more copies can be had than there are in-sync replicas."""
+        led = PartitionLeadership(1, 0, (1, 2, 3), (1, 2))
+        for acks in (-1, 0, 1, 2):
+            led.check_copies(acks)
+        error = self.assertRaises(NotEnoughReplicas, led.check_copies, 3)
+        self.assertIn("2 in sync", str(error))
