@@ -14,7 +14,7 @@ from logd.client.stream import MessageStream
 from logd.errors import WrapperTooLarge
 from logd.testing.clocks import ProcessClock
 from tests.simulation.ledger import Ledger
-from tests.simulation.reading import BOUNDS, Losses, go_on_behind
+from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES, Losses, go_on_behind
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -54,7 +54,8 @@ class ConsumingApplication:
             retry_delay=0.1,
             retry_delay_limit=2.0,
             metadata_age=20.0,
-            **BOUNDS,
+            max_decompressed=MOST_BYTES,
+            max_decompressed_messages=MOST_MESSAGES,
         )
         for topic in self.topics:
             places = self.ledger.groups.get(self.host, {})

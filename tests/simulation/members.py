@@ -21,7 +21,7 @@ from logd.testing.clocks import ProcessClock
 from logd.testing.memorytree import MemoryTree
 from tests.simulation.ledger import Ledger
 from tests.simulation.overseer import Overseer
-from tests.simulation.reading import BOUNDS, Losses, go_on_behind
+from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES, Losses, go_on_behind
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -78,7 +78,8 @@ class Member:
             retry_delay=0.1,
             retry_delay_limit=2.0,
             metadata_age=20.0,
-            **BOUNDS,
+            max_decompressed=MOST_BYTES,
+            max_decompressed_messages=MOST_MESSAGES,
         )
         for topic, count in self.subscriptions:
             for stream in consumer.create_message_streams(topic, count):

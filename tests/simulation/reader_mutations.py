@@ -12,8 +12,8 @@ from logd.coord.errors import NoNode
 from logd.coord.registries import offsets
 from logd.coord.registries.offsets import Offset, OffsetRegistry
 from logd.errors import CorruptMessage, WrapperTooLarge
-from logd.protocol import loops, openwrapper
-from logd.protocol.openwrapper import OpenWrapper
+from logd.protocol.loops import decoding, openwrapper
+from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.topic import TopicPartition
 
 
@@ -29,7 +29,7 @@ def open_whatever_it_becomes() -> AbstractContextManager[Any]:
     def unbounded(attributes: int, payload: bytes, start: int, end: int, *bounds: int) -> OpenWrapper:
         return open_entry(attributes, payload, start, end, 1 << 30, 1 << 30)
 
-    return mock.patch.object(loops, "open_entry", unbounded)
+    return mock.patch.object(decoding, "open_entry", unbounded)
 
 
 @contextmanager
