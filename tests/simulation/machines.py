@@ -9,13 +9,17 @@ from random import Random
 from attrs import define, field
 
 from logd.coord import paths
+from logd.errors import LogdError
 from logd.log.mark import read_mark
+from logd.log.names import META, META_COPY
+from logd.log.names import TOPICS as TOPICS_FILE
 from logd.log.partition import PartitionLog
 from logd.testing.memorybroker import DATA, MemoryBroker
 from logd.testing.memorydisk import Directory
 from logd.testing.memoryfiles import MemoryFiles
 from tests.simulation.accepting import make_gaps
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 #: Seconds by which a clock is ahead once it was set.
@@ -55,6 +59,7 @@ class MachineFaults:
             self._lose_disk,
             self._lose_folder,
             self._lose_segment,
+            self._flip_byte,
         ]
 
     def begin(self) -> None:
@@ -169,6 +174,21 @@ class MachineFaults:
                     return
                 self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
 
+    def _flip_byte(self) -> None:
+        """One bit is another at the next start, of what a broker knows of itself, or of its topics."""
+        broker = self._some_broker()
+        if self._may_lose(broker) and broker.files.room is None:
+            path = f"{DATA}/{self.random.choice([META, META_COPY, TOPICS_FILE])}"
+            self.note("byte flipped", broker.host)
+
+            def flip() -> None:
+                if broker.files.exists(path):
+                    inode = broker.files._inode(path)
+                    inode.data[self.random.randrange(len(inode.data))] ^= 1 << self.random.randrange(8)
+                    inode.sync()
+
+            self._restart(broker, flip)
+
     def _is_unread(self, log: PartitionLog, number: int) -> bool:
         """Whether a group has a segment still before it, or a reader without a group has."""
         ledger, start = self.cluster.ledger, log.segments()[number][0]
@@ -225,6 +245,14 @@ class MachineFaults:
 
     def _restart(self, broker: MemoryBroker, meanwhile: Callable[[], None]) -> None:
         """Kill a broker, if it runs, and start it again a moment later."""
+
+        def start() -> None:
+            if broker.clock is None:
+                try:
+                    broker.start()
+                except LogdError as error:
+                    raise Violation("a broker does not start", broker.host, error) from error
+
         broker.kill()
         meanwhile()
-        self.world.clock.callLater(0.5, lambda: None if broker.clock is not None else broker.start())
+        self.world.clock.callLater(0.5, start)

@@ -15,6 +15,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
 from tests.simulation.ledger import Place
 from tests.simulation.members import Member
+from tests.simulation.reading_disks import transfers_watched
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
@@ -75,7 +76,7 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched():
+        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched(), transfers_watched():
             return self._live()
 
     def _live(self) -> Report:
