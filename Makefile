@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 RUNS ?= 10
 HOURS ?= 8
 
-.PHONY: help demo test coverage lint bench smoke flakes soak docs clean
+.PHONY: help demo test coverage lint bench smoke flakes soak docs site clean
 .DEFAULT_GOAL := help
 
 help:  ## Say what there is to make
@@ -67,6 +67,10 @@ soak: $(STAMP)  ## The random tests with new seeds for HOURS=8, and a report of 
 
 docs: $(STAMP)  ## Write the generated pages anew
 	$(BIN)/python -m logd.config.reference > docs/configuration.md
+
+site: $(STAMP)  ## Build the documents and the API reference as a site in build/site; a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/site
+	@echo "The site begins at build/site/index.html."
 
 clean:  ## Remove everything that the other targets made
 	rm -rf $(VENV) .flakes .soak .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* _trial_temp* build dist *.egg-info

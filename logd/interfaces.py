@@ -175,19 +175,13 @@ class IFlushListener(Interface):
 
 
 class ITopics(Interface):
-    """The topics and their settings, wherever they are kept (a file now; the coordination tree later)."""
+    """The topics as they are known at this moment; nothing here waits."""
 
     def names() -> list[str]:
-        """All topics known at this moment, sorted. Never waits."""
+        """Return all topics, sorted."""
 
     def get(topic: str) -> TopicEntry | None:
-        """The entry as known at this moment. Never waits."""
+        """Return a topic's entry, None for a topic that is not known."""
 
     def problem(topic: str) -> str | None:
-        """Why a topic that is known cannot be used, None when it can. Never waits."""
-
-    def create(topic: str, partitions: int, settings: dict[str, int]) -> Any:
-        """Create a topic; Deferred TopicEntry. Fails with TopicExists or InvalidTopic. Two at once: one makes it."""
-
-    def delete(topic: str) -> Any:
-        """Delete a topic; Deferred None. Fails with UnknownTopic."""
+        """Return why a topic that is known cannot be used, None when it can."""

@@ -43,16 +43,17 @@ class PartitionLeadership:
         """Whether one replica alone is in sync, so that all that it has flushed is visible."""
         return len(self.in_sync) == 1
 
-    def accepts_epoch(self, epoch: int) -> bool:
-        """Whether a request that names this leader epoch may be answered; a request that knows none names -1."""
-        return epoch <= self.epoch
-
-    def check_epoch(self, epoch: int) -> None:
-        """Raise StaleLeaderEpoch unless a request that names this leader epoch may be answered."""
-        if not self.accepts_epoch(epoch):
+    def check_fetch(self, epoch: int) -> None:
+        """Raise StaleLeaderEpoch for a fetch that names a later leader epoch; one that knows none names -1."""
+        if epoch > self.epoch:
             raise StaleLeaderEpoch(f"leader epoch {epoch} is not this broker's")
 
-    def check_copies(self, acks: int) -> None:
-        """Raise NotEnoughReplicas for a produce that wants more copies than there are in-sync replicas."""
+    def check_produce(self, epoch: int, acks: int) -> None:
+        """Check a produce that names this leader epoch and waits for so many copies (-1: all in-sync replicas).
+
+        Raises StaleLeaderEpoch, and NotEnoughReplicas for more copies than there are in-sync replicas.
+        """
         if acks > len(self.in_sync):
             raise NotEnoughReplicas(f"{acks} copies were asked for; the partition has {len(self.in_sync)} in sync")
+        if epoch > self.epoch:
+            raise StaleLeaderEpoch(f"leader epoch {epoch} is not this broker's")

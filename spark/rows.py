@@ -85,7 +85,7 @@ class Rows:
 
 @define(eq=False)
 class Cursor:
-    """Where decoding is in one piece of log: ``data[at]`` is log position ``position``, an entry boundary.
+    """The place of decoding in one piece of log: ``data[at]`` is log position ``position``, an entry boundary.
 
     ``needed`` is the whole size of the entry that the data's end cuts off (0: none, or not known yet); ``error`` says
     what is wrong with the entry at hand.

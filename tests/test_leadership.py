@@ -28,15 +28,15 @@ class PartitionLeadershipTests(SynchronousTestCase):
         """A request may name this epoch, or none; of a later epoch this broker knows nothing."""
         led = PartitionLeadership(1, 5, (1,), (1,))
         for epoch in (-1, 5):
-            led.check_epoch(epoch)
-        self.assertTrue(led.accepts_epoch(5))
-        self.assertFalse(led.accepts_epoch(6))
-        self.assertRaises(StaleLeaderEpoch, led.check_epoch, 6)
+            led.check_fetch(epoch)
+            led.check_produce(epoch, -1)
+        self.assertRaises(StaleLeaderEpoch, led.check_fetch, 6)
+        self.assertRaises(StaleLeaderEpoch, led.check_produce, 6, -1)
 
     def test_copies(self) -> None:
         """No more copies can be had than there are in-sync replicas."""
         led = PartitionLeadership(1, 0, (1, 2, 3), (1, 2))
         for acks in (-1, 0, 1, 2):
-            led.check_copies(acks)
-        error = self.assertRaises(NotEnoughReplicas, led.check_copies, 3)
+            led.check_produce(0, acks)
+        error = self.assertRaises(NotEnoughReplicas, led.check_produce, 0, 3)
         self.assertIn("2 in sync", str(error))

@@ -61,7 +61,8 @@ class AdministrationRequests:
             self._refused("create", request.topic, failure)
             return CreateTopicResponse(_code(failure), text=failure.getErrorMessage())
 
-        creating: Deferred[Any] = self._broker.topics.create(request.topic, request.partitions, dict(request.settings))
+        settings = dict(request.settings)
+        creating: Deferred[Any] = self._broker.administration.create(request.topic, request.partitions, settings)
         return creating.addCallbacks(created, failed)
 
     def delete_topic(self, request: DeleteTopic) -> DeleteTopicResponse | Deferred[DeleteTopicResponse]:
@@ -79,7 +80,7 @@ class AdministrationRequests:
             check_administration(self._broker, "delete a topic")
         except AdministrationDisabled:
             return failed(Failure())
-        deleting: Deferred[Any] = self._broker.topics.delete(request.topic)
+        deleting: Deferred[Any] = self._broker.administration.delete(request.topic)
         return deleting.addCallbacks(deleted, failed)
 
     def _refused(self, what: str, topic: str, failure: Failure) -> None:

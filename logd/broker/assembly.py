@@ -26,6 +26,7 @@ from logd.interfaces import IFileOperations, IThreads
 from logd.log.filewatch import FileWatch
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
+from logd.net.admission import AdmissionLimits
 from logd.net.limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
@@ -159,7 +160,8 @@ class BrokerAssembly:
             broker, membership = join_others(tree, stored, store, settings, reads, clock, gate, resources.pick)
             broker.membership = lambda: self._with_tree(membership.health())
             conversation = partial(ServerConversation, settings.frame_bytes)
-            self.factory = ConnectionFactory(conversation, broker, SendfileSender(reads), clock, _limits(settings))
+            sender, limits = SendfileSender(reads), _limits(settings)
+            self.factory = ConnectionFactory(conversation, broker, sender, clock, limits, broker.counters)
             self._listener = resources.listen(self.factory)
         except BaseException:
             self._close_tree()
@@ -357,11 +359,12 @@ def _limits(settings: BrokerSettings) -> ConnectionLimits:
         _or_none(settings.frame_ms),
         _or_none(settings.send_ms),
         _or_none(settings.idle_ms),
+        admission=AdmissionLimits(settings.connections_max, _or_none(settings.connections_address_max)),
     )
 
 
-def _or_none(milliseconds: int) -> int | None:
-    return None if milliseconds == -1 else milliseconds
+def _or_none(limit: int) -> int | None:
+    return None if limit == -1 else limit
 
 
 def _fired_by(clock: Any, deadline: float, doing: Deferred[Any]) -> Deferred[bool]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
-from twisted.logger import Logger
 
 from logd.broker.core import BrokerCore
 from logd.broker.session import BrokerSession
@@ -21,32 +20,18 @@ FULL_SECONDS = 60.0
 class Broker(BrokerCore):
     """The core and its sessions."""
 
-    log = Logger()
-
     #: In the order in which they came.
     sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
-    #: The number of these from each address.
-    _by_address: dict[str, int] = field(factory=dict, init=False)
     #: Whether it is decided what is served here; connections wait until then.
     ready: bool = field(default=False, init=False)
     #: What /health says of the other brokers.
     membership: Callable[[], dict[str, Any]] = field(default=dict, init=False)
 
     def open_session(self, connection: Connection) -> BrokerSession | None:
-        """See ``logd.net.server.SessionOpener``; None when there are too many connections, in all or from one
-        address, or the broker stops."""
-        address = connection.peer.rpartition(":")[0]
-        from_there, most = self._by_address.get(address, 0), self.settings.connections_address_max
+        """See ``logd.net.server.SessionOpener``; None when the broker stops."""
         if self.stopping:
             self.counters.connections_refused += 1
             return None
-        if len(self.sessions) >= self.settings.connections_max:
-            self._refuse(connection, f"connections.max = {self.settings.connections_max} are open")
-            return None
-        if address and most != -1 and from_there >= most:  # local sockets have none
-            self._refuse(connection, f"connections.address.max = {most} of its address are open")
-            return None
-        self._by_address[address] = from_there + 1
         session = BrokerSession(self, connection, self._forget)
         self.sessions[session] = None
         self.counters.connections_total += 1
@@ -92,23 +77,8 @@ class Broker(BrokerCore):
             **others,
         }
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
-        # At the first, second, fourth, eighth ...: a flood must not fill the disk with log lines.
-        self.counters.connections_refused += 1
-        if self.counters.connections_refused & (self.counters.connections_refused - 1) == 0:
-            self.log.warn(
-                "refused the connection of {peer}: {reason} ({refused} refused so far)",
-                peer=connection.peer,
-                reason=reason,
-                refused=self.counters.connections_refused,
-            )
-
     def _forget(self, session: BrokerSession) -> None:
         if session in self.sessions:
             del self.sessions[session]
-            address = session.connection.peer.rpartition(":")[0]
-            self._by_address[address] -= 1
-            if not self._by_address[address]:
-                del self._by_address[address]
         self.gate.discard(session.connection)
         self.growth.discard(session.connection)

@@ -24,6 +24,7 @@ from twisted.logger import Logger
 from logd.broker.conflicts import other_brokers, other_uuid, several_brokers, unreadable_ends
 from logd.broker.storedends import EndsRecorder
 from logd.broker.storedtopics import StoredTopics
+from logd.broker.topicdirectory import TopicDirectory
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by
 from logd.errors import CoordinationUnavailable, TopicExists, UnknownError
@@ -42,16 +43,13 @@ class TopicComparison:
     _tree: ICoordination
     _stored: StoredTopics
     _ends: EndsRecorder
+    _directory: TopicDirectory
     #: This broker's id.
     _me: int
-    #: Called with a topic that is about to be removed here.
-    _hide: Callable[[str], None]
     #: Called when what is stored here has changed.
     _changed: Callable[[], None]
     #: Why what is stored of a topic is not served, by topic.
     conflicts: dict[str, str] = field(factory=dict, init=False)
-    #: Why a topic cannot be used on any broker, by topic.
-    unusable: dict[str, str] = field(factory=dict, init=False)
 
     async def settle(self, topic: str, entry: TopicEntry | None) -> TopicEntry | None:
         """Act as the head of this file says; return the entry that clients are to see.
@@ -68,10 +66,10 @@ class TopicComparison:
             return entry
         problem = several_brokers(topic, entry)
         if problem is not None:
-            self.unusable[topic] = problem
+            self._directory.set_problem(topic, problem)
             self._refuse(topic, self._stored.partitions_here(topic), problem)
             return entry
-        self.unusable.pop(topic, None)
+        self._directory.set_problem(topic, None)
         await self._settle_partitions(topic, entry)
         return entry
 
@@ -85,7 +83,7 @@ class TopicComparison:
             if entry is not None and topic in stored.orphans:
                 return entry, False  # its uuid was made up here: it is the tree's
             if await brokers_to_remove(self._tree, record.uuid) is not None:
-                self._hide(topic)
+                self._directory.hide(topic)
                 await stored.remove(topic)
                 await removed_by(self._tree, record.uuid, self._me)
             elif entry is None:
@@ -124,7 +122,7 @@ class TopicComparison:
 
     def _clear(self, topic: str) -> None:
         self.conflicts.pop(topic, None)
-        self.unusable.pop(topic, None)
+        self._directory.set_problem(topic, None)
 
     def _refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
         if self.conflicts.get(topic) != reason:

@@ -13,6 +13,7 @@ from logd.broker.growth import GrowthGate
 from logd.broker.pressure import ProducerGate
 from logd.broker.routing import Routing
 from logd.broker.storedends import EndsRecorder
+from logd.broker.topicadministration import TopicAdministration
 from logd.broker.waiting import AnswerTurns
 from logd.config import BrokerSettings
 from logd.deferreds.waiting import WaitingDeferreds
@@ -28,7 +29,9 @@ class BrokerCore:
 
     settings: BrokerSettings
     store: LogStore
+    #: The topics as they are known; who creates and deletes them.
     topics: ITopics
+    administration: TopicAdministration
     #: Where blocking reads run.
     threads: IThreads
     clock: Clock
@@ -62,14 +65,14 @@ class BrokerCore:
     def create_on_demand(self, topic: str) -> Deferred[None]:
         """Create a topic that a client used; connections that ask at the same time share the creation.
 
-        Fails as ``ITopics.create`` does, but not with TopicExists.
+        Fails as ``TopicAdministration.create`` does, but not with TopicExists.
         """
         waiters = self._creating.get(topic)
         if waiters is not None:
             return waiters.new()
         waiters = self._creating[topic] = WaitingDeferreds()
         waiter = waiters.new()
-        creating: Deferred[TopicEntry] = self.topics.create(topic, self.settings.topics_partitions, {})
+        creating: Deferred[TopicEntry] = self.administration.create(topic, self.settings.topics_partitions, {})
         creating.addErrback(lambda failure: failure.trap(TopicExists))
         creating.addBoth(self._created, topic)
         return waiter

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from logd.broker.broker import Broker
 from logd.broker.growth import GrowthGate
 from logd.broker.membership import BrokerMembership
+from logd.broker.placement import Placement
 from logd.broker.pressure import ProducerGate
-from logd.broker.spread import Spread
 from logd.broker.storedends import EndsRecorder
 from logd.broker.storedtopics import StoredTopics
-from logd.broker.treetopics import TreeTopics
+from logd.broker.topicadministration import TopicAdministration
+from logd.broker.topicdirectory import TopicDirectory
+from logd.broker.topicreconciler import TopicReconciler
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
@@ -44,9 +46,13 @@ def join_others(
     store.on_flushed = ends.flushed
     stored.made = growth.hold
     stored.reopened = ends.reopened
-    spread = Spread(store.broker_id, live, at=pick(1 << 16))
-    topics = TreeTopics(tree, stored, settings, clock, store.broker_id, spread, ends)
-    broker = Broker(settings, store, topics, threads, clock, gate, growth, ends)
+    placement = Placement(store.broker_id, live, at=pick(1 << 16))
+    # A uuid that was made up here is told to nobody before the tree was asked for the topic's own.
+    known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
+    topics = TopicDirectory(known)
+    reconciler = TopicReconciler(tree, stored, clock, store.broker_id, ends, topics)
+    administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler)
+    broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
 
     def info() -> BrokerInfo:
         partitions: dict[str, list[int]] = {}
@@ -55,7 +61,7 @@ def join_others(
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
 
-    membership = BrokerMembership(tree, clock, info, registry, topics, broker.begin)
+    membership = BrokerMembership(tree, clock, info, registry, reconciler, broker.begin)
     broker.live = membership.live
     broker.membership = membership.health
     return broker, membership

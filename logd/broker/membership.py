@@ -8,7 +8,7 @@ from typing import Any
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.treetopics import TreeTopics
+from logd.broker.topicreconciler import TopicReconciler
 from logd.coord.ephemeral import HeldElsewhere
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
@@ -39,7 +39,7 @@ class BrokerMembership:
         clock: Clock,
         info: Callable[[], BrokerInfo],
         brokers: Mirror[BrokerInfo],
-        topics: TreeTopics,
+        reconciler: TopicReconciler,
         begun: Callable[[], None],
     ) -> None:
         """``info()`` is what to register at that moment; ``begun()`` is called when the topics were compared once."""
@@ -47,7 +47,7 @@ class BrokerMembership:
         self._clock = clock
         self._info = info
         self._brokers = brokers
-        self._topics = topics
+        self.reconciler = reconciler
         self._begun = begun
         #: What went wrong last with being registered.
         self._trouble = "the coordination tree was not reached yet"
@@ -58,7 +58,7 @@ class BrokerMembership:
 
     def start(self) -> None:
         """Register as soon as there is a session, and go on trying until that is done."""
-        self._topics.on_change = self._stored_changed
+        self.reconciler.on_change = self._stored_changed
         self._brokers.start()
         self._background.start(self._join())
 
@@ -91,7 +91,7 @@ class BrokerMembership:
     @property
     def conflicts(self) -> Mapping[str, str]:
         """Why what is stored of a topic is not served, by topic."""
-        return self._topics.conflicts
+        return self.reconciler.conflicts
 
     def live(self) -> Mapping[int, tuple[str, int]]:
         """The address of each broker that is registered, as last seen. May be called on any thread."""
@@ -105,7 +105,7 @@ class BrokerMembership:
             "registered": self.registered,
             "problem": self.problem,
             "brokers": sorted(info.id for info in self._brokers.values.values()),
-            "conflicts": dict(self._topics.conflicts),
+            "conflicts": dict(self.reconciler.conflicts),
         }
 
     async def stop(self) -> None:
@@ -116,10 +116,10 @@ class BrokerMembership:
             self._update = None
         self._background.stop()
         self._brokers.stop()
-        self._topics.halt()
+        self.reconciler.halt()
         if self._presence is not None:
             await self._presence.stop(LEAVE_SECONDS)
-        await self._topics.when_idle()
+        await self.reconciler.when_idle()
 
     async def _join(self) -> None:
         """Register, and have the topics compared, however often that has to be tried."""
@@ -133,9 +133,9 @@ class BrokerMembership:
             except CoordinationError as error:
                 self._say(error)
                 await sleep(self._clock, RETRY_SECONDS)
-        while not self._topics.settled:
+        while not self.reconciler.settled:
             try:
-                await self._topics.begin()
+                await self.reconciler.begin()
                 self._begun()
             except CoordinationError as error:
                 self._say(error)

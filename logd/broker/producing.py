@@ -179,8 +179,7 @@ class Producing:
             log = self._log_for(part.topic, part.partition)
         except CreationNeeded:
             raise UnknownTopic(f"there is no topic {part.topic!r}") from None
-        log.leadership.check_copies(request.acks)
-        log.leadership.check_epoch(part.leader_epoch)
+        log.leadership.check_produce(part.leader_epoch, request.acks)
         count, newest = self.checks.check(part.message_set, log.settings.message_bytes)
 
         def appended(first: int, after: int) -> None:

@@ -14,9 +14,10 @@ from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from logd.broker.endsschedule import EndsSchedule
 from logd.broker.growth import GrowthGate
 from logd.broker.lostlogs import LostLog
-from logd.broker.turns import Turns
+from logd.broker.namedlocks import NamedLocks
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.stored import (
@@ -29,16 +30,12 @@ from logd.coord.registries.stored import (
 )
 from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
-from logd.interfaces import Clock, Timer
+from logd.interfaces import Clock
 from logd.log.beginning import beginning_after
 from logd.log.partition import PartitionLog
 from logd.log.store import LogStore
 from logd.topic import TopicEntry
 
-#: Seconds from the first flush of a topic that was at rest to the write: what follows at once goes with it.
-LEAD_SECONDS = 1.0
-#: Seconds between two writes of a topic that goes on growing.
-WRITE_SECONDS = 60.0
 #: Nodes that are written at a time.
 WRITTEN_AT_ONCE = 50
 
@@ -75,15 +72,13 @@ class EndsRecorder:
     _nodes: dict[str, _TopicEnds] = field(factory=dict, init=False)
     #: By topic and partition: the position above which producers wait.
     _limits: dict[str, dict[int, int]] = field(factory=dict, init=False)
-    #: Topics that have grown since they were written; topics written in this minute; those of them where that failed.
-    _grown: set[str] = field(factory=set, init=False)
-    _recent: set[str] = field(factory=set, init=False)
-    _failed: set[str] = field(factory=set, init=False)
-    _lead: Timer | None = field(default=None, init=False)
-    _minute: Timer | None = field(default=None, init=False)
-    _stopping: bool = field(default=False, init=False)
+    #: When each topic is written.
+    _schedule: EndsSchedule = field(init=False)
     #: One write at a time for each topic.
-    _turns: Turns = field(factory=Turns, init=False)
+    _locks: NamedLocks = field(factory=NamedLocks, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._schedule = EndsSchedule(self._clock, self._store.logs_of, self._has_rolled, self._write_soon)
 
     def lost(self, topic: str, number: int) -> LostLog | None:
         """Return what is known of a partition whose log is lost and whose loss is not accepted yet; else None."""
@@ -183,7 +178,7 @@ class EndsRecorder:
     def forget(self, topic: str) -> None:
         """The topic is gone, or another one has its name."""
         self._nodes.pop(topic, None)
-        self._grown.discard(topic)
+        self._schedule.forget(topic)
         self._lost.pop(topic, None)
         self._limits.pop(topic, None)
         self._gate.let_go_topic(topic)
@@ -214,7 +209,7 @@ class EndsRecorder:
 
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
         """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
-        async with self._turns.on(node.topic):
+        async with self._locks.hold(node.topic):
             before, instance = node.value or StoredEnds(self._store.instance, {}), self._store.instance
             ends, others = {**before.ends, **more}, {}
             for number in ends:
@@ -223,8 +218,13 @@ class EndsRecorder:
                     ends[number] = max(ends[number], log.flushed_end)
                 elif number not in more and before.instance_of(number) != instance:
                     others[number] = before.instance_of(number)
-            self._grown.discard(node.topic)
-            await self._put(node, StoredEnds(instance, ends, others))
+            self._schedule.begin(node.topic)
+            written = False
+            try:
+                await self._put(node, StoredEnds(instance, ends, others))
+                written = True
+            finally:
+                self._schedule.end(node.topic, written)
 
     async def _put(self, node: _TopicEnds, value: StoredEnds) -> None:
         try:
@@ -266,41 +266,19 @@ class EndsRecorder:
             limit = limits[log.partition] = growth_limit_unknown(log.flushed_end)
         if log.end > limit:
             self._gate.hold(log)
-        self._grown.add(topic)
-        if self._lead is None and not self._stopping and self._is_due(log):
-            self._lead = self._clock.callLater(LEAD_SECONDS, self._lead_over)
+        self._schedule.grew(log)
 
-    def _is_due(self, log: PartitionLog) -> bool:
-        """Whether the topic's node need not wait for the minute: it did not grow before, or a segment is rolled."""
-        if log.topic not in self._recent:
-            return True
+    def _has_rolled(self, log: PartitionLog) -> bool:
         node = self._nodes.get(log.topic)
         ends = node.value.ends if node is not None and node.value is not None else {}
-        return log.topic not in self._failed and log.last_segment_start > ends.get(log.partition, 0)
+        return log.last_segment_start > ends.get(log.partition, 0)
 
-    def _lead_over(self) -> None:
-        self._lead = None
-        self._write_soon({topic for topic in self._grown if any(map(self._is_due, self._store.logs_of(topic)))})
-        self._begin_minute()
-
-    def _begin_minute(self) -> None:
-        if self._minute is None and not self._stopping:
-            self._minute = self._clock.callLater(WRITE_SECONDS, self._minute_over)
-
-    def _minute_over(self) -> None:
-        self._minute = None
-        self._recent.clear()
-        self._failed.clear()
-        if self._grown:
-            self._begin_minute()
-            self._write_soon(self._grown)
-
-    def _write_soon(self, topics: Iterable[str]) -> None:
+    def _write_soon(self, topics: Iterable[str]) -> list[str]:
         nodes = [self._nodes[topic] for topic in sorted(topics) if topic in self._nodes]
-        self._recent.update(node.topic for node in nodes)
         Deferred.fromCoroutine(self._write_all(nodes)).addErrback(
             lambda failure: self._log.failure("a bug in writing stored ends", failure)
         )
+        return [node.topic for node in nodes]
 
     async def _write_all(self, nodes: Sequence[_TopicEnds]) -> None:
         errors: list[Exception] = []
@@ -311,9 +289,7 @@ class EndsRecorder:
                 self._allow(node)
             except (CoordinationError, ValueError) as error:
                 errors.append(error)
-                self._grown.add(node.topic)
-                self._failed.add(node.topic)
-                self._begin_minute()  # the one of its write may be over
+                self._schedule.failed(node.topic)
 
         await for_each(nodes, write, WRITTEN_AT_ONCE)
         if errors:
@@ -326,15 +302,11 @@ class EndsRecorder:
 
     def halt(self) -> None:
         """Write no more until ``finish``."""
-        self._stopping = True
-        for timer in (self._lead, self._minute):
-            if timer is not None:
-                timer.cancel()
-        self._lead = self._minute = None
+        self._schedule.halt()
 
     async def finish(self) -> None:
         """Write what has grown, at a clean stop: call it when everything is flushed."""
-        await self._write_all([self._nodes[topic] for topic in sorted(self._grown) if topic in self._nodes])
+        await self._write_all([self._nodes[topic] for topic in self._schedule.grown if topic in self._nodes])
 
     # After a loss
 

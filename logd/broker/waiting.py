@@ -202,7 +202,7 @@ class WaitingFetch:
         if (
             isinstance(start, WireError)
             or not log.start <= start <= log.end
-            or not log.leadership.accepts_epoch(part.leader_epoch)
+            or part.leader_epoch > log.leadership.epoch
             or part.max_bytes < 0
         ):
             return None
@@ -234,7 +234,7 @@ class WaitingFetch:
             topic, partition = part.topic, part.partition
             try:
                 log = find_log(self._logs, self._topics, topic, partition)
-                log.leadership.check_epoch(part.leader_epoch)
+                log.leadership.check_fetch(part.leader_epoch)
             except WireError as error:
                 parts.append(FetchedPart(topic, partition, error.code))
                 continue

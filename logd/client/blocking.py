@@ -169,6 +169,8 @@ class BlockingProducer:
                 producer.send(topic, messages, partition=partition, key=key).addBoth(result._finish)
             except Exception:
                 result._finish(Failure())
+            finally:
+                del result  # the traceback of a failure holds this frame: with it, the result would live on for a while
 
 
 def _flushed(result: SendResult, _: None) -> None:

@@ -9,14 +9,14 @@ _NEVER = 1 << 63
 
 
 class EntryBoundaries:
-    """Where the last entry ends that is complete, as pieces of a partition's log pass by.
+    """The end of the last complete entry, as pieces of a partition's log pass by.
 
     Nothing but the length fields is looked at. A position inside a compressed wrapper means something
     (docs/protocol.md), so what a group commits has to be an entry's boundary, never just the end of a piece.
     """
 
     def __init__(self, position: int) -> None:
-        """``position``: where an entry begins."""
+        """Begin at ``position``, where an entry begins."""
         self.position = position
         #: Bytes at the end of what passed that belong to an entry that is not complete.
         self._open = 0
@@ -27,11 +27,11 @@ class EntryBoundaries:
 
     @property
     def end(self) -> int:
-        """Where the next piece begins."""
+        """Return the position where the next piece begins."""
         return self.position + self._open
 
     def passed(self, data: bytes | memoryview) -> int:
-        """The next piece; return the boundary behind its last complete entry."""
+        """Take the next piece; return the boundary behind its last complete entry."""
         at, end = 0, len(data)
         if self._missing:
             if self._missing > end:

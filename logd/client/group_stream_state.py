@@ -172,7 +172,7 @@ class GroupStreamState(StreamState):
         self._fetcher.remove(feed)
         feed.close()
         for name in COUNTED:
-            self._former[name] += getattr(feed, name)
+            self._former[name] += getattr(feed.losses, name)
 
     def _forget(self, feed: Feed) -> None:
         if self._hand is not None and self._hand[0] is feed:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from logd.backoff import Backoff
+from logd.client.accumulator import BatchAccumulator
 from logd.client.batch import ProducerBatch
 from logd.client.delivery import Delivery
 from logd.client.interfaces import IPartitioner
@@ -17,6 +19,17 @@ from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
 from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge, PipelineBroken
 from logd.interfaces import Clock, Timer
+
+
+class LaneState(Enum):
+    """Whether batches may go out."""
+
+    #: As the window lets them go.
+    OPEN = "open"
+    #: Not before a delay is over and the metadata says where the leader is.
+    HELD_UP = "held up"
+    #: Never again.
+    CLOSED = "closed"
 
 
 class Lane:
@@ -42,26 +55,28 @@ class Lane:
         #: Puts this lane among those that its broker's sender looks at; None while no broker is known for it.
         self.wake: Callable[[Lane], None] | None = None
         self._settings = settings
+        self._at_once = settings.linger == 0
         self._clock = clock
         self._room = room
         self._partitioner = partitioner
         self._backoff = backoff
         self._reroute = reroute
         self._delivery: Delivery[ProducerBatch] = Delivery(settings.max_in_flight)
-        self._open: ProducerBatch | None = None
-        self._due = False
-        self._linger: Timer | None = None
+        self._gathering = BatchAccumulator((topic, partition), settings, clock, self._sealed, self.flush)
         self._pause: Timer | None = None
         self._trouble: Exception | None = None
         #: The last trouble, until something goes well: what a set that is given up is told.
         self._cause: Exception | None = None
-        #: Whether the lane waits for a delay, or for metadata.
-        self.held_up = False
-        self._closed = False
+        self._state = LaneState.OPEN
 
     def __len__(self) -> int:
         """How many batches are not settled."""
-        return len(self._delivery) + (self._open is not None)
+        return len(self._delivery) + (self._gathering.open is not None)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether nothing can be sent: there is no way to the broker now, or the lane is closed."""
+        return self._state is not LaneState.OPEN
 
     @property
     def idle(self) -> bool:
@@ -70,42 +85,28 @@ class Lane:
 
     def add(self, pieces: list[tuple[bytes, int]], codec: str, send: PendingSend) -> None:
         """Take the encoded sets of a send, in order; their bytes are in the room already."""
-        settings = self._settings
-        for piece, messages in pieces:
-            batch = self._open
-            if batch is not None and (
-                batch.codec != codec
-                or batch.bytes + len(piece) > settings.batch_bytes
-                or batch.messages + messages > settings.batch_messages
-            ):
-                self._seal()
-                batch = None
-            if batch is None:
-                batch = self._open = ProducerBatch(self.topic, self.partition, codec)
-                if settings.linger > 0:
-                    self._linger = self._clock.callLater(settings.linger, self._lingered)
-            batch.add(piece, messages, send)
-            if batch.messages >= settings.batch_messages or batch.bytes >= settings.batch_bytes:
-                self._seal()
+        gathering = self._gathering
+        gathering.add(pieces, codec, send)
         if send.hurry:
             self.flush()
-        elif self.wake is not None and (settings.linger == 0 or self._open is None or len(self._delivery)):
+        elif self.wake is not None and (self._at_once or gathering.open is None or len(self._delivery)):
             self.wake(self)
 
     def take(self) -> tuple[ProducerBatch, bool] | None:
-        """The next batch to send now and whether it is a restart, or None."""
-        if self.held_up:
+        """Return the next batch to send now and whether it is a restart, or None."""
+        if self._state is not LaneState.OPEN:
             return None
-        if self._open is not None and (self._due or self._settings.linger == 0) and not self._delivery.has_waiting:
-            if not self._delivery.can_send:
+        delivery = self._delivery
+        if not delivery.has_waiting and self._gathering.ready:
+            if not delivery.can_send:
                 return None
-            self._seal()
-        return self._delivery.take()
+            self._gathering.seal()
+        return delivery.take()
 
     def flush(self) -> None:
         """Let what is open go without lingering."""
-        if self._open is not None:
-            self._due = True
+        if self._gathering.open is not None:
+            self._gathering.due = True
             if self.wake is not None:
                 self.wake(self)
 
@@ -147,30 +148,31 @@ class Lane:
 
     def unreachable(self, error: Exception) -> None:
         """There is no way to the broker now: wait a while, then look for the way again."""
-        if self._pause is None and not self._closed:
-            self.held_up = True
+        if self._pause is None and self._state is not LaneState.CLOSED:
+            self._state = LaneState.HELD_UP
             self._cause = error
             self.expire()
             self._pause = self._clock.callLater(self._backoff.next(), self._search, error)
 
     def found(self, wake: Callable[[Lane], None]) -> None:
         """Here is the way to the broker. Of no effect once the lane is closed."""
-        if self._closed:
+        if self._state is LaneState.CLOSED:
             return
-        self.held_up = False
+        self._state = LaneState.OPEN
         self.wake = wake
         wake(self)
 
     def withdraw(self, send: PendingSend) -> None:
         """Take out what has not left yet of a send that was cancelled."""
-        for batch in (*self._delivery.waiting, *([self._open] if self._open is not None else [])):
+        gathering = self._gathering
+        for batch in (*self._delivery.waiting, *([] if gathering.open is None else [gathering.open])):
             held = batch.held
             removed = batch.remove(send)
             if not removed:
                 continue
             if not batch.messages:
-                if batch is self._open:
-                    self._close_open()
+                if batch is gathering.open:
+                    gathering.drop()
                 else:
                     self._delivery.drop(batch)
             for _ in range(removed):
@@ -180,8 +182,9 @@ class Lane:
     def expire(self) -> None:
         """Give up what is past its deadline and not in flight."""
         now = self._clock.seconds()
-        if self._open is not None and self._open.deadline <= now:
-            self._seal()
+        gathered = self._gathering.open
+        if gathered is not None and gathered.deadline <= now:
+            self._gathering.seal()
         cause = self._cause
         for batch in self._delivery.waiting:
             if batch.deadline <= now:
@@ -195,13 +198,11 @@ class Lane:
 
     def close(self) -> None:
         """Stop all timers and give up what is not in flight."""
-        self._closed = True
+        self._state = LaneState.CLOSED
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
-        if self._open is not None:
-            self._seal()
-        self.held_up = True
+        self._gathering.seal()
         for batch in self._delivery.waiting:
             self._delivery.drop(batch)
             self._give_up(batch, ClientClosed("the producer was closed before this was delivered"))
@@ -227,21 +228,6 @@ class Lane:
         batch.failed(error)
         self._room.give(batch.held)
 
-    def _seal(self) -> None:
-        batch = self._open
-        if batch is not None:
-            self._close_open()
-            self._delivery.put(batch)
-            self._partitioner.sealed(self.topic, self.partition)
-
-    def _close_open(self) -> None:
-        self._open = None
-        self._due = False
-        if self._linger is not None:
-            linger, self._linger = self._linger, None
-            if linger.active():
-                linger.cancel()
-
-    def _lingered(self) -> None:
-        self._linger = None
-        self.flush()
+    def _sealed(self, batch: ProducerBatch) -> None:
+        self._delivery.put(batch)
+        self._partitioner.sealed(self.topic, self.partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from attrs import define, field
+from twisted.logger import Logger
 
 
 class Loss(NamedTuple):
@@ -72,3 +73,61 @@ class _Sum:
         if self.count == 1:
             return str(self.last)
         return f"{self.last} ({self.count} such losses by now, {self.bytes} bytes)"
+
+
+@define(eq=False)
+class PartitionLosses:
+    """The losses of one partition: counted, written to the log, and kept until a batch tells of them."""
+
+    _log = Logger()
+
+    topic: str
+    partition: int
+    #: Gaps passed, and their bytes.
+    gaps: int = field(default=0, init=False)
+    gap_bytes: int = field(default=0, init=False)
+    #: Damaged places skipped, and their bytes.
+    skipped: int = field(default=0, init=False)
+    skipped_bytes: int = field(default=0, init=False)
+    #: How often the position was not in the log, and another one was taken.
+    jumps: int = field(default=0, init=False)
+    _untold: list[Loss] = field(factory=list, init=False)
+    _telling: LossTelling = field(factory=LossTelling, init=False)
+
+    def gap(self, start: int, end: int, count: int, size: int) -> None:
+        """Note ``count`` gaps of ``size`` bytes in all, between two positions."""
+        self.gaps += count
+        self.gap_bytes += size
+        what = f"1 gap of {size} bytes" if count == 1 else f"{count} gaps of {size} bytes"
+        self._add("gap", start, end, size, f"{what} between {start} and {end}, whose messages are no more")
+
+    def damage(self, start: int, end: int, what: str) -> None:
+        """Note damage that is skipped; ``what`` is wrong with it."""
+        size = end - start
+        self.skipped += 1
+        self.skipped_bytes += size
+        self._add("damage", start, end, size, f"skipping the damage at {start}, {size} bytes: {what}")
+
+    def jump(self, start: int, position: int, why: str) -> None:
+        """Note that reading goes on at ``position`` in place of ``start``."""
+        self.jumps += 1
+        reason = f"{why}: an unknown number of messages is lost; going on at {position}"
+        self._add("jump", start, position, None, reason)
+
+    def take(self) -> tuple[Loss, ...]:
+        """Return the losses that no batch has told of yet: the next one does."""
+        losses, self._untold = tuple(self._untold), []
+        return losses
+
+    def close(self) -> None:
+        """Write to the log what of the losses is not there yet."""
+        self._write(self._telling.rest())
+
+    def _add(self, kind: str, start: int, end: int, size: int | None, reason: str) -> None:
+        loss = Loss(self.topic, self.partition, kind, start, end, size, reason)
+        self._untold.append(loss)
+        self._write(self._telling.told(loss))
+
+    def _write(self, lines: list[str]) -> None:
+        for line in lines:
+            self._log.warn("{line}", line=line)

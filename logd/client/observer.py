@@ -16,7 +16,7 @@ from logd.client.producer import Producer
 from logd.protocol.message import Message
 
 #: Events of these namespaces are not published: they are about publishing, and each would make another one.
-OWN_NAMESPACES = ("logd.client", "logd.net", "logd.protocol")
+OWN_NAMESPACES = ("logd.client", "logd.deferreds", "logd.net", "logd.protocol")
 
 
 @implementer(ILogObserver)

@@ -30,7 +30,7 @@ T = TypeVar("T")
 TURN_BYTES = 1 << 20
 #: Bytes that a message counts as at least in those: it costs time however short it is.
 MESSAGE_BYTES = 100
-#: What a Feed counts.
+#: The losses that are counted of each partition.
 COUNTED = ("gaps", "gap_bytes", "skipped", "skipped_bytes", "jumps")
 
 
@@ -221,7 +221,7 @@ class StreamState:
 
     def counted(self, name: str) -> int:
         """The sum of what the feeds count under that name (see COUNTED)."""
-        now: int = sum(getattr(feed, name) for feed in self._feeds.values())
+        now: int = sum(getattr(feed.losses, name) for feed in self._feeds.values())
         return self._former[name] + now
 
     def close(self) -> None:

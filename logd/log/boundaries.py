@@ -1,4 +1,4 @@
-"""Which places of a segment its index vouches for: where entries begin, however damaged those are."""
+"""The places of a segment that its index vouches for: there entries begin, however damaged they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the entries of a segment, and what is to be done about each."""
+"""The kinds of damage that the entries of a segment can have, and the remedy for each."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class DamageKind(IntEnum):
 
     @property
     def mendable(self) -> bool:
-        """Whether it can be mended with nothing lost but what is damaged."""
+        """Return whether it can be mended so that nothing but the damaged bytes is lost."""
         return self <= DamageKind.SHORT or self >= DamageKind.EXCESS
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is more than what any crash leaves and any start makes good."""
+        """Return whether it is more than a crash leaves and the next start makes good."""
         return self is not DamageKind.TAIL
 
 

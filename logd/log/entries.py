@@ -103,7 +103,7 @@ class Entries:
         return head if isinstance(head, str) else self._checksum_problem(position, head)
 
     def is_gap(self, position: int) -> bool:
-        """Whether the entry at ``position``, which is sound, is a gap."""
+        """Return whether the entry at ``position``, which is sound, is a gap."""
         head = self._head(position)
         return not isinstance(head, str) and head.is_gap
 
@@ -136,5 +136,5 @@ class Entries:
         return "the checksum of a gap does not hold" if head.is_gap else "the checksum does not hold"
 
     def is_sound(self, position: int) -> bool:
-        """Whether the entry at ``position`` is all there and its checksum holds."""
+        """Return whether the entry at ``position`` is all there and its checksum holds."""
         return not self.problem(position)

@@ -1,4 +1,4 @@
-"""What a partition's folder holds, looked at from outside: no lock is taken and nothing is changed.
+"""The contents of a partition's folder, looked at from outside: no lock is taken and nothing is changed.
 
 Up to the checkpoint, or the mark where that is further on, everything was flushed and has to be sound. What is behind
 it a broker may be appending at this moment, or a crash may have left: it is looked at, and told apart.
@@ -95,7 +95,7 @@ class PartitionPlaces:
 
     @property
     def has_losses(self) -> bool:
-        """Whether flushed bytes are in no file."""
+        """Return whether flushed bytes are in no file."""
         return self.missing is not None or any(place.loss for place in self.segments)
 
 
@@ -227,7 +227,7 @@ class SegmentInspection:
             yield self.walk.position
 
     def index_remarks(self) -> list[Remark]:
-        """What there is to say of the index, when ``run`` has come to its end."""
+        """Return the remarks on the index, once ``run`` has come to its end."""
         path = self.place.index_path
         found = self.boundaries
         closed = self.place.closed

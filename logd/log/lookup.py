@@ -225,7 +225,7 @@ def _late_position(log: Snapshot, number: int, time_ms: int, end: int) -> int:
 
 
 def _is_before(log: Snapshot, number: int, time_ms: int) -> bool:
-    """Whether a closed segment is known to hold nothing at or after the time."""
+    """Return whether a closed segment is known to hold nothing at or after the time."""
     start = log.segments.starts[number]
     if start == log.index.start or log.segments.segments[number].modified * 1000 >= time_ms:
         return False

@@ -1,4 +1,4 @@
-"""Where entries go on behind one that is not sound: by evidence, never by looks.
+"""The search for the place where entries go on behind an unsound one: by evidence, never by looks.
 
 Payloads may contain bytes that look like entries, and the inside of a gap may be what was removed. So, of the entry at
 ``position`` and the next place ``anchor`` that an index, a segment's end or a checkpoint vouches for:
@@ -23,12 +23,11 @@ from logd.log.damage import DamageKind
 from logd.log.entries import Entries
 from logd.protocol.entry import (
     CHECKSUM,
-    GAP,
     LAYOUTS,
     LEAST_BYTES,
     LENGTH_BYTES,
     MAGIC_AT,
-    gap_size_of,
+    MOST_HEAD_BYTES,
     head_pattern,
     size_by_length,
 )
@@ -88,20 +87,17 @@ class Evidence:
 
     def _own_end(self, position: int, anchor: int | None) -> int:
         """Return where the entry's own checksum says that it ends, 0 when it says nothing."""
-        data = self.entries.read(position, LEAST_BYTES)
-        layout = LAYOUTS.get(data[MAGIC_AT]) if len(data) == LEAST_BYTES else None
-        if layout is None:
+        data = self.entries.read(position, MOST_HEAD_BYTES)
+        layout = LAYOUTS.get(data[MAGIC_AT]) if len(data) >= LEAST_BYTES else None
+        if layout is None or len(data) < layout.checksum_at + CHECKSUM.size:
             return 0
-        stored = self.entries.read(position + layout.checksum_at, CHECKSUM.size)
-        if len(stored) < CHECKSUM.size:
-            return 0
-        (crc,) = CHECKSUM.unpack(stored)
-        if layout.magic == GAP:
-            size = gap_size_of(crc)
-            end = position + size
-            fits = size >= LEAST_BYTES and end <= (self.entries.size if anchor is None else anchor)
+        limit = self.entries.size if anchor is None else anchor
+        if layout.own_size is not None:
+            end = position + layout.own_size(data, 0)
+            fits = position + LEAST_BYTES <= end <= limit
             return end if fits and (end == anchor or self.entries.claimed_end(end)) else 0
-        limit = min(self.entries.size if anchor is None else anchor, position + OWN)
+        limit = min(limit, position + OWN)
+        (crc,) = CHECKSUM.unpack_from(data, layout.checksum_at)
         checksum = self.entries.checksums[layout.checksum]
         at = position + layout.checked_from
         found = 0
@@ -117,18 +113,18 @@ class Evidence:
         return 0
 
     def _is_likely_end(self, position: int, end: int, anchor: int | None) -> bool:
-        """Whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
+        """Return whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
         if end == anchor:
             return True
         if end > position + _PAYLOAD_AT:
             return self.entries.claimed_end(end) > 0
         # Of no bytes the checksum is 0, as in any row of zeros: that alone says little, and nothing in such a row.
-        return any(self.entries.read(position, 4)) and self.entries.is_sound(end)
+        return any(self.entries.read(position, LENGTH_BYTES)) and self.entries.is_sound(end)
 
     def _places(self, position: int, limit: int, anchor: int | None) -> Iterator[int]:
         """Yield the positions in ``[position, limit]`` where an entry's head might be, and the anchor; ascending."""
         while position < limit:
-            block = self.entries.file.read_at(position, min(_BLOCK, limit - position) + 4)
+            block = self.entries.file.read_at(position, min(_BLOCK, limit - position) + MAGIC_AT)
             for match in _LOOKS_LIKE_HEAD.finditer(block):
                 if position + match.start() < limit:
                     yield position + match.start()
@@ -137,7 +133,7 @@ class Evidence:
             yield limit
 
     def _goes_on(self, position: int, anchor: int | None) -> bool:
-        """Whether entries go on at ``position``: at least one sound, or all of them by their lengths to the anchor.
+        """Return whether entries go on at ``position``: at least one sound, or all by their lengths up to the anchor.
 
         One that is not sound, but whose own checksum tells where it ends, is an entry too.
         """
@@ -181,7 +177,7 @@ class Evidence:
         return None
 
     def _may_begin(self, place: int, anchor: int | None) -> bool:
-        """Whether a sound entry begins at ``place``; by the cheap signs first."""
+        """Return whether a sound entry begins at ``place``; by the cheap signs first."""
         end = self.entries.claimed_end(place)
         if not end or (anchor is not None and end > anchor) or end > self.entries.size:
             return False

@@ -19,7 +19,7 @@ _FIRST_BLOCK = 4096
 
 @define
 class Scan:
-    """What a scan found. Positions are those of the file."""
+    """The sound entries that a scan found. Positions are those of the file."""
 
     #: Where the last sound entry ends.
     end: int
@@ -71,7 +71,11 @@ def _scan_block(block: bytes, scan: Scan, index_bytes: int) -> None:
 def _scan_large(file: IFile, block: bytes, end: int, scan: Scan, index_bytes: int) -> None:
     """Check the entry at ``scan.end``, which does not lie wholly in ``block``: it is long, or it is cut off."""
     position = scan.end
-    head = head_at(block)
+    try:
+        head = head_at(block)
+    except ValueError as error:
+        scan.problem = str(error)
+        return
     if head is None or len(block) < _BLOCK:  # it reaches up to the end of the range or of the file
         scan.problem = f"the last entry is cut off after {len(block)} bytes"
         return

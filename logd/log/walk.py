@@ -135,7 +135,7 @@ class SegmentWalk:
         return self._upcoming
 
     def _is_vouched(self) -> bool:
-        """Whether something vouches for the place where the walk is."""
+        """Return whether something vouches for the place where the walk is."""
         return self.position in (self.end, self._upcoming)
 
     def _passes(self, position: int, end: int) -> None:
@@ -208,7 +208,7 @@ class SegmentWalk:
         self._pass_boundaries(position)
 
     def _has_bytes(self, position: int) -> bool:
-        """Whether there is anything but zeros behind ``position``."""
+        """Return whether there is anything but zeros behind ``position``."""
         while position < self.size:
             piece = self.file.read_at(position, min(_BLOCK, self.size - position))
             if not piece or piece.count(0) < len(piece):

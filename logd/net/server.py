@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, Timer
+from logd.net.admission import AdmissionCounters
 from logd.net.backlog import Backlog
 from logd.net.holds import Hold
 from logd.net.limits import ConnectionLimits, Watch
@@ -27,8 +28,6 @@ from logd.protocol.interfaces import IConversation, Received
 READ_BYTES = 256 << 10
 #: Seconds for which requests are taken before the others have their turn.
 TURN_SECONDS = 0.01
-#: Seconds that a peer which broke the protocol has for taking the answers to what it sent before.
-LINGER_SECONDS = 5.0
 
 
 class Session(Protocol):
@@ -58,7 +57,12 @@ class Connection(TwistedProtocol):
     _log = Logger()
 
     def __init__(
-        self, conversation: IConversation, opener: SessionOpener, sender: SendfileSender, clock: Clock, watch: Watch
+        self,
+        conversation: IConversation,
+        opener: SessionOpener,
+        sender: SendfileSender,
+        clock: Clock,
+        watch: Watch[Connection],
     ) -> None:
         self._conversation = conversation
         self._opener = opener
@@ -72,13 +76,13 @@ class Connection(TwistedProtocol):
         #: Whether the last bytes began another request.
         self._begun = False
         self._congested = False
-        self._cutting_off: Timer | None = None
         self._next_turn: Timer | None = None
         self._holds: set[Hold] = set()
         self._taking = False
         self._reading = True
         self._lost = False
         self._closing = False
+        #: ``host:port``, or the name of a local socket.
         self.peer = "?"
         self.session: Session | None = None
 
@@ -91,7 +95,8 @@ class Connection(TwistedProtocol):
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self._output = OutputQueue(transport, self._sender, self._emptied, self._transfer_failed)
-        self.session = self._opener.open_session(self)
+        if self._watch.open.admit(self):
+            self.session = self._opener.open_session(self)
         if self.session is None:
             self._lost = True
             transport.abortConnection()
@@ -114,10 +119,9 @@ class Connection(TwistedProtocol):
     def connectionLost(self, reason: Any = None) -> None:  # noqa: N802
         self._lost = True
         self._backlog.clear()
-        for timer in (self._cutting_off, self._next_turn):
-            if timer is not None and timer.active():
-                timer.cancel()
-        self._forget_me()
+        if self._next_turn is not None and self._next_turn.active():
+            self._next_turn.cancel()
+        self._watch.leave(self)
         self._output.close()
         close_pieces(self._conversation.close())
         session, self.session = self.session, None
@@ -172,9 +176,10 @@ class Connection(TwistedProtocol):
         self._backlog.clear()
         if drain:
             self._close_when_empty()
-            self._cutting_off = self._clock.callLater(LINGER_SECONDS, self._lingered)
+            self._watch.lingering.begin(self)
         else:
-            self._forget_me()
+            self._told_bytes = 0
+            self._watch.leave(self)
             transport: Any = self.transport
             transport.abortConnection()
 
@@ -182,7 +187,7 @@ class Connection(TwistedProtocol):
         if not isinstance(violation, ForeignClient):
             self.close(str(violation))
             return
-        host = self.peer.rpartition(":")[0] or self.peer
+        host = self.address or self.peer
         unsaid = self._watch.callers.called(violation.kind, host)
         if unsaid is None:
             self.close()
@@ -199,6 +204,16 @@ class Connection(TwistedProtocol):
     # What the watch calls.
 
     @property
+    def address(self) -> str:
+        """See ``logd.net.admission.Admitted``."""
+        return self.peer.rpartition(":")[0]
+
+    @property
+    def replaceable(self) -> bool:
+        """No connection that is open is closed to make room for another."""
+        return False
+
+    @property
     def reading(self) -> bool:
         """Whether the peer is read from: its fault alone if nothing comes."""
         return self._reading
@@ -208,15 +223,6 @@ class Connection(TwistedProtocol):
         return uptake(self.transport)
 
     # The inside.
-
-    def _forget_me(self) -> None:
-        watch = self._watch
-        self._told_bytes = 0
-        watch.untaken.leave(self)
-        if watch.stuck is not None:
-            watch.stuck.leave(self)
-        if watch.idle is not None:
-            watch.idle.leave(self)
 
     def _tell_kept(self) -> None:
         """Tell the watch what is here of requests that were not taken."""
@@ -293,9 +299,6 @@ class Connection(TwistedProtocol):
             transport: Any = self.transport
             transport.loseConnection()
 
-    def _lingered(self) -> None:
-        self.close(drain=False)
-
     def _transfer_failed(self, failure: Failure) -> None:
         if not self._lost:
             if not failure.check(PeerLeft):
@@ -318,11 +321,12 @@ class ConnectionFactory(Factory):
     _opener: SessionOpener
     _sender: SendfileSender
     _clock: Clock
-    _limits: ConnectionLimits = field(factory=ConnectionLimits)
-    watch: Watch = field(init=False)
+    _limits: ConnectionLimits
+    _counters: AdmissionCounters
+    watch: Watch[Connection] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.watch = Watch(self._clock, self._limits)
+        self.watch = Watch(self._clock, self._limits, self._counters)
 
     def buildProtocol(self, addr: IAddress | None) -> Connection:  # noqa: N802
         """See IProtocolFactory."""

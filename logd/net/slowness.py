@@ -22,8 +22,8 @@ class Receiver(Protocol):
         """See ``logd.net.uptake``."""
         ...
 
-    def close(self, reason: str, *, drain: bool) -> None:
-        """Close, and log why; without ``drain`` at once."""
+    def close(self, reason: str = "", *, drain: bool = True) -> None:
+        """Close, and log a reason; without ``drain`` at once."""
         ...
 
 

@@ -17,8 +17,8 @@ class Sender(Protocol):
         """Whether its peer can send at this moment."""
         ...
 
-    def close(self, reason: str, *, drain: bool) -> None:
-        """Close, and log why; without ``drain`` at once."""
+    def close(self, reason: str = "", *, drain: bool = True) -> None:
+        """Close, and log a reason; without ``drain`` at once."""
         ...
 
 

@@ -79,8 +79,11 @@ class Layout:
     fields: Callable[[bytes, int, int], MessageFields]
     #: Raises what ``fields`` raises and makes nothing; None where all bytes are sound fields.
     check_fields: Callable[[Buffer, int, int], object] | None = None
-    #: The index behind the last byte that the checksum covers; 0 for the end of the entry.
+    #: The index behind the last byte that the checksum covers; 0 for the end of the entry, wherever that is.
     checked_to: int = 0
+    #: Returns the whole size of an entry by other bytes of its head than N. None where nothing but the checksum, which
+    #: then covers all up to the end, could tell.
+    own_size: Callable[[Buffer, int], int] | None = None
     #: The name of the checksum in Checksums.
     checksum: str = CRC32
     #: Whether no message is inside. Producers may not send such an entry, and readers pass over it.
@@ -119,7 +122,7 @@ class EntryHead(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """Whether no message is inside."""
+        """Return whether no message is inside."""
         return self.layout.is_gap
 
     @property
@@ -283,12 +286,12 @@ def gap_length(data: Buffer, at: int = 0) -> int:
     return int(length) + LENGTH_BYTES
 
 
-def gap_size_of(crc: int) -> int:
-    """Return the one size of a gap, its length prefix included, whose checksum is ``crc``; maybe no sensible one.
+def gap_own_size(data: Buffer, at: int = 0) -> int:
+    """Return the one size of a gap, its length prefix included, for which its checksum holds; maybe no sensible one.
 
     The CRC of four bytes can be calculated backwards: 32 steps of the shift register undone.
     """
-    register = crc ^ 0xFFFFFFFF
+    register = int(HEAD.unpack_from(data, at)[2]) ^ 0xFFFFFFFF
     for _ in range(32):
         register = ((register ^ _POLYNOMIAL) << 1) | 1 if register >> 31 else register << 1
     length = (register ^ 0xFFFFFFFF).to_bytes(LENGTH_BYTES, "little")
@@ -297,46 +300,16 @@ def gap_size_of(crc: int) -> int:
 
 _POLYNOMIAL = 0xEDB88320  # of CRC-32
 
-LAYOUTS = {
-    layout.magic: layout
-    for layout in (
-        Layout(
-            PLAIN,
-            minimum=5,
-            head_bytes=HEAD_BYTES,
-            checksum_at=_CHECKSUM_AT,
-            checked_from=HEAD_BYTES,
-            fields=_plain_fields,
-        ),
-        Layout(
-            WRAPPER,
-            minimum=6,
-            head_bytes=WRAPPER_HEAD_BYTES,
-            checksum_at=6,
-            checked_from=WRAPPER_HEAD_BYTES,
-            fields=_wrapper_fields,
-        ),
-        Layout(
-            KEYED,
-            minimum=19,
-            head_bytes=KEY_AT,
-            checksum_at=_CHECKSUM_AT,
-            checked_from=HEAD_BYTES,
-            fields=_keyed_fields,
-            check_fields=keyed_parts,
-            time_at=HEAD_BYTES + 1,
-        ),
-        Layout(
-            GAP,
-            minimum=5,
-            head_bytes=HEAD_BYTES,
-            checksum_at=_CHECKSUM_AT,
-            checked_from=0,
-            checked_to=LENGTH_BYTES,
-            fields=_gap_fields,
-            is_gap=True,
-        ),
-    )
-}
+_TABLE = (
+    # magic, least N, bytes of the head, place of the checksum and of the first byte that it covers, fields; the rest
+    Layout(PLAIN, 5, HEAD_BYTES, _CHECKSUM_AT, HEAD_BYTES, _plain_fields),
+    Layout(WRAPPER, 6, WRAPPER_HEAD_BYTES, ATTRIBUTES_AT + 1, WRAPPER_HEAD_BYTES, _wrapper_fields),
+    Layout(KEYED, 19, KEY_AT, _CHECKSUM_AT, HEAD_BYTES, _keyed_fields, keyed_parts, time_at=HEAD_BYTES + 1),
+    Layout(
+        GAP, 5, HEAD_BYTES, _CHECKSUM_AT, 0, _gap_fields, checked_to=LENGTH_BYTES, own_size=gap_own_size, is_gap=True
+    ),
+)
+#: Every layout, by its magic.
+LAYOUTS = {layout.magic: layout for layout in _TABLE}
 #: No head is longer.
 MOST_HEAD_BYTES = max(layout.head_bytes for layout in LAYOUTS.values())

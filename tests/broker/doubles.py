@@ -15,7 +15,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from logd.broker.assembly import BrokerAssembly, StopReport
-from logd.broker.treetopics import TreeTopics
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import TreeHost
@@ -198,9 +197,8 @@ class BrokerTestCase(SynchronousTestCase):
     def join(self) -> None:
         """Reach the tree, and have the topics compared with it."""
         self.assembly.join()
-        topics = self.broker.topics
-        assert isinstance(topics, TreeTopics)
-        topics.on_change = lambda: None  # the registry is not told what is stored here: that would leave a timer
+        # The registry is not told what is stored here: that would leave a timer.
+        self.membership.reconciler.on_change = lambda: None
         self.settle()
         self.assertTrue(self.broker.ready)
         self.housekeeping = set(self.process.getDelayedCalls())
@@ -278,7 +276,7 @@ class BrokerTestCase(SynchronousTestCase):
 
     def create(self, topic: str, partitions: int = 1, **settings: int) -> None:
         """Make a topic; ``segment_bytes=1`` is the setting segment.bytes."""
-        creating = self.broker.topics.create(
+        creating = self.broker.administration.create(
             topic, partitions, {name.replace("_", "."): value for name, value in settings.items()}
         )
         self.settle()

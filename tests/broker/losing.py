@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.storedends import LEAD_SECONDS
+from logd.broker.endsschedule import LEAD_SECONDS
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination

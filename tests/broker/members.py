@@ -142,7 +142,7 @@ class MembersTestCase(SynchronousTestCase):
 
     def create(self, member: Member, topic: str, partitions: int) -> TopicEntry:
         """Have one of them make a topic."""
-        entry = self.outcome(member.broker.topics.create(topic, partitions, {}))
+        entry = self.outcome(member.broker.administration.create(topic, partitions, {}))
         assert isinstance(entry, TopicEntry)
         return entry
 

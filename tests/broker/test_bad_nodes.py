@@ -7,7 +7,7 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
-from logd.broker.treetopics import RETRY_SECONDS
+from logd.broker.topicreconciler import RETRY_SECONDS
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
 from logd.topic import TopicEntry
@@ -33,7 +33,7 @@ class BadNodesTests(MembersTestCase):
         member.start()
         self.settle()
         self.assertTrue(member.broker.ready)
-        self.outcome(member.broker.topics.delete("t"))
+        self.outcome(member.broker.administration.delete("t"))
         self.assertEqual(member.broker.topics.names(), [])
 
     def test_node_spoilt(self) -> None:
@@ -55,7 +55,7 @@ class BadNodesTests(MembersTestCase):
         self.outcome(self.reader.set(paths.topic("t"), encode_entry(entry)))
         self.pass_time(RETRY_SECONDS)
         self.assertEqual(member.broker.topics.get("t"), entry)
-        self.outcome(member.broker.topics.delete("t"))
+        self.outcome(member.broker.administration.delete("t"))
         self.assertEqual(member.broker.topics.names(), ["u"])
 
     def test_mended_while_another_topic_waits_for_the_disk(self) -> None:
@@ -76,12 +76,12 @@ class BadNodesTests(MembersTestCase):
 
     def made(self, member: Member, topic: str) -> Deferred[Any]:
         """A creation, once everything has happened."""
-        making: Deferred[Any] = member.broker.topics.create(topic, 1, {})
+        making: Deferred[Any] = member.broker.administration.create(topic, 1, {})
         self.settle()
         return making
 
     def deleted(self, member: Member, topic: str) -> Deferred[Any]:
         """A deletion, once everything has happened."""
-        deleting: Deferred[Any] = member.broker.topics.delete(topic)
+        deleting: Deferred[Any] = member.broker.administration.delete(topic)
         self.settle()
         return deleting

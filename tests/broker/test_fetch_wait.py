@@ -214,7 +214,7 @@ class ErrorTests(FetchWaitTestCase):
     def test_deleted(self) -> None:
         """When its topic is deleted a waiting request is answered with that."""
         self.peer.send(fetch(part(END), part(0, partition=1)))
-        deleting = self.broker.topics.delete("t")
+        deleting = self.broker.administration.delete("t")
         ((first, second),) = self.answered()
         self.assertEqual((first.error, second.error), (101, 101))
         self.successResultOf(deleting)
@@ -261,7 +261,7 @@ class EntryTests(FetchWaitTestCase):
     def test_deleted_meanwhile(self) -> None:
         """A topic that is deleted while an entry is looked for is answered as unknown."""
         self.peer.send(fetch(part(3, exact=False)))
-        deleting = self.broker.topics.delete("t")
+        deleting = self.broker.administration.delete("t")
         self.settle()
         ((found,),) = self.answered()
         self.assertEqual(found.error, 101)

@@ -128,7 +128,7 @@ class SaidTests(MembersTestCase):
         one, other = self.member(1), self.member(1)
         self.assertEqual((one.broker.health()["registered"], other.broker.health()["registered"]), (True, False))
         self.assertEqual(self.metrics(other)["logd_coordination_registered"], 0)
-        one.broker.topics.conflicts["t"] = "for a reason"  # type: ignore[attr-defined]
+        one.membership.reconciler.conflicts["t"] = "for a reason"
         self.assertEqual(self.metrics(one)["logd_coordination_conflicts"], 1)
 
     def test_server(self) -> None:

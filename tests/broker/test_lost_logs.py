@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.broker.storedends import LEAD_SECONDS, WRITE_SECONDS
+from logd.broker.endsschedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord import paths
 from logd.coord.registries.stored import StoredEnds
 from logd.coord.registries.topics import encode_entry
@@ -163,7 +163,7 @@ class NoLossTests(LostLogTestCase):
         self.remove_folder("t-0")
         self.open()
         self.reason()
-        deleting = self.broker.topics.delete("t")
+        deleting = self.broker.administration.delete("t")
         self.settle()
         self.successResultOf(deleting)
         self.assertIsNone(self.stored_ends())

@@ -21,10 +21,8 @@ class LineProtocolTests(BrokerTestCase):
     def setUp(self) -> None:
         """Connect to it."""
         super().setUp()
-        sender = SendfileSender(self.reads)
-        lines = ConnectionFactory(
-            LineConversation, self.broker, sender, self.clock, ConnectionLimits(pending_answers=3)
-        )
+        limits, sender = ConnectionLimits(pending_answers=3), SendfileSender(self.reads)
+        lines = ConnectionFactory(LineConversation, self.broker, sender, self.clock, limits, self.broker.counters)
         self.addCleanup(lines.stopFactory)
         self.connection = lines.buildProtocol(None)
         self.transport = PeerTransport("10.0.0.9")

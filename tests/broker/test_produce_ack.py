@@ -352,7 +352,7 @@ class FlushTroubleTests(ProduceAckTestCase):
     def test_pipeline_breaks_with_a_failed_flush(self) -> None:
         """A set that was appended and then failed breaks the pipeline like one that was not."""
         self.peer.send(ask(-1, part()))
-        deleting = self.broker.topics.delete("t")
+        deleting = self.broker.administration.delete("t")
         self.let_tree_answer()
         self.answers(refused(OFFLINE))
         self.settle()

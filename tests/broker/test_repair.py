@@ -190,7 +190,7 @@ class ServedTests(RepairTestCase):
         self.data(0)[15] ^= 1
         self.peer.send(Repair("t", 0, False))
         self.reads.work()
-        self.broker.topics.delete("t")
+        self.broker.administration.delete("t")
         self.flushes.settle()
         self.settle()
         self.create("t")
@@ -297,7 +297,7 @@ class OfflineTests(RepairTestCase):
     def test_deleted_meanwhile(self) -> None:
         """Its files are not taken away under the repair; a new topic of its name has to wait."""
         self.peer.send(Repair("t", 0, False))
-        deleting = self.broker.topics.delete("t")
+        deleting = self.broker.administration.delete("t")
         self.assertNoResult(deleting)
         self.settle()
         self.successResultOf(deleting)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+from twisted.internet.defer import Deferred
 
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
@@ -61,8 +64,8 @@ class CreationTests(MembersTestCase):
 
     def test_race(self) -> None:
         """Of two brokers that make one topic at once one does; both serve what that one decided."""
-        first = self.one.broker.topics.create("t", 2, {})
-        second = self.two.broker.topics.create("t", 4, {})
+        first = self.one.broker.administration.create("t", 2, {})
+        second = self.two.broker.administration.create("t", 4, {})
         entry = self.outcome(first)
         self.assertIsInstance(self.error(second), TopicExists)
         self.assertEqual(self.two.broker.topics.get("t"), entry)
@@ -70,12 +73,12 @@ class CreationTests(MembersTestCase):
 
     def test_known_before_the_answer(self) -> None:
         """Who is told that a topic exists can use it at once: the loser has its logs before it answers."""
-        first = self.one.broker.topics.create("t", 2, {})
+        first = self.one.broker.administration.create("t", 2, {})
         self.two.client.link.delay = lambda: 0.05  # its watch comes late
         while not first.called:
             self.clock.advance(0)
             self.one.threads.settle()
-        second = self.two.broker.topics.create("t", 2, {})
+        second = self.two.broker.administration.create("t", 2, {})
         partitions: list[int] = []
 
         def answered(result: object) -> object:
@@ -98,13 +101,13 @@ class CreationTests(MembersTestCase):
         three = self.member(3, topics_max=6)
         self.create(self.one, "t", 5)
         self.settle()
-        error = self.error(three.broker.topics.create("u", 2, {}))
+        error = self.error(three.broker.administration.create("u", 2, {}))
         self.assertIsInstance(error, InvalidTopic)
         self.assertIn("5 are in use", str(error))
 
     def test_at_once(self) -> None:
         """Many creations at once share writes of topics.json; each is answered once its own write has lasted."""
-        making = [self.one.broker.topics.create(f"t{n}", 1, {}) for n in range(40)]
+        making = [self.one.broker.administration.create(f"t{n}", 1, {}) for n in range(40)]
         while not self.one.threads.works:
             self.clock.advance(0)
         self.assertFalse(any(each.called for each in making))
@@ -125,14 +128,14 @@ class CreationTests(MembersTestCase):
     def test_most_partitions_at_once(self) -> None:
         """Creations under way count for topics.max; one that fails counts no more."""
         three = self.member(3, topics_max=6)
-        making = [three.broker.topics.create(f"t{n}", 4, {}) for n in range(2)]
+        making = [three.broker.administration.create(f"t{n}", 4, {}) for n in range(2)]
         self.assertEqual(len(self.outcome(making[0]).partitions), 4)
         self.assertIsInstance(self.error(making[1]), InvalidTopic)
         self.create(three, "u", 2)
 
     def test_settings(self) -> None:
         """A topic's settings hold on every broker that stores it."""
-        self.outcome(self.one.broker.topics.create("t", 2, {"retention.ms": 7}))
+        self.outcome(self.one.broker.administration.create("t", 2, {"retention.ms": 7}))
         self.settle()
         for member in (self.one, self.two):
             (number,) = member.partitions("t")
@@ -154,19 +157,19 @@ class DeletionTests(MembersTestCase):
 
     def test_all_remove(self) -> None:
         """Every broker removes what it stored, the groups' positions are gone, and no note stays behind."""
-        self.outcome(self.one.broker.topics.delete("t"))
+        self.outcome(self.one.broker.administration.delete("t"))
         self.settle()
         for member in self.members:
             self.assertEqual((member.partitions("t"), member.broker.topics.names()), ([], []))
             self.assertEqual([name for name in member.files.list("/data") if name.startswith("t-")], [])
         self.assertEqual(self.nodes(f"{paths.group('g')}/offsets"), ["other"])
         self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
-        self.assertIsInstance(self.error(self.two.broker.topics.delete("t")), UnknownTopic)
+        self.assertIsInstance(self.error(self.two.broker.administration.delete("t")), UnknownTopic)
 
     def test_deleted_while_a_broker_was_down(self) -> None:
         """A broker that was down removes what it stored when it comes back, for the tree has noted the deletion."""
         self.two.kill()
-        self.outcome(self.one.broker.topics.delete("t"))
+        self.outcome(self.one.broker.administration.delete("t"))
         self.assertEqual(self.nodes(paths.DELETED_TOPICS), [self.entry.uuid])
         self.two.start()
         self.settle()
@@ -178,22 +181,22 @@ class DeletionTests(MembersTestCase):
         (number,) = self.two.partitions("t")
         log_of(self.two, "t", number).append([HELLO], 1, -1)
         self.two.kill()
-        self.outcome(self.one.broker.topics.delete("t"))
+        self.outcome(self.one.broker.administration.delete("t"))
         again = TopicEntry("another", {0: (2,), 1: (1,)})
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(again)))
         self.two.start()
         self.settle()
         self.assertEqual(self.two.partitions("t"), [0])
         self.assertEqual((log_of(self.two, "t", 0).end, self.two.broker.topics.get("t")), (0, again))
-        self.assertEqual(self.two.broker.topics.conflicts, {})  # type: ignore[attr-defined]
+        self.assertEqual(self.two.membership.reconciler.conflicts, {})
 
     def test_made_again_at_once(self) -> None:
         """Deleted and made again by one broker faster than the other looks: both have the new one, empty."""
         for member in self.members:
             (number,) = member.partitions("t")
             log_of(member, "t", number).append([HELLO], 1, -1)
-        deleting = self.one.broker.topics.delete("t")
-        creating = self.one.broker.topics.create("t", 2, {})
+        deleting = self.one.broker.administration.delete("t")
+        creating = self.one.broker.administration.create("t", 2, {})
         self.outcome(deleting)
         entry = self.outcome(creating)
         self.settle()
@@ -204,7 +207,7 @@ class DeletionTests(MembersTestCase):
     def test_disk_does_not_let_go(self) -> None:
         """What could not be removed is removed a while later, and does not come back as a topic."""
         self.two.files.errors["rename"] = [OSError(5, "Input/output error")]
-        self.outcome(self.one.broker.topics.delete("t"))
+        self.outcome(self.one.broker.administration.delete("t"))
         self.settle()
         self.assertEqual(len([name for name in self.two.files.list("/data") if name.startswith("t-")]), 1)
         self.assertEqual(self.two.broker.topics.names(), [])
@@ -266,7 +269,7 @@ class StartTests(MembersTestCase):
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
         member.start()
         self.settle()
-        conflict = member.broker.topics.conflicts["t"]  # type: ignore[attr-defined]
+        conflict = member.membership.reconciler.conflicts["t"]
         for word in ("'t'", "broker 1", "mine", "theirs", "move its folders away"):
             self.assertIn(word, conflict)
         self.assertIsNotNone(log_of(member, "t", 0).offline)
@@ -281,7 +284,7 @@ class StartTests(MembersTestCase):
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(TopicEntry("theirs", {0: (1,)}))))
         member.start()
         self.settle()
-        self.assertEqual((member.partitions("t"), member.broker.topics.conflicts), ([0], {}))  # type: ignore[attr-defined]
+        self.assertEqual((member.partitions("t"), member.membership.reconciler.conflicts), ([0], {}))
 
     def test_listed_elsewhere(self) -> None:
         """A log for whose partition the tree lists another broker is refused, both are named; the rest is served."""
@@ -290,7 +293,7 @@ class StartTests(MembersTestCase):
         self.outcome(self.reader.create(paths.topic("t"), encode_entry(entry)))
         member.start()
         self.settle()
-        conflict = member.broker.topics.conflicts["t"]  # type: ignore[attr-defined]
+        conflict = member.membership.reconciler.conflicts["t"]
         for word in ("[1]", "'t'", "broker 1", "1: [2]"):
             self.assertIn(word, conflict)
         self.assertIsNone(log_of(member, "t", 0).offline)
@@ -345,7 +348,10 @@ class TreeAwayTests(MembersTestCase):
         entry = self.create(member, "t", 1)
         member.client.link.reachable = False
         member.client.link.cut()
-        doing = [member.broker.topics.create("u", 1, {}), member.broker.topics.delete("t")]
+        doing: list[Deferred[Any]] = [
+            member.broker.administration.create("u", 1, {}),
+            member.broker.administration.delete("t"),
+        ]
         self.pass_time(25)
         for each in doing:
             error = self.error(each)
@@ -372,7 +378,7 @@ class TreeAwayTests(MembersTestCase):
         self.pass_time(20)
         self.assertTrue(member.broker.ready)
         self.assertFalse(member.membership.registered)
-        error = self.error(member.broker.topics.create("u", 1, {}))
+        error = self.error(member.broker.administration.create("u", 1, {}))
         self.assertIsInstance(error, CoordinationUnavailable)
         self.host.start()
         self.pass_time(5)

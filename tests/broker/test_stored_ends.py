@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.storedends import LEAD_SECONDS, WRITE_SECONDS
+from logd.broker.endsschedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord.registries.stored import GROWTH, growth_limit
 from logd.log.beginning import JUMP, LEAST_JUMP
 from logd.protocol.produce_ack import ProduceAck, ProducePart
@@ -74,6 +74,42 @@ class RecordingTests(LostLogTestCase):
         self.produce(self.connect(), "t", HELLO)
         self.broker.ends.halt()
         finishing = Deferred.fromCoroutine(self.broker.ends.finish())
+        self.settle()
+        self.successResultOf(finishing)
+        self.assertEqual(self.end(), 3 * len(HELLO))
+
+    def test_stop_during_a_write(self) -> None:
+        """A clean stop waits for the write that is under way, and tells what that write did not come to tell."""
+        self.create("u", 1)
+        self.uuid = self.entry("u").uuid
+        link = self.access.client.link
+        link.delay = lambda: 1.0
+        self.produce(self.connect(), "u", HELLO)
+        self.pass_time(LEAD_SECONDS)
+        self.broker.ends.halt()
+        finishing = Deferred.fromCoroutine(self.broker.ends.finish())
+        self.settle()
+        self.assertNoResult(finishing)
+        link.cut()
+        link.delay = lambda: 0.0
+        for _ in range(10):
+            self.tree_clock.advance(1)
+            self.settle()
+        self.successResultOf(finishing)
+        self.assertEqual(self.end(), len(HELLO))
+
+    def test_failed_naming(self) -> None:
+        """A write that names a new partition and fails takes nothing from what is still to be told of the others."""
+        self.produce(self.connect(), "t", HELLO)
+        ends, node = self.broker.ends, self.broker.ends._nodes["t"]
+        naming = Deferred.fromCoroutine(ends._write(node, {7: 0}))
+        self.access.client.link.cut()
+        for _ in range(10):
+            self.tree_clock.advance(1)
+            self.settle()
+        self.failureResultOf(naming)
+        ends.halt()
+        finishing = Deferred.fromCoroutine(ends.finish())
         self.settle()
         self.successResultOf(finishing)
         self.assertEqual(self.end(), 3 * len(HELLO))

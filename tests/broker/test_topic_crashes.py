@@ -42,7 +42,7 @@ class TopicCrashTests(BrokerTestCase):
         """Make, fill and delete the new topic, and note what was answered."""
         for _ in range(2):
             self.uuid = None
-            entry = self.outcome(self.broker.topics.create("new", 2, {}))
+            entry = self.outcome(self.broker.administration.create("new", 2, {}))
             self.uuid = entry.uuid if isinstance(entry, TopicEntry) else "" if entry is None else None
             peer = self.connect()
             peer.send(ProduceAck(-1, 30_000, (ProducePart("new", 1, 0, True, HELLO),)))
@@ -50,7 +50,7 @@ class TopicCrashTests(BrokerTestCase):
             if any(not part.error for answer in peer.answers() for part in answer.parts):
                 self.stored = HELLO
             self.uuid, self.stored = None, b""
-            if self.outcome(self.broker.topics.delete("new")) is None:
+            if self.outcome(self.broker.administration.delete("new")) is None:
                 self.uuid = ""
                 self.assertIsNone(self.broker.topics.get("new"))
 
@@ -80,7 +80,7 @@ class TopicCrashTests(BrokerTestCase):
             self.assertEqual(self.content("new", 1), HELLO)
         # Whatever is there: it can be deleted and made anew, and is empty then.
         if entry is not None:
-            self.outcome(self.broker.topics.delete("new"))
+            self.outcome(self.broker.administration.delete("new"))
         self.create("new", 2)
         self.assertEqual([self.log_of("new", number).end for number in (0, 1)], [0, 0])
 
@@ -146,7 +146,7 @@ class TopicCrashTests(BrokerTestCase):
             return lambda result: answered.update({topic: result})
 
         for number in range(8):
-            self.broker.topics.create(f"t{number}", 1 + number % 2, {}).addBoth(note(f"t{number}"))
+            self.broker.administration.create(f"t{number}", 1 + number % 2, {}).addBoth(note(f"t{number}"))
             for _ in range(random.randrange(4)):
                 self.let_tree_answer()
                 if self.reads.works:
@@ -154,7 +154,7 @@ class TopicCrashTests(BrokerTestCase):
         self.settle()
         for number in random.sample(range(8), 4):
             answered[f"t{number}"] = "unknown"
-            self.broker.topics.delete(f"t{number}").addBoth(note(f"t{number}"))
+            self.broker.administration.delete(f"t{number}").addBoth(note(f"t{number}"))
         self.settle()
 
     def test_failures(self) -> None:

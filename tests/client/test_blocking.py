@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from twisted.trial.unittest import TestCase
 
 from logd.client import blocking
 from logd.client.blocking import Consumer, Producer
+from logd.client.reactorthread import call_there
 from logd.errors import ClientClosed, ConfigurationError, CorruptMessage, InvalidTopic, WrongPartition
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
@@ -86,6 +88,20 @@ class BlockingProducerTests(BlockingCase):
         def work() -> None:
             with self.producer() as producer:
                 producer.send("a/b", b"")
+
+        await self.on_thread(work)
+        self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)
+
+    async def test_the_last_failure_is_logged_at_once(self) -> None:
+        """It is logged as soon as nobody has the result any more, though nothing is sent after it."""
+        self.addCleanup(gc.enable)
+
+        def work() -> None:
+            with self.producer() as producer:
+                gc.disable()
+                producer.send("a/b", b"")
+                call_there(reactor, lambda: None)  # what was sent has been dealt with
+                call_there(reactor, lambda: None)
 
         await self.on_thread(work)
         self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)

@@ -79,7 +79,7 @@ class FeedPropertyTests(SynchronousTestCase):
         messages = read_all(feed, data, share, limit)
         whole = decode_set(data, START, topic="t", partition=3)
         self.assertEqual([tuple(m) for m in messages], [tuple(m) for m in whole.messages])
-        self.assertEqual((feed.gaps, feed.gap_bytes), (whole.gaps, whole.gap_bytes))
+        self.assertEqual((feed.losses.gaps, feed.losses.gap_bytes), (whole.gaps, whole.gap_bytes))
         self.assertEqual(feed.position, START + len(data))
         self.assertLess(feed.buffered, 5)
 
@@ -181,7 +181,7 @@ class FeedTests(SynchronousTestCase):
         spoilt[29 * 2 + 15] ^= 1
         messages = read_all(feed, bytes(spoilt), 1000, 100)
         self.assertEqual([m.id for m in messages], [p for p in range(START, START + 580, 29) if p != START + 58])
-        self.assertEqual((feed.skipped, feed.skipped_bytes), (1, 29))
+        self.assertEqual((feed.losses.skipped, feed.losses.skipped_bytes), (1, 29))
 
     def test_a_damaged_length_needs_help(self) -> None:
         """Where the length cannot be trusted, the place to go on at has to be asked for."""
@@ -192,7 +192,7 @@ class FeedTests(SynchronousTestCase):
         self.assertEqual((feed.lost_at, feed.wanted(1000)), (START + 58, None))
         feed.found(START + 29 * 5)
         self.assertEqual(read_all(feed, bytes(spoilt), 1000, 100)[0].id, START + 29 * 5)
-        self.assertEqual((feed.skipped, feed.skipped_bytes), (1, 87))
+        self.assertEqual((feed.losses.skipped, feed.losses.skipped_bytes), (1, 87))
 
     def test_out_of_range(self) -> None:
         """A position that is gone: the settings say where to go on."""

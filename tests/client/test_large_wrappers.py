@@ -79,7 +79,7 @@ class FeedTests(SynchronousTestCase):
             self.assertEqual(read_all(feed, data, 1 << 20, 10), [Message(b"a line")])
             error = feed.error
             assert isinstance(error, WrapperTooLarge)
-            self.assertEqual((error.setting, feed.skipped, feed.wanted(1 << 20)), (setting, 0, None))
+            self.assertEqual((error.setting, feed.losses.skipped, feed.wanted(1 << 20)), (setting, 0, None))
             self.assertIn(
                 f"topic 't', partition 0: the compressed wrapper from position {START + len(LINE)}", str(error)
             )
@@ -92,7 +92,7 @@ class FeedTests(SynchronousTestCase):
         data = damaged + encode_wrapper("gzip", LINE * 1000)
         feed = self.feed(data, on_corrupt="skip", corrupt_retries=0, max_decompressed_messages=999)
         read_all(feed, data, 1 << 20, 10)
-        self.assertEqual((feed.skipped_bytes, feed.lost_at), (len(LINE), None))
+        self.assertEqual((feed.losses.skipped_bytes, feed.lost_at), (len(LINE), None))
         self.assertIsInstance(feed.error, WrapperTooLarge)
 
 

@@ -63,6 +63,7 @@ class TopicObserverTests(SynchronousTestCase):
         """Events about publishing are not published."""
         Logger("logd.client.link", observer=self.observer).warn("trouble")
         Logger("logd.net.connection", observer=self.observer).warn("trouble")
+        Logger("logd.deferreds.background.Background", observer=self.observer).warn("a bug in a producer")
         run(self.clock, 0.1)
         self.assertEqual(self.broker.requests, [])
 

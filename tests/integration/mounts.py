@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
@@ -37,6 +38,25 @@ def mount_failing(path: Path, image: Path, undo: Callable[..., object]) -> None:
     _run("mkfs.ext4", "-q", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard", str(image))
     _run("mount", "-o", "loop,errors=continue", str(image), str(path))
     undo(_run, "umount", "-l", str(path))
+
+
+def see_to(path: Path) -> None:
+    """Have the kernel write what failed before, and take its word of that, so that no later sync is told of it.
+
+    The pages of the file system itself are written whenever the kernel likes: the error of one may come late.
+    """
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        for _ in range(100):
+            try:
+                os.fsync(folder)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+            else:
+                return
+    finally:
+        os.close(folder)
 
 
 def _run(*command: str) -> None:

@@ -26,7 +26,7 @@ from logd.protocol.messageset import MessageSet
 from logd.protocol.metadata import Metadata
 from logd.protocol.produce_ack import ProduceAck, ProducePart
 from logd.testing.processes import BrokerProcess, free_port
-from tests.integration.mounts import enlarge, mount_failing, mount_small
+from tests.integration.mounts import enlarge, mount_failing, mount_small, see_to
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 from tests.integration.segments import check_partition
 
@@ -116,6 +116,10 @@ class FullTests(DiskTestCase):
         self.assertEqual(error, FULL)
         return len(self.kept[0]) - before
 
+    def segment_starts(self) -> list[int]:
+        """Return where the segments of t-0 begin, by their files."""
+        return sorted(int(path.stem) for path in (self.data / "t-0").glob("*.log"))
+
     def test_small_disk(self) -> None:
         """Producers are told, consumers go on, /health says so; when room is made all goes on, through kills too."""
         mount_small(self.data, 3 << 20, self.addCleanup)
@@ -166,8 +170,11 @@ class FullTests(DiskTestCase):
         for _ in range(100):
             while self.produce(peer):
                 self.assertLess(time.monotonic(), deadline, "no room is made")
-        start = int(min((self.data / "t-0").glob("*.log")).stem)
-        self.kept[0] = {first: encoded for first, encoded in self.kept[0].items() if first >= start + 400_000}
+        end = max(first + len(encoded) for first, encoded in self.kept[0].items())
+        while end - (starts := self.segment_starts())[1] >= 800_000:  # the next look of retention will remove one
+            self.assertLess(time.monotonic(), deadline, "retention does not keep pace")
+            time.sleep(POLL_SECONDS)
+        self.kept[0] = {first: encoded for first, encoded in self.kept[0].items() if first >= starts[0]}
         self.is_well(peer, 0)
 
     def test_large_files(self) -> None:
@@ -214,6 +221,7 @@ class FailingTests(DiskTestCase):
         peer.close()
         enlarge(self.base / "below", 64 << 20)
         self.broker.kill()
+        see_to(self.data / "t-0")
         self.broker.start()
         peer = self.connect()
         self.assertEqual([self.produce(peer, 0), self.produce(peer, 1)], [0, 0])

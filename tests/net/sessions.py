@@ -81,6 +81,13 @@ class PlayedSession:
 
 
 @define
+class Counters:
+    """Counts as a server does."""
+
+    connections_refused: int = 0
+
+
+@define
 class Opener:
     """Opens sessions, or refuses to."""
 

@@ -37,7 +37,7 @@ from logd.protocol.produce_ack import ProduceAck, ProducePart
 from logd.protocol.responses import ErrorResponse
 from logd.protocol.server_conversation import ServerConversation
 from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import Opener
+from tests.net.sessions import Counters, Opener
 
 FETCH = Fetch("t", 0, 5, 100)
 CONTENT = bytes(range(256)) * 2000
@@ -55,6 +55,7 @@ class ConversationTests(SynchronousTestCase):
             SendfileSender(HandThreads()),
             Clock(),
             ConnectionLimits(100),
+            Counters(),
         )
         self.server = factory.buildProtocol(None)
         self.client = BrokerConnection(1 << 20)

@@ -9,8 +9,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.net.holds import Hold
-from logd.net.limits import ConnectionLimits
-from logd.net.server import LINGER_SECONDS, ConnectionFactory
+from logd.net.limits import LINGER_SECONDS, ConnectionLimits
+from logd.net.server import ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.legacy_requests import Fetch, Offsets, Produce
 from logd.protocol.legacy_responses import FetchResponse
@@ -19,7 +19,7 @@ from logd.protocol.requests import encode_request
 from logd.protocol.responses import ErrorResponse
 from logd.protocol.server_conversation import ServerConversation
 from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import PRODUCE, Opener, Transport, described, fetch, fetched, metadata
+from tests.net.sessions import PRODUCE, Counters, Opener, Transport, described, fetch, fetched, metadata
 
 LARGE = bytes(range(256)) * (4 * PIECE_BYTES // 256)
 
@@ -34,7 +34,7 @@ class ConnectionTestCase(SynchronousTestCase):
         self.opener = Opener()
         limits = ConnectionLimits(pending_answers=5)
         self.factory = ConnectionFactory(
-            lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, limits
+            lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, limits, Counters()
         )
         self.transport = Transport()
         self.connection = self.factory.buildProtocol(None)

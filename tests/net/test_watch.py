@@ -19,7 +19,7 @@ from logd.protocol.legacy_responses import FetchResponse
 from logd.protocol.requests import encode_request
 from logd.protocol.server_conversation import ServerConversation
 from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import Opener, Transport
+from tests.net.sessions import Counters, Opener, Transport
 
 
 @define(eq=False)
@@ -35,7 +35,7 @@ class Peer:
         """What it has taken."""
         return self.took
 
-    def close(self, reason: str, *, drain: bool) -> None:
+    def close(self, reason: str = "", *, drain: bool = True) -> None:
         """Note why."""
         self.reasons.append(reason)
 
@@ -229,7 +229,12 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.threads = HandThreads()
         self.limits = ConnectionLimits(5, frames_bytes=2000, frame_ms=10_000, send_ms=20_000, idle_ms=30_000)
         self.factory = ConnectionFactory(
-            lambda: ServerConversation(1000), self.opener, SendfileSender(self.threads), self.clock, self.limits
+            lambda: ServerConversation(1000),
+            self.opener,
+            SendfileSender(self.threads),
+            self.clock,
+            self.limits,
+            Counters(),
         )
         self.half = (1000).to_bytes(4, "big") + bytes(596)
 
@@ -319,6 +324,6 @@ class WatchedConnectionTests(SynchronousTestCase):
 
     def test_no_limits(self) -> None:
         """Each of the times can be left out."""
-        watch = Watch(self.clock, ConnectionLimits(frame_ms=None, send_ms=None))
+        watch: Watch[Connection] = Watch(self.clock, ConnectionLimits(frame_ms=None, send_ms=None), Counters())
         self.assertEqual((watch.stuck, watch.idle), (None, None))
         watch.stop()

@@ -18,7 +18,7 @@ from logd.protocol.entry import (
     codec_at,
     encode_gap,
     gap_length,
-    gap_size_of,
+    gap_own_size,
     head_at,
     head_pattern,
     size_at,
@@ -28,8 +28,9 @@ from logd.protocol.wrapper import encode_wrapper
 from tests.log.entries import gap, plain, timed, wrapped
 from tests.protocol.test_damage import changes
 
-#: One entry of each magic, made by hand.
+#: One entry of each magic, made by hand, and those of them that have a time.
 ENTRIES = {PLAIN: plain(b"hello"), WRAPPER: wrapped(b"hello"), KEYED: timed(b"hello", 7), GAP: gap(30)}
+TIMES = {KEYED: 7}
 
 
 class LayoutTests(SynchronousTestCase):
@@ -44,8 +45,7 @@ class LayoutTests(SynchronousTestCase):
         for magic, entry in ENTRIES.items():
             head = head_at(b"??" + entry + b"!", 2)
             assert head is not None
-            time = 7 if magic == KEYED else -1
-            self.assertEqual((head.magic, head.size, head.timestamp), (magic, len(entry), time))
+            self.assertEqual((head.magic, head.size, head.timestamp), (magic, len(entry), TIMES.get(magic, -1)))
             self.assertEqual(head.is_gap, magic == GAP)
             self.assertEqual(size_at(b"??" + entry, 2), len(entry))
             self.assertEqual(size_by_length(b"??" + entry[:4], 2), len(entry))
@@ -82,6 +82,14 @@ class LayoutTests(SynchronousTestCase):
             self.assertIsNotNone(head_at(least))
             self.assertEqual(size_at(least), 4 + layout.minimum)
 
+    def test_own_size(self) -> None:
+        """Other bytes than N that tell the size, as a gap has, do so however N is damaged."""
+        self.assertIsNotNone(LAYOUTS[GAP].own_size)
+        for magic, entry in ENTRIES.items():
+            own_size = LAYOUTS[magic].own_size
+            if own_size is not None:
+                self.assertEqual(own_size(b"??" + b"\xff\0\xff\0" + entry[4:], 2), len(entry))
+
     def test_cut_off(self) -> None:
         """A head that is not all there is none yet."""
         for entry in ENTRIES.values():
@@ -99,7 +107,7 @@ class LayoutTests(SynchronousTestCase):
     def test_codec(self) -> None:
         """Only a magic-1 entry has a codec."""
         self.assertEqual(codec_at(b"?" + encode_wrapper("zstd", b""), 1), 3)
-        self.assertEqual([codec_at(entry) for entry in ENTRIES.values()], [0, 0, 0, 0])
+        self.assertEqual({codec_at(entry) for entry in ENTRIES.values()}, {0})
 
     def test_pattern(self) -> None:
         """The pattern finds every place where an entry begins, also inside of what looks like another head."""
@@ -123,7 +131,7 @@ class GapTests(SynchronousTestCase):
     def test_round_trip(self, total: int) -> None:
         """The head alone says how much is filled, and so does its checksum."""
         self.assertEqual(gap_length(b"??" + encode_gap(total), 2), total)
-        self.assertEqual(gap_size_of(int.from_bytes(encode_gap(total)[5:], "big")), total)
+        self.assertEqual(gap_own_size(b"??" + encode_gap(total), 2), total)
 
     def test_refuses_sizes(self) -> None:
         """Nothing below nine bytes or above an int32 can be a gap."""

@@ -62,7 +62,7 @@ class HeadTests(LoopsTestCase):
 
 @on_each_implementation
 class SliceEndTests(LoopsTestCase):
-    """Where a slice of a set ends."""
+    """The ends of slices."""
 
     def test_bounds(self) -> None:
         """A slice ends behind so many entries, or behind the first that makes it longer than so many bytes."""
@@ -74,7 +74,7 @@ class SliceEndTests(LoopsTestCase):
         self.assertEqual(self.loops.slice_end(data, 0, 100, 1000), len(data))
 
     def test_nonsense(self) -> None:
-        """Where a length cannot be the slice is all the rest."""
+        """A slice with a length that cannot be is all the rest."""
         for length in (0, -1, -(1 << 31)):
             data = DATA + length.to_bytes(4, "big", signed=True) + bytes(50)
             self.assertEqual(self.loops.slice_end(data, 0, 100, 1000), len(data))

@@ -76,7 +76,7 @@ class GoldenTests(LoopsTestCase):
 
 @on_each_implementation
 class RoundTripTests(LoopsTestCase):
-    """What is encoded is decoded."""
+    """Messages that are encoded and decoded."""
 
     @properties
     @given(message_lists, st.integers(0, 1 << 50))
@@ -122,7 +122,7 @@ class RoundTripTests(LoopsTestCase):
 
 @on_each_implementation
 class CheckTests(LoopsTestCase):
-    """What a producer may not send."""
+    """Sets that a producer may not send."""
 
     def test_refused(self) -> None:
         """Nothing, gaps, unknown magic, short lengths and bytes left over each say what they are."""
@@ -170,7 +170,7 @@ class CheckTests(LoopsTestCase):
 
 @on_each_implementation
 class TailTests(LoopsTestCase):
-    """Where the bytes end inside an entry."""
+    """Bytes that end inside an entry."""
 
     def test_needed(self) -> None:
         """The whole size of the entry is told as soon as its length is there."""

@@ -78,7 +78,7 @@ class ScanTests(LoopsTestCase):
                     self.assertTrue(found.problem)
 
     def test_problems(self) -> None:
-        """What is wrong is said."""
+        """The problem says what is wrong."""
         for entry, problem in (
             (plain(b"hello")[:-1] + b"!", "the checksum does not hold"),
             (timed(b"hello", 5)[:-1] + b"!", "the checksum does not hold"),
@@ -103,7 +103,7 @@ class ScanTests(LoopsTestCase):
             self.assertEqual((found.entries, found.problem), (0, "the checksum does not hold"), number)
 
     def test_readable(self) -> None:
-        """What is not plainly sound although its checksum holds is shown to a judge, who may stop the scan."""
+        """An entry that is not plainly sound although its checksum holds is shown to a judge, who may stop the scan."""
         headed, compressed = self.loops.encode_set([Message(b"x", headers=[("a", None)])]), encode_wrapper("gzip", b"")
         tombstone = self.loops.encode_set([Message(None, key=b"k")])
         data = b"".join([*LOG, headed, compressed, tombstone])

@@ -37,7 +37,7 @@ def all_slices(twin: Any, data: bytes, position: int = 0, **limits: int) -> tupl
 
 @on_each_implementation
 class WrapperTests(LoopsTestCase):
-    """What is inside a wrapper is a consumer's to judge."""
+    """The inside of a wrapper, which a consumer judges."""
 
     def assert_wrong(self, inner: bytes, why: str) -> None:
         """Check that a wrapper of ``inner`` is wrong as a whole, after the message before it."""
@@ -73,7 +73,7 @@ class WrapperTests(LoopsTestCase):
 
 @on_each_implementation
 class BoundTests(LoopsTestCase):
-    """What a wrapper may become, and how much of it at a time."""
+    """The bounds of what a wrapper may become, in all and at a time."""
 
     def test_bytes(self) -> None:
         """More bytes than are allowed is an error that names the setting and the place to go on at; not damage."""
@@ -123,7 +123,7 @@ class BoundTests(LoopsTestCase):
             self.assertLessEqual(most, limits.get("limit", 8))
 
     def test_start_inside_in_slices(self) -> None:
-        """What lies before the position to start at is passed over in slices too, and makes no message."""
+        """Messages before the position to start at are passed over in slices too, and never made."""
         data = HELLO_0 + encode_wrapper("zstd", self.loops.encode_set([Message(b"%09d" % (n * n)) for n in range(200)]))
         whole = self.loops.decode_set(data).messages
         for index in (0, 1, 2, 100, 200):
@@ -145,7 +145,7 @@ class BoundTests(LoopsTestCase):
 
 
 class BoundedWorkTests(SynchronousTestCase):
-    """How the implementation in Python keeps to the bounds, seen from inside."""
+    """The bounds of the implementation in Python, seen from inside."""
 
     def test_messages_are_not_made(self) -> None:
         """More messages than are allowed is an error before any message is made."""

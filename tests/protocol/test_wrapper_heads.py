@@ -30,7 +30,7 @@ class CodecTests(LoopsTestCase):
     """A wrapper whose compressed bytes cannot be of its codec."""
 
     def test_sound(self) -> None:
-        """What the codecs make is let through, an empty set and raw snappy as well."""
+        """Everything that the codecs make is let through, an empty set and raw snappy as well."""
         for inner in (b"", HELLO_0, HELLO_0 * 1000, KEYED * 3):
             for codec in ("gzip", "snappy", "zstd"):
                 self.assertEqual(self.loops.check_set(encode_wrapper(codec, inner), 1_000_000), (1, -1))

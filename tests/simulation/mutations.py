@@ -206,7 +206,7 @@ def skip_silently() -> AbstractContextManager[Any]:
 
     def uncounted(feed: Feed, why: str, log_start: int, visible_end: int) -> None:
         jump(feed, why, log_start, visible_end)
-        feed.jumps = 0
+        feed.losses.jumps = 0
 
     return mock.patch.object(Feed, "_jump", uncounted)
 

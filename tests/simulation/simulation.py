@@ -144,7 +144,7 @@ class Simulation:
 
     def _rests(self) -> bool:
         groups = [member.consumer.group for member in self.cluster.members if member.consumer is not None]
-        resting = all(group is not None and group._membership._pause.can_be_woken for group in groups)
+        resting = all(group is not None and group._membership._sleep.can_be_woken for group in groups)
         return resting and self._is_well()
 
     def _is_well(self) -> bool:

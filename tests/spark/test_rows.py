@@ -80,7 +80,7 @@ class CursorTests(SynchronousTestCase):
             self.assertIsNotNone(cursor.error)
 
     def test_bound(self) -> None:
-        """What a wrapper becomes counts towards the bytes that are taken at a time."""
+        """The bytes that a wrapper becomes count towards those that are taken at a time."""
         data = b"".join(wrap([Message(bytes(1000))] * 50, "zstd") for _ in range(60))
         rows = Rows()
         Cursor(data, 0).fill(rows, 100_000, 20_000)

@@ -13,30 +13,33 @@ times P.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.backoff import Backoff
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.holdings import Conflict, Holdings
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.records import Counts, Phase, Timing
+from logd.coord.groups.periodic_commit import PeriodicCommit
+from logd.coord.groups.records import FOLLOWING, Counts, Phase, Timing
 from logd.coord.groups.registration import Registration
-from logd.coord.groups.silence import SilenceTimer
+from logd.coord.groups.tenure import Tenure
 from logd.coord.groups.view import GroupView, Registries
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState, WatchEvent
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
+from logd.deferreds.background import Background
 from logd.deferreds.sleeping import InterruptibleSleep
 from logd.deferreds.timeouts import with_timeout
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ClientClosed, PartitionLost
-from logd.interfaces import Clock, Timer
+from logd.interfaces import Clock
 from logd.topic import TopicPartition
 
 
@@ -61,31 +64,25 @@ class GroupMembership:
         self.counts = Counts()
         self._coordination = coordination
         self._clock = clock
-        self._reader = reader
-        self._random = random
-        self._timing = timing or Timing()
+        self._timing = timing = timing or Timing()
         self._subscription = Subscription()
         registry = ConsumerRegistry(coordination, group)
         self._registration = Registration(registry, consumer)
-        self._owners = OwnerRegistry(coordination, group)
-        self._holdings = Holdings(coordination, self._owners, OffsetRegistry(coordination, group))
+        self._holdings = Holdings(coordination, OwnerRegistry(coordination, group), OffsetRegistry(coordination, group))
         self._view = GroupView(coordination, registry, self._changed)
-        self._silence = SilenceTimer(coordination, clock, self._cut_off)
+        self._tenure = Tenure(coordination, clock, reader, self._cut_off)
         self._session = 0
-        self._moved = 0
-        #: Of the topics that were claimed.
-        self._uuids: Mapping[str, str] = {}
+        #: Whether something may have changed since the last look at the registries.
         self._wanted = False
-        self._started = False
-        #: Whether the reader's positions are of what is held: not between a release and the next start.
-        self._handed = False
-        self._failures = 0
-        self._pause = InterruptibleSleep(clock)
-        self._loop: Deferred[None] | None = None
-        self._commits: Timer | None = None
+        self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
+        self._sleep = InterruptibleSleep(clock)
+        self._background = Background(f"the membership of group {group}")
+        self._commits = PeriodicCommit(clock, timing.commit_interval, self._may_commit, self._commit_quietly)
         self._unsubscribe: Callable[[], None] | None = None
         self._settled: WaitingDeferreds[None] = WaitingDeferreds()
-        self._leaving: Deferred[None] | None = None
+        #: Whether leaving has ended.
+        self._gone = False
+        self._left: WaitingDeferreds[None] = WaitingDeferreds()
 
     @property
     def consumer(self) -> str:
@@ -102,19 +99,18 @@ class GroupMembership:
 
         When that is found to be over before the timer says so (the process stood still), it stops at once.
         """
-        if self._started and not self._silence.held:
+        if self._tenure.delivering and not self._tenure.in_touch:
             self._cut_off()
-        return self._started
+        return self._tenure.delivering
 
     def subscribe(self, subscription: Subscription) -> None:
         """Read these from now on. The first time it joins the group."""
         self._subscription = subscription
-        if self._loop is None and self.phase is not Phase.LEFT:
-            self.phase = Phase.WAITING
+        if self.phase is Phase.IDLE:
+            self._enter(Phase.WAITING)
             self._unsubscribe = self._coordination.subscribe(self._session_is)
-            self._loop = Deferred.fromCoroutine(self._run())
-            self._loop.addErrback(self._bug)
-            self._tick()
+            self._background.start(self._run())
+            self._commits.start()
         self._changed()
 
     def settled(self) -> Deferred[None]:
@@ -136,21 +132,19 @@ class GroupMembership:
 
         Takes at most ``leave`` seconds of the timing; what could not be released by then ends with the session.
         """
-        if self._leaving is None:
-            left = self._leaving = Deferred()
-            self._end().addBoth(lambda _: left.callback(None))
-        waiting: Deferred[None] = Deferred()
-        self._leaving.addCallback(lambda _: waiting.callback(None))
-        return waiting
+        if self.phase is not Phase.LEFT:
+            self._enter(Phase.LEFT)
+            self._end().addBoth(self._has_left)
+        return succeed(None) if self._gone else self._left.new()
 
     # What it goes through.
 
     async def _run(self) -> None:
         while True:
             if not self._wanted or self._coordination.state is not SessionState.CONNECTED:
-                await self._pause.sleep(None)
+                await self._sleep.sleep(None)
                 continue
-            await self._pause.sleep(self._timing.settle, interruptible=False)
+            await self._sleep.sleep(self._timing.settle, interruptible=False)
             if self._coordination.state is not SessionState.CONNECTED:
                 continue
             self._wanted = False
@@ -165,60 +159,53 @@ class GroupMembership:
                 raise
             except CoordinationError as error:
                 self._count(errors=1)
-                level = "warn" if self._failures else "debug"
+                level = "warn" if self._backoff.failures else "debug"
                 getattr(self._log, level)("group {group}: trying again after {error!r}", group=self.group, error=error)
             except Exception:
                 self._count(errors=1)
                 self._log.failure("a bug in the membership of group {group}", group=self.group)
             else:
-                self._failures = 0
-                if self._started:  # else the session was lost meanwhile, which a CONNECTED will follow
-                    self.phase = Phase.STEADY
+                self._backoff.reset()
+                if self._tenure.delivering:  # else the session was lost meanwhile, which a CONNECTED will follow
+                    self._enter(Phase.STEADY)
                     self._settled.fire(None)
                 continue
             self._wanted = True
-            self.phase = Phase.WAITING
+            self._enter(Phase.WAITING)
             await self._wait(blocker)
 
     async def _rebalance(self) -> None:
         """Come from the share that is held to the one that the registries give now."""
         coordination = self._coordination
         session = coordination.session_id
+        tenure = self._tenure
         if session != self._session:
-            self._stop()
+            tenure.stop()
             self._registration.forget()
-            self._handed = False  # holdings know by themselves in which session they are
+            tenure.end()  # holdings know by themselves in which session they are
             self._session = session
-        if self._started and self._registration.subscription == self._subscription:
+        if tenure.delivering and self._registration.subscription == self._subscription:
             registries = await self._look(self._subscription)
-            remade = self._remade(registries)
-            unmoved = registries.moved == self._moved and not remade
+            remade = tenure.remade(registries, self._holdings.streams)
+            unmoved = not remade and not tenure.is_moved(registries)
             if unmoved and registries.share(self.consumer) == self._holdings.share:
                 return
             for where in remade:  # where it came to in the former topic is not to be committed for this one
                 self._log.warn("group {group}: {where} was deleted and made again", group=self.group, where=where)
-                self._reader.lost(where)
-        self.phase = Phase.REBALANCING
+                tenure.lost(where)
+        self._enter(Phase.REBALANCING)
         self._count(rebalances=1)
-        await self._stop()
-        self._report(await self._holdings.commit(self._handled))
-        self._handed = False
+        await tenure.stop()
+        self._report(await self._holdings.commit(tenure.handled))
+        tenure.end()
         await self._holdings.release()
         subscription = self._subscription
         await self._registration.renew(subscription)
         registries = await self._look(subscription)
         positions = await self._holdings.claim(registries.share(self.consumer))
-        self._moved, self._uuids = registries.moved, registries.uuids  # as they were before the positions were read
-        if coordination.session_id != session or not self._silence.held:
+        if coordination.session_id != session or not tenure.in_touch:
             raise SessionExpired(f"group {self.group!r}: the session changed on the way")
-        self._started = self._handed = True
-        self._silence.begin()
-        self._reader.start(self._holdings.streams, positions, registries.uuids)
-
-    def _remade(self, registries: Registries) -> list[TopicPartition]:
-        """What it holds of topics that are others by now, of the same names."""
-        others = {topic for topic, uuid in registries.uuids.items() if self._uuids.get(topic, uuid) != uuid}
-        return [where for where in self._holdings.streams if where.topic in others]
+        tenure.begin(self._holdings.streams, positions, registries)  # as they were before the positions were read
 
     async def _look(self, subscription: Subscription) -> Registries:
         """The registries, with its own entry among them: where somebody has removed that, it is made again.
@@ -241,52 +228,30 @@ class GroupMembership:
                 raise NoNode(f"group {self.group!r}: the entry of {self.consumer} was removed at once")
         return registries
 
-    def _stop(self) -> Deferred[None]:
-        """Let nothing more be delivered."""
-        self._started = False
-        self._silence.end()
-        waiting = self._reader.stop()
-        return succeed(None) if waiting is None else waiting
-
     async def _commit(self) -> None:
         if self.phase is Phase.LEFT:
             raise ClientClosed(f"the consumer has left group {self.group!r}")
-        lost = self._report(await self._holdings.commit(self._handled))
+        lost = self._report(await self._holdings.commit(self._tenure.handled))
         if lost:
             names = "; ".join(map(str, lost))
             raise PartitionLost(f"group {self.group!r}: not committed, since others own them by now: {names}")
         self._count(commits=1)
-
-    def _handled(self) -> Mapping[TopicPartition, int]:
-        """How far the reader is in what is held.
-
-        What it tells of an earlier tenure is not for the claims of a later one: a commit that waits for its turn may
-        get it when partitions are claimed and the reader has not begun with them.
-        """
-        return self._reader.handled() if self._handed else {}
 
     def _report(self, lost: list[TopicPartition]) -> list[TopicPartition]:
         """Give up what a commit has shown to be another's."""
         for where in lost:
             self._count(fenced=1)
             self._log.warn("group {group}: {where} is another consumer's by now", group=self.group, where=where)
-            self._reader.lost(where)
+            self._tenure.lost(where)
         if lost:
             self._changed()
         return lost
 
-    def _tick(self) -> None:
-        """Commit from time to time."""
-        interval = self._timing.commit_interval
-        if interval > 0.0 and self.phase is not Phase.LEFT:
-            self._commits = self._clock.callLater(interval, self._tick_now)
+    def _may_commit(self) -> bool:
+        return self._tenure.delivering and self._coordination.state is SessionState.CONNECTED
 
-    def _tick_now(self) -> None:
-        self._commits = None
-        if self._started and self._coordination.state is SessionState.CONNECTED:
-            self.commit().addErrback(self._not_committed).addBoth(lambda _: self._tick())
-        else:
-            self._tick()
+    def _commit_quietly(self) -> Deferred[None]:
+        return self.commit().addErrback(self._not_committed)
 
     def _not_committed(self, failure: Failure) -> None:
         if not failure.check(CoordinationError, PartitionLost, ClientClosed):
@@ -298,41 +263,44 @@ class GroupMembership:
     def _changed(self) -> None:
         """Something that it has seen is not so any more: look again."""
         self._wanted = True
-        self._pause.wake()
+        self._sleep.wake()
 
     def _session_is(self, state: SessionState) -> None:
         if state in (SessionState.LOST, SessionState.CLOSED):
-            self._stop()
-            self._handed = False
-            self.phase = Phase.WAITING
+            self._tenure.stop()
+            self._tenure.end()
+            self._enter(Phase.WAITING)
             self._holdings.forget()  # at once: in the next session nothing is to be committed for them
         elif state is SessionState.CONNECTED:
-            self._failures = 0
+            self._backoff.reset()
             self._changed()
 
     def _cut_off(self) -> None:
         """Nothing was heard for too long: others may own the partitions soon. A CONNECTED will set things going."""
         self._count(silences=1)
         self._log.warn("group {group}: no contact with the tree, so nothing is delivered", group=self.group)
-        self._stop()
-        if self.phase is not Phase.LEFT:
-            self.phase = Phase.WAITING
+        self._tenure.stop()
+        self._enter(Phase.WAITING)
         self._changed()
+
+    def _enter(self, phase: Phase) -> None:
+        """Be in another phase from now on; a membership that was left stays so, whatever was still under way."""
+        if self.phase is not Phase.LEFT:
+            if phase not in FOLLOWING[self.phase]:
+                raise RuntimeError(f"a membership that is {self.phase.value} cannot become {phase.value}")
+            self.phase = phase
 
     # How it waits.
 
     async def _wait(self, blocker: str | None) -> None:
         """Wait before trying again; not longer than the node is there that was in the way."""
-        timing = self._timing
-        delay = min(timing.longest_wait, timing.first_wait * 2.0 ** min(self._failures, 30))
-        self._failures += 1
         watch: Deferred[WatchEvent] | None = None
         if blocker:
             exists, watch = self._coordination.exists_and_watch(blocker)
-            watch.addCallbacks(lambda _: self._pause.wake(), lambda _: None)
-            exists.addCallbacks(lambda stat: self._pause.wake() if stat is None else None, lambda _: None)
+            watch.addCallbacks(lambda _: self._sleep.wake(), lambda _: None)
+            exists.addCallbacks(lambda stat: self._sleep.wake() if stat is None else None, lambda _: None)
         try:
-            await self._pause.sleep(delay * (0.5 + 0.5 * self._random()))
+            await self._sleep.sleep(self._backoff.next())
         finally:
             if watch is not None:
                 watch.cancel()
@@ -340,23 +308,20 @@ class GroupMembership:
     # How it ends.
 
     def _end(self) -> Deferred[None]:
-        self.phase = Phase.LEFT
         if self._unsubscribe is not None:
             self._unsubscribe()
-        if self._commits is not None and self._commits.active():
-            self._commits.cancel()
-        if self._loop is not None:
-            self._loop.cancel()
+        self._commits.stop()
+        self._background.stop()
         self._settled.fail(ClientClosed(f"the consumer has left group {self.group!r}"))
         ending = Deferred.fromCoroutine(self._hand_over())
         return with_timeout(self._clock, self._timing.leave, ending).addErrback(self._not_left)
 
     async def _hand_over(self) -> None:
         try:
-            await self._stop()
+            await self._tenure.stop()
             while self._in_session():
                 try:
-                    self._report(await self._holdings.commit(self._handled))
+                    self._report(await self._holdings.commit(self._tenure.handled))
                     await self._holdings.release()
                     await self._registration.end()
                     return
@@ -371,6 +336,10 @@ class GroupMembership:
         coordination = self._coordination
         alive = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
         return alive and coordination.session_id == self._session
+
+    def _has_left(self, _: object) -> None:
+        self._gone = True
+        self._left.fire(None)
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value

@@ -12,7 +12,7 @@ class Phase(enum.Enum):
 
     #: Not joined yet.
     IDLE = "idle"
-    #: Waits: for a session, for a conflict to end, for the tree to answer again. Nothing is delivered.
+    #: Waits: for a session, for a conflict to end, for the tree to answer again.
     WAITING = "waiting"
     #: On the way through a rebalance.
     REBALANCING = "rebalancing"
@@ -20,6 +20,16 @@ class Phase(enum.Enum):
     STEADY = "steady"
     #: Gone, or going.
     LEFT = "left"
+
+
+#: The phases that may follow each. Several reasons to wait may come one after the other.
+FOLLOWING = {
+    Phase.IDLE: {Phase.WAITING, Phase.LEFT},
+    Phase.WAITING: {Phase.WAITING, Phase.REBALANCING, Phase.STEADY, Phase.LEFT},
+    Phase.REBALANCING: {Phase.WAITING, Phase.STEADY, Phase.LEFT},
+    Phase.STEADY: {Phase.WAITING, Phase.REBALANCING, Phase.STEADY, Phase.LEFT},
+    Phase.LEFT: set[Phase](),
+}
 
 
 @frozen(kw_only=True)

@@ -13,11 +13,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.coord.errors import AuthFailed, CoordinationError
-from logd.coord.records import GetChildren, Identity, Sync, WatchEvent
+from logd.coord.records import Identity, Sync, WatchEvent
 from logd.coord.server.answers import encode_event, encode_outcome
 from logd.coord.server.handshake import ConnectRequest, ConnectResponse, decode_connect_request, encode_connect_response
 from logd.coord.server.incoming import Incoming
 from logd.coord.server.outgoing import Outgoing
+from logd.coord.server.pending import REQUEST_BYTES, PendingRequests
 from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
 from logd.coord.tree.access import identity_of
 from logd.coord.tree.attachment import Attachment
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 #: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
 _NO_ZXID = 0
-#: What a request takes that waits for its answer, beside its bytes (1.2 kB measured for a small write); and each name
-#: in an answer that lists children.
-_REQUEST_BYTES = 1 << 10
-_NAME_BYTES = 8
 #: Seconds for which requests of one connection are taken before others have their turn, looked at every so often.
 _SLICE_SECONDS = 0.01
 _SLICE_REQUESTS = 16
@@ -60,9 +57,7 @@ class ServerConnection(Protocol):
         self._attachment: Attachment | None = None
         #: Requests were left where they are, since enough answers are owed.
         self._stalled = False
-        #: Requests whose answer is not out of the tree yet.
-        self._pending = 0
-        self._pending_bytes = 0
+        self._pending = PendingRequests(server)
         self._outgoing = Outgoing(server.counters)
         self._taking = False
         #: What the host tells in one go is held together.
@@ -76,12 +71,8 @@ class ServerConnection(Protocol):
         #: It is closed once what waits to be sent has left.
         self._leaving = False
         self.peer = "?"
-        self.connected_at = 0.0
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes that are here of an incomplete request."""
-        return self._incoming.kept_bytes
+        #: See ``logd.net.admission.Admitted``.
+        self.address = ""
 
     @property
     def session_id(self) -> int:
@@ -91,20 +82,21 @@ class ServerConnection(Protocol):
     @property
     def pending(self) -> int:
         """How many answers are owed."""
-        return self._pending + len(self._outgoing)
+        return self._pending.count + len(self._outgoing)
 
     # What Twisted calls.
 
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
         address = transport.getPeer()
-        self.peer = f"{getattr(address, 'host', '?')}:{getattr(address, 'port', '?')}"
+        self.address = getattr(address, "host", "")
+        self.peer = f"{self.address or '?'}:{getattr(address, 'port', '?')}"
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self._outgoing.begin(transport.write)
         transport.registerProducer(self, True)
-        self.connected_at = self._server.clock.seconds()
-        self._server.opened(self)
+        if not self._server.opened(self):
+            self.close(drain=False)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802
         if self._over:
@@ -119,17 +111,15 @@ class ServerConnection(Protocol):
             word = data[:_WORD_BYTES]
             if word.isalpha():
                 self._outgoing.write(self._server.answer_word(word))
-                self._close()
+                self.close()
                 return
         self._incoming.add(data)
         self._take()
-        if self._incoming.kept_bytes:
-            self._server.kept(self)
 
     def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
         self._over = True
         self._drop()
-        self._server.closed(self)
+        self._server.watch.leave(self)
 
     def pauseProducing(self) -> None:  # noqa: N802
         """The peer does not take what it is sent."""
@@ -164,16 +154,39 @@ class ServerConnection(Protocol):
         if reason is CutReason.EXPIRED:
             self._server.counters.sessions_expired += 1
         # Whoever does not take its answers would keep the connection for ever.
-        self.abort()
+        self.close(drain=False)
 
-    # What the server calls.
+    # What the server and its watch call.
 
-    def abort(self) -> None:
-        """Close now; what was not sent is lost."""
+    @property
+    def reading(self) -> bool:
+        """See ``logd.net.untaken.Sender``."""
+        return self._reading
+
+    @property
+    def replaceable(self) -> bool:
+        """A connection without a session may be closed to make room for another."""
+        return not self.session_id
+
+    def close(self, reason: str = "", *, drain: bool = True) -> None:
+        """Close, and log the reason where there is one.
+
+        With ``drain`` once what was answered has left, for which the peer has a while; without, at once: what was not
+        sent is lost.
+        """
+        if reason:
+            self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
         self._over = True
-        self._drop()
-        transport: Any = self.transport
-        transport.abortConnection()
+        if drain:
+            self._leaving = True
+            self._let_session_go()
+            self._server.watch.lingering.begin(self)
+            self._leave()
+        else:
+            self._drop()
+            self._server.watch.leave(self)
+            transport: Any = self.transport
+            transport.abortConnection()
 
     # Requests
 
@@ -200,24 +213,21 @@ class ServerConnection(Protocol):
         except ProtocolViolation as error:
             self._server.counters.protocol_violations += 1
             self._log.warn("{peer}: closed, {error}", peer=self.peer, error=str(error))
-            self._close()
+            self.close()
         finally:
             self._taking = False
             self._outgoing.let_go()
             self._regulate()
+            if not self._over:
+                self._server.watch.untaken.keeps(self, self._incoming.kept_bytes, taken > 0)
 
     def _go_on(self) -> None:
         self._next_slice = None
         self._take()
 
     def _is_full(self) -> bool:
-        if self._outgoing.is_held_up or self._unready or self._next_slice is not None:
-            return True
-        # Only whoever is owed an answer is left waiting for room: when it gets the answer, it is looked at again.
-        if not self._pending:
-            return False
-        settings = self._server.settings
-        return self._pending >= settings.pending or self._server.pending_bytes >= settings.pending_bytes
+        waits = self._outgoing.is_held_up or self._unready or self._next_slice is not None
+        return waits or self._pending.is_full()
 
     def _regulate(self) -> None:
         reading = not self._is_full()
@@ -225,6 +235,7 @@ class ServerConnection(Protocol):
             self._reading = reading
             transport: Any = self.transport
             if reading:
+                self._server.watch.untaken.restart(self)
                 transport.resumeProducing()
             else:
                 transport.pauseProducing()
@@ -263,20 +274,12 @@ class ServerConnection(Protocol):
             self._execute(attachment, call, Sync("/"), 0)
 
     def _execute(self, attachment: Attachment, call: Call, request: Any, size: int) -> None:
-        server = self._server
-        size += _REQUEST_BYTES
-        if isinstance(request, GetChildren):
-            size += _NAME_BYTES * server.tree.children_count(request.path)
-        self._pending += 1
-        self._pending_bytes += size
-        server.pending_bytes += size
-        attachment.execute(request, partial(self._answered, call, size, server.clock.seconds()))
+        size = self._pending.begin(request, size)
+        attachment.execute(request, partial(self._answered, call, size, self._server.clock.seconds()))
 
     def _answered(self, call: Call, size: int, asked_at: float, outcome: Outcome) -> None:
         server = self._server
-        self._pending -= 1
-        self._pending_bytes -= size
-        server.pending_bytes -= size
+        self._pending.end(size)
         server.answered(self.peer, server.clock.seconds() - asked_at, outcome)
         if not self._taking:
             self._gather()
@@ -293,7 +296,7 @@ class ServerConnection(Protocol):
         self._server.counters.authentications_failed += 1
         self._log.info("{peer}: authentication by {scheme} refused", peer=self.peer, scheme=asked.scheme)
         self._send(encode_outcome, call, Outcome(_NO_ZXID, AuthFailed()))
-        self._close()
+        self.close()
 
     # The session
 
@@ -304,9 +307,10 @@ class ServerConnection(Protocol):
                 f"the client has seen change {asked.last_zxid:#x}, the last one here is {server.last_zxid:#x}: "
                 "it was connected to another server before, or this one has lost its data"
             )
-        if host.held_back * _REQUEST_BYTES >= server.settings.pending_bytes:
+        if host.held_back * REQUEST_BYTES >= server.settings.pending_bytes:
             server.counters.connections_refused += 1
-            self.abort()  # who comes and goes while the disk stands still leaves a session, or a question, each time
+            # Clients that come and go while the disk stands still leave a session, or a question, each time.
+            self.close(drain=False)
             return
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
         self._unready = True
@@ -322,7 +326,7 @@ class ServerConnection(Protocol):
                 attachment.detach()
         elif attachment is None:
             self._outgoing.write(encode_connect_response(ConnectResponse(), asked.has_read_only))
-            self._close()
+            self.close()
         else:
             self._attached(attachment, asked)
 
@@ -337,6 +341,8 @@ class ServerConnection(Protocol):
 
     def _attached(self, attachment: Attachment, asked: ConnectRequest) -> None:
         self._attachment = attachment
+        if self._server.watch.handshakes is not None:
+            self._server.watch.handshakes.end(self)
         session = attachment.session
         response = ConnectResponse(session.timeout_ms, session.id, session.password)
         self._outgoing.write(encode_connect_response(response, asked.has_read_only))
@@ -346,20 +352,17 @@ class ServerConnection(Protocol):
         self._attachment = None
         if not self._over:
             self._send(encode_outcome, call, Outcome(self._server.flushed, None))
-            self._close()
+            self.close()
 
     def _let_session_go(self) -> None:
         attachment, self._attachment = self._attachment, None
         if attachment is not None:
             attachment.detach()
-        if self._vouching is not None:
-            self._vouching.cancel()
-            self._vouching = None
-        if self._next_slice is not None:
-            self._next_slice.cancel()
-            self._next_slice = None
-        self._server.pending_bytes -= self._pending_bytes
-        self._pending_bytes = 0
+        for timer in (self._vouching, self._next_slice):
+            if timer is not None:
+                timer.cancel()
+        self._vouching = self._next_slice = None
+        self._pending.leave()
         self._incoming.clear()
 
     def _drop(self) -> None:
@@ -383,13 +386,6 @@ class ServerConnection(Protocol):
     def _send(self, make: Callable[..., bytes], *args: Any) -> None:
         if not self._over:
             self._outgoing.send(make, *args)
-
-    def _close(self) -> None:
-        """Close once what was answered has left; the peer has a while for that."""
-        self._over = self._leaving = True
-        self._let_session_go()
-        self._server.closing(self)
-        self._leave()
 
     def _leave(self) -> None:
         if not len(self._outgoing):

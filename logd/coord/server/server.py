@@ -24,10 +24,10 @@ from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
 from logd.errors import DataDirectoryError
-from logd.interfaces import Clock, IFileOperations, IThreads, Timer
+from logd.interfaces import Clock, IFileOperations, IThreads
+from logd.net.admission import AdmissionLimits, OpenConnections
+from logd.net.limits import ConnectionLimits, Watch
 
-#: Seconds that a peer whose connection is closed has for taking its last answers.
-_LINGER_SECONDS = 5.0
 #: Seconds between two lines that say that the tree is full.
 _REFUSED_SECONDS = 60.0
 
@@ -79,17 +79,13 @@ class CoordinationServer:
         self.factory: Factory = _ServerFactory(self)
         #: Why nothing is served at the moment; None while it is.
         self.error: Exception | None = None
-        self.connections: dict[ServerConnection, None] = {}
-        #: The number of these from each host.
-        self._by_host: dict[str, int] = {}
+        self.watch: Watch[ServerConnection] = Watch(clock, _limits(settings), self.counters)
         #: Bytes of requests that wait for their answer.
         self.pending_bytes = 0
         self._random_bytes = random_bytes
         self._failed = failed
         self._host: TreeHost | None = None
-        self._patience: Timer | None = None
         self._refused_at: float | None = None
-        self._lingering: dict[ServerConnection, Timer] = {}
         self._stopped: Deferred[None] | None = None
         self._reopening = Reopening(clock, threads, self.storage, self._reopened, self._not_reopened)
 
@@ -162,10 +158,8 @@ class CoordinationServer:
             else:
                 self._host.stop()
                 for connection in tuple(self.connections):
-                    connection.abort()
-                if self._patience is not None:
-                    self._patience.cancel()
-                    self._patience = None
+                    connection.close(drain=False)
+                self.watch.stop()
                 # A turn later the connections are gone.
                 self._reopening.end(lambda: self.clock.callLater(0, _fire, self._stopped))
         waiter: Deferred[None] = Deferred()
@@ -176,69 +170,23 @@ class CoordinationServer:
         """What a four-letter word is answered."""
         return answer_word(self, word)
 
+    @property
+    def connections(self) -> OpenConnections[ServerConnection]:
+        """The connections that are open, in the order in which they came."""
+        return self.watch.open
+
     # What connections tell.
 
-    def opened(self, connection: ServerConnection) -> None:
-        """There is one more."""
+    def opened(self, connection: ServerConnection) -> bool:
+        """There is one more; False where it has to be closed at once."""
         if not self.serving:
-            connection.abort()
-            return
-        self.connections[connection] = None
+            return False
         self.counters.connections_accepted += 1
-        host = _host(connection)
-        self._by_host[host] = self._by_host.get(host, 0) + 1
-        if host != "?" and self._by_host[host] > self.settings.address_connections:
-            self.counters.connections_refused += 1
-            self.log.warn(
-                "{peer}: closed, {count} connections of its address are open and no more are allowed",
-                peer=connection.peer,
-                count=self.settings.address_connections,
-            )
-            connection.abort()
-            return
-        if len(self.connections) > self.settings.connections:
-            self.counters.connections_refused += 1
-            waiting = (each for each in self.connections if not each.session_id)
-            victim = next(waiting, connection)
-            self.log.warn(
-                "{peer}: closed, {count} connections are open and no more are allowed",
-                peer=victim.peer,
-                count=self.settings.connections,
-            )
-            victim.abort()
-        self._watch_handshakes()
-
-    def closed(self, connection: ServerConnection) -> None:
-        """There is one less."""
-        if connection in self.connections:
-            del self.connections[connection]
-            host = _host(connection)
-            self._by_host[host] -= 1
-            if not self._by_host[host]:
-                del self._by_host[host]
-        timer = self._lingering.pop(connection, None)
-        if timer is not None and timer.active():
-            timer.cancel()
-
-    def closing(self, connection: ServerConnection) -> None:
-        """It is closed once its peer has taken the last answers, or soon."""
-        if connection in self.connections:
-            self._lingering[connection] = self.clock.callLater(_LINGER_SECONDS, connection.abort)
-
-    def kept(self, connection: ServerConnection) -> None:
-        """It keeps the beginning of a request."""
-        limit = self.settings.frames_bytes
-        if connection.kept_bytes * len(self.connections) <= limit:
-            return  # the usual case, without a look at all of them
-        while sum(each.kept_bytes for each in self.connections) > limit:
-            largest = max(self.connections, key=lambda each: each.kept_bytes)
-            self.log.warn(
-                "{peer}: closed, {limit} bytes of incomplete requests are here and it has the most",
-                peer=largest.peer,
-                limit=limit,
-            )
-            largest.abort()
-            self.closed(largest)
+        if not self.watch.open.admit(connection):
+            return False
+        if self.watch.handshakes is not None:
+            self.watch.handshakes.begin(connection)
+        return True
 
     def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
         """Count an answer; log that a bound of the tree is reached, once a minute: the answer itself has no text."""
@@ -252,21 +200,6 @@ class CoordinationServer:
             self._refused_at = now
             self.log.error("{peer}: refused, {error}", peer=peer, error=str(error))
 
-    def _watch_handshakes(self) -> None:
-        if self._patience is None:
-            self._patience = self.clock.callLater(self.settings.handshake, self._end_handshakes)
-
-    def _end_handshakes(self) -> None:
-        self._patience = None
-        before = self.clock.seconds() - self.settings.handshake
-        waiting = [each for each in self.connections if not each.session_id]
-        for connection in waiting:
-            if connection.connected_at <= before:
-                connection.abort()
-                self.closed(connection)
-        if waiting and self.serving:
-            self._watch_handshakes()
-
     def _journal_failed(self, error: Exception) -> None:
         self.error = error
         self.log.critical(
@@ -274,7 +207,7 @@ class CoordinationServer:
             error=str(error),
         )
         for connection in tuple(self.connections):
-            connection.abort()
+            connection.close(drain=False)
         self._failed(error)
         self._reopening.begin()
 
@@ -307,5 +240,16 @@ def _fire(deferred: Deferred[None] | None) -> None:
         deferred.callback(None)
 
 
-def _host(connection: ServerConnection) -> str:
-    return connection.peer.rpartition(":")[0]
+def _limits(settings: CoordinationServerSettings) -> ConnectionLimits:
+    # Peers that take nothing, or say nothing, need no limits of their own: their sessions expire.
+    return ConnectionLimits(
+        settings.pending,
+        settings.frames_bytes,
+        frame_ms=None,
+        send_ms=None,
+        idle_ms=None,
+        handshake_ms=round(settings.handshake * 1000),
+        admission=AdmissionLimits(
+            settings.connections, settings.address_connections, "connections", "address_connections"
+        ),
+    )

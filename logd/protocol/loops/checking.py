@@ -30,6 +30,9 @@ from logd.protocol.entry import (
 from logd.protocol.wrapper import may_be_wrapper
 
 _unpack_wrapper = WRAPPER_HEAD.unpack_from
+#: Of N, what is not behind the checksum.
+_UNCOUNTED = HEAD_BYTES - LENGTH_BYTES
+_UNCOUNTED_OF_WRAPPER = WRAPPER_HEAD_BYTES - LENGTH_BYTES
 _PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
 _WRAPPER_MINIMUM = LAYOUTS[WRAPPER].minimum
 _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
@@ -45,7 +48,7 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
     """
     end = len(data)
     last = end - LEAST_BYTES
-    limit = max_message_bytes + _PLAIN_MINIMUM
+    limit = max_message_bytes + _UNCOUNTED
     at = 0
     count = 0
     newest = -1
@@ -71,7 +74,7 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
             if timestamp > newest:
                 newest = timestamp
         elif magic == WRAPPER:
-            if not _WRAPPER_MINIMUM <= length <= max_message_bytes + _WRAPPER_MINIMUM or stop > end:
+            if not _WRAPPER_MINIMUM <= length <= max_message_bytes + _UNCOUNTED_OF_WRAPPER or stop > end:
                 _refuse(data, at, max_message_bytes)
             payload = data[at + WRAPPER_HEAD_BYTES : stop]
             _, _, attributes, checksum = _unpack_wrapper(data, at)

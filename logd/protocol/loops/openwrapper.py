@@ -50,7 +50,7 @@ class OpenWrapper:
 
     @property
     def done(self) -> bool:
-        """Whether every message was taken."""
+        """Return whether every message was taken."""
         return self._checked_to >= len(self.inner) and self._taken >= self.count
 
     @property

@@ -72,11 +72,11 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual((client.transport.value(), client.closed), (b"imok", True))
 
     def test_incomplete_frames(self) -> None:
-        """What is kept of incomplete frames is bounded over all connections: who has the most goes."""
+        """What is kept of incomplete frames is bounded over all connections: the oldest goes, not the largest."""
         clients = [self.rig.client() for _ in range(3)]
         for client, count in zip(clients, (9_000, 1_000, 15_000), strict=True):
             client.send(pack(">i", 16_000) + bytes(count))
-        self.assertEqual([client.closed for client in clients], [False, False, True])
+        self.assertEqual([client.closed for client in clients], [True, False, False])
 
     def test_connections(self) -> None:
         """Who has no session makes room for newcomers; with all taken, the newcomer goes."""

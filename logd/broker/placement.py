@@ -8,7 +8,7 @@ from attrs import define, field
 
 
 @define(eq=False)
-class Spread:
+class Placement:
     """One broker after the other, beginning at another one for each topic, so that all get their share."""
 
     #: This broker's id: it takes part, registered or not.
@@ -17,8 +17,8 @@ class Spread:
     _live: Callable[[], Iterable[int]]
     _at: int = field(kw_only=True)
 
-    def over(self, partitions: int) -> dict[int, tuple[int, ...]]:
-        """The brokers of each partition of the next topic."""
+    def of(self, partitions: int) -> dict[int, tuple[int, ...]]:
+        """Return the brokers of each partition of the next topic."""
         brokers = sorted({*self._live(), self._me})
         self._at += 1
         return {number: (brokers[(self._at + number) % len(brokers)],) for number in range(partitions)}

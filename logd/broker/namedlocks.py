@@ -1,4 +1,4 @@
-"""Turns on names: one at a time for each name, any number of names at once."""
+"""Locks by name: one holder at a time for each name, any number of names at once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from logd.deferreds.waiting import WaitingDeferreds
 
 
 @define(eq=False)
-class Turns:
-    """``async with turns.on(name)`` waits until nobody else is at that name; who came first goes first."""
+class NamedLocks:
+    """``async with locks.hold(name)`` waits until the lock of that name is free; locks are handed on in order."""
 
     _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
     _idle: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
 
     @asynccontextmanager
-    async def on(self, name: str) -> AsyncIterator[None]:
-        """Have the turn on ``name`` inside the block. Cancelling gives the place in the queue up."""
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        """Hold the lock of ``name`` inside the block. Cancelling gives the place in the queue up."""
         lock = self._locks.setdefault(name, DeferredLock())
         try:
             async with lock:
@@ -31,7 +31,7 @@ class Turns:
                 self._tell()
 
     async def when_idle(self) -> None:
-        """Done when nobody has a turn or waits for one."""
+        """Done when no lock is held or waited for."""
         while self._locks:
             await self._idle.new()
 

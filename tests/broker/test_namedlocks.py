@@ -5,15 +5,15 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.turns import Turns
+from logd.broker.namedlocks import NamedLocks
 
 
-class TurnsTests(SynchronousTestCase):
+class NamedLocksTests(SynchronousTestCase):
     """Some who want a turn, each of whom goes on when the test says so."""
 
     def setUp(self) -> None:
         """Nobody has one."""
-        self.turns = Turns()
+        self.locks = NamedLocks()
         self.log: list[str] = []
 
     def take(self, name: str, who: str) -> tuple[Deferred[None], Deferred[None]]:
@@ -21,7 +21,7 @@ class TurnsTests(SynchronousTestCase):
         end: Deferred[None] = Deferred()
 
         async def work() -> None:
-            async with self.turns.on(name):
+            async with self.locks.hold(name):
                 self.log.append(who)
                 await end
 
@@ -50,14 +50,14 @@ class TurnsTests(SynchronousTestCase):
 
     def test_idle(self) -> None:
         """Idle means that nobody has a turn or waits for one; nothing is kept of names that are done with."""
-        self.successResultOf(Deferred.fromCoroutine(self.turns.when_idle()))
+        self.successResultOf(Deferred.fromCoroutine(self.locks.when_idle()))
         first, _ = self.take("a", "first")
         second, _ = self.take("a", "second")
         other, _ = self.take("b", "other")
-        idle = Deferred.fromCoroutine(self.turns.when_idle())
+        idle = Deferred.fromCoroutine(self.locks.when_idle())
         first.callback(None)
         other.callback(None)
         self.assertNoResult(idle)
         second.callback(None)
         self.successResultOf(idle)
-        self.assertEqual(self.turns._locks, {})
+        self.assertEqual(self.locks._locks, {})

@@ -1,0 +1,42 @@
+"""The policy for damaged entries: fetch them again a few times, then fail or skip, as the settings say."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import define, field
+
+from logd.client.settings import ConsumerSettings
+
+
+class Remedy(Enum):
+    """What to do about a damaged entry."""
+
+    FETCH_AGAIN = "fetch it again, since the damage may have been on the way"
+    FAIL = "tell the application"
+    SKIP = "go on behind it"
+
+
+@define(eq=False)
+class DamagePolicy:
+    """The damage of one partition: how often the entry at one position was fetched in vain."""
+
+    settings: ConsumerSettings
+    _at: int = field(default=-1, init=False)
+    _tries: int = field(default=0, init=False)
+
+    def remedy(self, position: int) -> Remedy:
+        """Return what to do about the damage at ``position``, which was found once more."""
+        if self._at != position:
+            self._at, self._tries = position, 0
+        if self._tries < self.settings.corrupt_retries:
+            self._tries += 1
+            return Remedy.FETCH_AGAIN
+        if self.settings.on_corrupt == "fail":
+            return Remedy.FAIL
+        self.forget()
+        return Remedy.SKIP
+
+    def forget(self) -> None:
+        """Count anew, whatever is damaged next."""
+        self._at = -1
