@@ -303,7 +303,11 @@ class Faults:
             self._note("closed", producer.host)
             producer.close()
             self.world.clock.callLater(3.0, producer.kill)
-            self._later(5.0, lambda: self.world.clock.callLater(3.0, lambda: self._start(producer)))
+
+            def start_later() -> None:
+                self.world.clock.callLater(3.0, lambda: self._start(producer))
+
+            self._later(5.0, start_later)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
         """Partitions that a group has come to."""

@@ -43,19 +43,29 @@ def ask_again_after_the_close() -> AbstractContextManager[Any]:
 
 @contextmanager
 def close_files_under_threads() -> Iterator[None]:
-    """A transfer is over when its peer hangs up, though a thread reads the file."""
+    """A transfer is over when its peer hangs up, though a thread reads the file, and what the thread finds counts."""
 
     def finish(transfer: _Transfer, error: Exception | None = None) -> None:
         if not transfer._over:
+            transfer._over = True
             transfer._error = error
             transfer._consumer.unregisterProducer()
-            if error is None or not transfer._warming:
-                transfer._over = True
             transfer._tell()
-            # The thread and who is called behind it do not know.
-            transfer._tell = lambda: None  # type: ignore[method-assign]
 
-    with mock.patch.object(_Transfer, "_finish", finish):
+    def warm(transfer: _Transfer, then: Callable[[], None]) -> None:
+        position, count = transfer._position, transfer._left
+
+        def warmed(_: bytes | None, error: BaseException | None) -> None:
+            transfer._warming = False
+            if error is not None:
+                transfer._unreadable(position, error)
+            elif not transfer._over:
+                then()
+
+        transfer._warming = True
+        transfer._threads.run(lambda: transfer._file.read_at(position, count), warmed)
+
+    with mock.patch.object(_Transfer, "_finish", finish), mock.patch.object(_Transfer, "_warm", warm):
         yield
 
 
