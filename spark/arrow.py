@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from attrs import define
 
 from logd.spark.malformed import ValueDecoding
@@ -20,9 +21,10 @@ COLUMNS = {
     "topic": pa.string(),
     "partition": pa.int32(),
     "offset": pa.int64(),
-    "next_offset": pa.int64(),
     "timestamp": TIMESTAMP,
     "timestampType": pa.int32(),
+    "id": pa.int64(),
+    "next_position": pa.int64(),
     "headers": HEADERS,
 }
 
@@ -75,9 +77,13 @@ class BatchMaker:
         return pa.repeat(pa.scalar(self.partition, pa.int32()), len(rows))
 
     def _offset(self, rows: Rows) -> pa.Array:
+        # Kafka's clients know a message by the last position of its own.
+        return pc.subtract(self._next_position(rows), 1)
+
+    def _id(self, rows: Rows) -> pa.Array:
         return pa.array(rows.ids, pa.int64())
 
-    def _next_offset(self, rows: Rows) -> pa.Array:
+    def _next_position(self, rows: Rows) -> pa.Array:
         return pa.array(rows.nexts, pa.int64())
 
     def _timestamp(self, rows: Rows) -> pa.Array:

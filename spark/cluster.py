@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @frozen(kw_only=True)
 class ClusterSettings:
-    """How the brokers are reached; travels to the executors, so it holds nothing but text and numbers."""
+    """Settings of the way to the brokers; they travel to the executors, so they are text and numbers alone."""
 
     #: Where to begin: one or more, separated by commas, of ``HOST:PORT`` and ``tls:HOST:PORT:trustRoots=FOLDER``.
     brokers: str = "127.0.0.1:6667"
@@ -46,16 +46,16 @@ class ClusterSettings:
     tls_key: str | None = None
 
     def addresses(self) -> tuple[HostPort, ...]:
-        """The addresses to begin with. Raises ConfigurationError that names what is none."""
+        """Return the addresses to begin with. Raises ConfigurationError that names what is none."""
         return tuple(each.address for each in parse_endpoints(self.brokers))
 
     @property
     def secure(self) -> bool:
-        """Whether TLS is spoken. Raises as ``addresses``."""
+        """Return whether TLS is spoken. Raises as ``addresses``."""
         return self.tls or parse_endpoints(self.brokers)[0].tls is not None
 
     def dial(self) -> Dial:
-        """How to connect. Raises ConfigurationError when a certificate cannot be read."""
+        """Return the function that connects. Raises ConfigurationError when a certificate cannot be read."""
         if not self.secure:
             return dial
         folder, certificate, key = parse_endpoints(self.brokers)[0].tls or (None, None, None)
@@ -124,7 +124,7 @@ class BlockingCluster:
         return response
 
     def topic(self, name: str, fresh: bool = False) -> TopicView:
-        """What is known about a topic, read now if nothing is or ``fresh``.
+        """Return what is known about a topic, read now if nothing is or ``fresh``.
 
         Raises UnknownTopic, BrokerUnavailable, or what else the broker answers.
         """

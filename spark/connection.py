@@ -24,7 +24,7 @@ _READ_BYTES = 1 << 20
 
 
 class Stream(Protocol):
-    """What a connection needs of a socket."""
+    """The part of a socket that a connection uses."""
 
     def sendall(self, data: bytes, /) -> None: ...
 

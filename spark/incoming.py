@@ -20,8 +20,8 @@ TYPES = {
     "timestamp": ("timestamp",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-#: Columns of the source that say where a message was, and whose its time; neither is for the writer to say.
-_PLACES = ("offset", "next_offset", "timestampType")
+#: Columns of the source that the broker decides when a message is written: its place, and the kind of its time.
+_PLACES = ("offset", "id", "next_position", "timestampType")
 
 
 def check_columns(columns: Sequence[tuple[str, str]], topic: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: an end of the log, a position or a time; for all partitions, or for each."""
+"""Limits of reading: an end of the log, a position or a time; for all partitions, or for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class At:
 
 @frozen
 class OffsetLimits:
-    """Where each partition begins or ends: ``rest``, but for those of ``places`` (topic -> partition -> place)."""
+    """The limit of each partition, where reading begins or ends: ``rest``, but for those of ``places``.
+
+    ``places`` has a topic, then a partition, then its limit.
+    """
 
     rest: At
     places: Mapping[str, Mapping[int, At]] = field(factory=dict)
@@ -34,7 +37,7 @@ class OffsetLimits:
         return cls(At(ENDS[name]))
 
     def has(self, end: int) -> bool:
-        """Whether it names an end of the log, LATEST or EARLIEST, for all or for any partition."""
+        """Return whether an end of the log, LATEST or EARLIEST, is named for all or for any partition."""
         named = [at for places in self.places.values() for at in places.values()] or [self.rest]
         return any(at.time_ms is None and at.position == end for at in named)
 

@@ -39,7 +39,7 @@ class DataLost(LogdError):
 
 @frozen(kw_only=True)
 class ReadSettings:
-    """How a range is read; travels to the executors."""
+    """Settings of reading a range; they travel to the executors."""
 
     #: Bytes of log asked for at a time.
     fetch_bytes: int = 2 << 20
@@ -60,7 +60,7 @@ class ReadSettings:
 
 @define
 class ReadReport:
-    """What a reader has come to so far: messages, bytes of log, gaps skipped, the bytes in them, and losses.
+    """Counts of a reader so far: messages, bytes of log, gaps skipped, the bytes in them, and losses.
 
     A loss is an unknown number of messages between two positions.
     """

@@ -20,10 +20,10 @@ from logd.spark.sink import BatchWriter, StreamWriter
 from logd.spark.stream import StreamReader
 from logd.spark.topicsql import quoted
 
-#: Columns in order; ``headers`` with includeHeaders alone.
+#: Columns in order: those of Spark's Kafka source, with its meaning, then ours; ``headers`` with includeHeaders alone.
 _COLUMNS = (
-    "key:binary,value:{},topic:string,partition:int,offset:bigint,next_offset:bigint,"
-    "timestamp:timestamp,timestampType:int"
+    "key:binary,value:{},topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
+    "id:bigint,next_position:bigint"
 )
 _HEADERS = ",headers:array<struct<key:string,value:binary>>"
 

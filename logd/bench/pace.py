@@ -13,6 +13,7 @@ from logd.bench.workload import Workload
 from logd.client.consumer import Consumer
 from logd.client.producer import Producer
 from logd.client.stream import MessageStream
+from logd.deferreds.timeouts import with_timeout
 from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.protocol.messageset import MessageSet
@@ -77,7 +78,7 @@ async def rates(reactor: Any, address: str, topic: str, seconds: float) -> tuple
     produced = sent / (time.perf_counter() - begin)
     delivered.end = start + sent // BATCH * set_bytes
     if delivered.position < delivered.end:
-        await consuming.addTimeout(PATIENCE_SECONDS, reactor)
+        await with_timeout(reactor, PATIENCE_SECONDS, consuming)
     consumed = delivered.messages / (time.perf_counter() - begin)
     await producer.close()
     await consumer.close()

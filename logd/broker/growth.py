@@ -22,10 +22,6 @@ _log = Logger()
 _NEVER = 1 << 63
 
 
-class GrowthNeeded(Exception):
-    """A request appends to a log that may not grow now: it has to wait."""
-
-
 class Destination(Protocol):
     """The part of a message set's request that is needed here."""
 
@@ -76,13 +72,14 @@ class GrowthGate:
         """Let producers to all logs of a topic go on."""
         self.let_go(tuple(self.held.get(topic, ())))
 
-    def check(self, parts: Iterable[Destination], logs: Logs) -> None:
-        """Raise GrowthNeeded when one of the parts of a request has to wait; call it before any is taken."""
+    def must_wait(self, parts: Iterable[Destination], logs: Logs) -> bool:
+        """Return whether one of the parts of a request has to wait; call it before any is taken."""
         for part in parts:
             held = self.held.get(part.topic)
             # With partition -1 any of the topic's may be picked.
             if held and (part.partition == -1 or logs.log(part.topic, part.partition) in held):
-                raise GrowthNeeded
+                return True
+        return False
 
     def wait(self, connection: Gated) -> None:
         """Hold a connection until any log is let go: then it looks again."""

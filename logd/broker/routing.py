@@ -8,18 +8,10 @@ from attrs import define, field
 
 from logd.broker.counters import Counters
 from logd.broker.reading import Logs, find_log
-from logd.errors import PartitionOffline, UnknownTopic, WrongPartition
+from logd.errors import PartitionOffline, WrongPartition
 from logd.interfaces import Clock, ITopics
 from logd.log.partition import PartitionLog
 from logd.topic import TopicEntry
-
-
-class CreationNeeded(Exception):
-    """The topic does not exist and may be created: the request has to wait for that."""
-
-    def __init__(self, topic: str) -> None:
-        super().__init__(topic)
-        self.topic = topic
 
 
 @define(eq=False)
@@ -38,18 +30,26 @@ class Routing:
     def log_for(self, topic: str, partition: int) -> PartitionLog:
         """Return the log to append to; partition -1 takes turns among the topic's partitions that are served.
 
-        Raises CreationNeeded, or the WireError to answer.
+        Raises the WireError to answer.
         """
         if partition == -1:
             entry = self.topics.get(topic)
             if entry is not None:
                 partition = self._pick(topic, entry)
-        try:
-            return find_log(self.logs, self.topics, topic, partition)
-        except UnknownTopic:
-            if self.create_topics and partition >= -1:
-                raise CreationNeeded(topic) from None
-            raise
+        return find_log(self.logs, self.topics, topic, partition)
+
+    def creates(self, topic: str, partition: int) -> bool:
+        """Return whether a produce there has the topic made: it is not there, and may be made on demand."""
+        missing = self.topics.get(topic) is None and self.logs.log(topic, partition) is None
+        return missing and self.create_topics and partition >= -1
+
+    def message_limit(self, topic: str, partition: int) -> int | None:
+        """Return the limit on messages there, in bytes; None for no such place. Partition -1 has no turn for it."""
+        if partition == -1:
+            entry = self.topics.get(topic)
+            partition = min(entry.partitions, default=-1) if entry is not None else -1
+        log = self.logs.log(topic, partition)
+        return None if log is None else log.settings.message_bytes
 
     def _pick(self, topic: str, entry: TopicEntry) -> int:
         """The next partition of ours that is served; one that is not served where none is, so that it is said why.

@@ -10,16 +10,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.broker.administration import AdministrationRequests
-from logd.broker.checking import CheckNeeded
 from logd.broker.core import BrokerCore
 from logd.broker.describing import Describing
 from logd.broker.fetching import Fetching
-from logd.broker.growth import GrowthNeeded
 from logd.broker.producing import ProducerCutOff, Producing
 from logd.broker.repairing import Repairing
-from logd.broker.routing import CreationNeeded
-from logd.errors import UnknownError, WireError
-from logd.net.holds import Hold
 from logd.net.server import Connection
 from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.describe_log import DescribeLog
@@ -45,13 +40,7 @@ class BrokerSession:
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
-        self._producing = Producing(
-            broker.routing,
-            connection.peer,
-            connection.answer,
-            connection.close,
-            broker.settings.legacy_refused_close,
-        )
+        self._producing = Producing(broker, connection)
         self._fetching = Fetching(broker)
         self._describing = Describing(broker)
         administration = AdministrationRequests(broker, connection.peer)
@@ -70,40 +59,36 @@ class BrokerSession:
             Unsupported: self._describing.unsupported,
         }
 
-    def take(self, requests: Sequence[Received]) -> int:
+    def take(self, received: Sequence[Received]) -> int:
         """See ``logd.net.server.Session``."""
         taken = 0
         producing = self._producing
         produce = producing.produce
-        growth = self._broker.growth
+        left = iter(received)
         try:
-            for request, token in requests:
+            if producing.waiting is not None and producing.resume():
+                next(left)  # the request that waited was the first, and stayed so
+                taken = 1
+            for request, token in left if producing.waiting is None else ():
                 kind = type(request)
                 if kind is Produce:
                     if not self.has_produced:
                         self._gate_producer()
-                    if growth.held:
-                        growth.check([request], self._broker.store)
-                    produce(request.topic, request.partition, request.message_set)
+                    if not produce(request):
+                        break
                 elif kind is ProduceAck:
                     self._gate_producer()
-                    if growth.held:
-                        growth.check(request.parts, self._broker.store)
-                    producing.produce_ack(request, token)
+                    if not producing.produce_ack(request, token):
+                        break
                 elif kind is MultiProduce:
-                    self._multi_produce(request)
+                    self._gate_producer()
+                    if not producing.multi_produce(request):
+                        break
                 else:
                     # A fetch behind a produce finds the log as the produce has left it.
                     producing.append()
                     self._answer(token, self.handlers[kind](request))
                 taken += 1
-        except CreationNeeded as needed:
-            self._create(needed.topic)
-        except GrowthNeeded:
-            growth.wait(self.connection)
-        except CheckNeeded as large:
-            self.connection.hold(Hold.CHECK)
-            producing.checks.start(large, lambda: self.connection.proceed(Hold.CHECK))
         except ProducerCutOff:
             pass  # what stands before it is appended, what comes after it is not
         producing.append()
@@ -129,31 +114,6 @@ class BrokerSession:
         if not self.has_produced:
             self.has_produced = True
             self._broker.gate.add(self.connection)
-
-    def _multi_produce(self, request: MultiProduce) -> None:
-        self._gate_producer()
-        produces = request.produces
-        if self._broker.growth.held:
-            self._broker.growth.check(produces, self._broker.store)
-        for produce in produces:
-            if self._broker.topics.get(produce.topic) is None:
-                self._producing.check_creation(produce.topic, produce.partition)
-        self._producing.put_off(produces)
-        for produce in produces:
-            self._producing.produce(produce.topic, produce.partition, produce.message_set)
-
-    def _create(self, topic: str) -> None:
-        self.connection.hold(Hold.TOPIC)
-        creating = self._broker.create_on_demand(topic)
-
-        def failed(failure: Failure) -> None:
-            error = failure.value
-            self._producing.creation_failed(
-                topic, error if isinstance(error, WireError) else UnknownError(f"cannot create {topic!r}: {error}")
-            )
-
-        creating.addErrback(failed)
-        creating.addCallback(lambda _: self.connection.proceed(Hold.TOPIC))
 
     def _answer(self, token: Any, response: Any) -> None:
         """Answer with a handler's response, which may be a Deferred."""

@@ -64,7 +64,7 @@ class Cluster:
         self._bootstrap = tuple(addresses) or self._bootstrap
 
     def known(self, topic: str) -> TopicView | None:
-        """What was last read about the topic. Never waits."""
+        """Return what was last read about the topic. Never waits."""
         return self._view.known(topic)
 
     def forget(self, topic: str) -> None:

@@ -88,7 +88,7 @@ class Feed:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a wrapper is being read: ``next_batch`` does a bounded part of that at a time, and may give none."""
+        """Return whether a wrapper is being read: ``next_batch`` does a bounded part at a time, and may give none."""
         return self._wrapper is not None
 
     def seek(self, position: int) -> None:
@@ -100,7 +100,7 @@ class Feed:
         self._begin_at = position
 
     def wanted(self, share: int) -> Wanted | None:
-        """What to fetch next while at most ``share`` bytes are to be held; None while there is enough or no way on.
+        """Return what to fetch next with at most ``share`` bytes held; None while there is enough or no way on.
 
         Far behind the log's end it asks for a second piece before the first has come, so that the broker sends while we
         read: the first will be full, unless a segment ends in it. Then the second is asked for again from where it
@@ -113,7 +113,7 @@ class Feed:
         return self._window.next(most, held.size, share, held.needed - held.size, self.visible_end)
 
     def asked(self, wanted: Wanted) -> None:
-        """What was wanted is asked for."""
+        """Note that what was wanted is asked for."""
         self._window.asked(wanted)
 
     def answered(self, wanted: Wanted) -> bool:
@@ -291,7 +291,7 @@ class Feed:
             self.lost_at = position
 
     def _follows(self, end: int) -> bool:
-        """Whether the visible log ends at ``end``, or an entry that holds begins there."""
+        """Return whether the visible log ends at ``end``, or an entry that holds begins there."""
         if end == self.visible_end:
             return True
         held = self._held

@@ -1,30 +1,23 @@
-"""Keeps feeds filled: which partitions are asked for together, of which broker, and what happens when that fails."""
+"""Keeps feeds filled: asks the brokers for those partitions together that want something, and hands the answers on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.client.cluster import Cluster
-from logd.client.describe import describe_log, describe_logs
+from logd.client.describe import describe_logs
 from logd.client.feed import Feed
+from logd.client.fetch_recovery import FetchRecovery
 from logd.client.fetchplan import FetchEntry, FetchPlan, longest_wait
 from logd.client.fetchwindow import Wanted
 from logd.client.link import BrokerLink, ClientConnection
-from logd.client.locate import locate_start, next_boundary
 from logd.client.settings import ConsumerSettings
-from logd.client.unavailable import UnavailablePartitions
-from logd.clientcore.answers import is_final
-from logd.clientcore.metadata import TopicView
-from logd.deferreds.background import Background
-from logd.deferreds.sleeping import sleep
-from logd.errors import BrokerUnavailable, ClientClosed, OffsetOutOfRange, WireError, error_for_code
+from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
-from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
-from logd.topic import TopicPartition
+from logd.protocol.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
 
 #: Room in an answer's frame for what is around the sets.
 FRAME_MARGIN = 64 << 10
@@ -47,8 +40,7 @@ class Fetcher:
         self._plans: dict[BrokerLink, FetchPlan] = {}
         #: Calls at the time from which idle entries may be asked for.
         self._timers: dict[BrokerLink, Timer] = {}
-        self._background = Background("fetching")
-        self._unavailable = UnavailablePartitions(cluster.clock)
+        self._recovery = FetchRecovery(cluster, self._entries, self._look_at)
         self._scheduled = False
         self._connecting: set[BrokerLink] = set()
         self._closed = False
@@ -68,7 +60,7 @@ class Fetcher:
         """Stop filling this feed."""
         entry = self._entries.pop(feed, None)
         if entry is not None:
-            self._unavailable.forget(TopicPartition(feed.topic, feed.partition))
+            self._recovery.forget(feed)
             self._changed.pop(entry, None)
             if entry.plan is not None:
                 entry.plan.discard(entry)
@@ -80,15 +72,14 @@ class Fetcher:
             self._look_at(entry)
 
     async def visible_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """Where the visible logs of partitions end now. Raises what describe_log raises."""
+        """Return the ends of the visible logs of partitions. Raises what describe_log raises."""
         logs = await describe_logs(self._cluster, topic, partitions)
         return {partition: log.visible_end for partition, log in logs.items()}
 
     def close(self) -> None:
         """Ask for nothing more."""
         self._closed = True
-        self._background.stop()
-        self._unavailable.close()
+        self._recovery.stop()
         self._entries.clear()
         self._changed.clear()
         self._plans.clear()
@@ -125,15 +116,14 @@ class Fetcher:
         if feed not in self._entries or entry.held_up or feed.error is not None:
             return None
         if feed.start is not None or feed.lost_at is not None:
-            if self._is_of_its_topic(entry):
-                self._begin(entry, self._locate(entry))
+            self._recovery.locate(entry)
             return None
-        if feed.wanted(self.share) is None or not self._is_of_its_topic(entry):
+        if feed.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):
             return None
         try:
             link = self._cluster.leader(feed.topic, feed.partition)
         except WireError as error:
-            self._trouble(entry, error)
+            self._recovery.failed(entry, error)
             return None
         plan = self._plans.get(link)
         if plan is None:
@@ -163,27 +153,6 @@ class Fetcher:
     def _due(self, link: BrokerLink) -> None:
         del self._timers[link]
         self._send_planned(link)
-
-    def _is_of_its_topic(self, entry: FetchEntry) -> bool:
-        """Whether the feed's position is of the topic that has its name now; if not, that is seen to."""
-        feed, cluster = entry.feed, self._cluster
-        if not cluster.settings.discover:
-            return True
-        view = cluster.known(feed.topic)
-        if view is None and feed.start is not None and not feed.fixed:
-            return True  # who finds out where that is reads the metadata
-        if view is None or feed.doubted:
-            feed.doubted = False
-            self._begin(entry, self._recover(entry, at_once=True))
-            return False
-        if cluster.clock.seconds() - view.read_at > cluster.settings.metadata_age:
-            cluster.refresh(feed.topic)
-        if feed.uuid is None:
-            feed.uuid = view.uuid
-        if feed.uuid != view.uuid:
-            self._begin(entry, self._recover(entry) if feed.fixed else self._go_over(entry, view))
-            return False
-        return True
 
     def _send(
         self, link: BrokerLink, connection: ClientConnection, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]
@@ -221,8 +190,7 @@ class Fetcher:
                 continue
             if part.error == 0:
                 entry.backoff.reset()
-                if self._unavailable:
-                    self._unavailable.over(TopicPartition(feed.topic, feed.partition))
+                self._recovery.served(feed)
                 if feed.received(want, part.first_position, part.message_set, part.visible_end):
                     entry.idle = False
                     arrived.append(entry)
@@ -230,12 +198,9 @@ class Fetcher:
                     entry.idle = part.visible_end <= want.offset
                     changed[entry] = None
             elif part.error == OffsetOutOfRange.code:
-                if entry.held_up:
-                    feed.answered(want)
-                else:
-                    self._begin(entry, self._out_of_range(entry, want, part))
+                self._recovery.out_of_range(entry, want, part)
             elif feed.answered(want):
-                self._trouble(entry, error_for_code(part.error))
+                self._recovery.failed(entry, error_for_code(part.error))
         for entry in arrived:
             changed[entry] = None
         self._issue(link)  # before anything is decoded: the broker works while we do
@@ -246,7 +211,7 @@ class Fetcher:
         plan.under_way -= 1
         for entry, want in wants:
             if entry.feed.answered(want):
-                self._trouble(entry, failure.value)
+                self._recovery.failed(entry, failure.value)
         # Those in line behind a request that failed may have another leader by now, and no answer will come for them.
         for entry in plan.take_all():
             self._look_at(entry)
@@ -260,122 +225,7 @@ class Fetcher:
         plan = self._plans.get(link)
         if plan is not None and not failure.check(ClientClosed):
             for entry in plan.take_all():
-                self._trouble(entry, failure.value)
-
-    def _trouble(self, entry: FetchEntry, error: BaseException | None) -> None:
-        """Something is wrong with a partition: read metadata again after a while, unless trying again is no use."""
-        if entry.held_up or self._closed:
-            return
-        feed = entry.feed
-        if is_final(error):
-            feed.error = error
-            entry.arrived(feed)
-            return
-        self._log.debug(
-            "topic {topic}, partition {partition}: fetching again after {error!r}",
-            topic=feed.topic, partition=feed.partition, error=error,
-        )  # fmt: skip
-        if isinstance(error, WireError):
-            self._unavailable.noticed(TopicPartition(feed.topic, feed.partition), str(error))
-        self._begin(entry, self._recover(entry))
-
-    def _begin(self, entry: FetchEntry, work: Coroutine[Any, Any, None]) -> None:
-        entry.held_up = True
-        self._background.start(work)
-
-    async def _recover(self, entry: FetchEntry, at_once: bool = False) -> None:
-        """Read the topic's metadata again, after a while unless ``at_once``, or wait until others have."""
-        topic = entry.feed.topic
-        since = self._clock.seconds()
-        while not self._closed and entry.feed in self._entries:
-            if not at_once:
-                await sleep(self._clock, entry.backoff.next())
-                view = self._cluster.known(topic)
-                if view is not None and view.read_at > since:
-                    break
-            at_once = False
-            try:
-                if self._cluster.settings.discover:
-                    await self._cluster.read(topic)
-            except (BrokerUnavailable, WireError) as error:
-                self._log.debug("no metadata of topic {topic}: {error!r}", topic=topic, error=error)
-            except ClientClosed:
-                return
-            else:
-                break
-        entry.held_up = False
-        self._look_at(entry)
-
-    async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
-        """Before the settings decide where to go on: is it the same topic still?"""
-        feed = entry.feed
-        if self._cluster.settings.discover:
-            try:
-                view = await self._cluster.read(feed.topic)
-            except ClientClosed:
-                return
-            except (BrokerUnavailable, WireError) as error:
-                feed.answered(want)
-                entry.held_up = False
-                self._trouble(entry, error)
-                return
-            if feed.uuid != view.uuid:
-                feed.answered(want)
-                entry.held_up = False
-                self._look_at(entry)
-                return
-        feed.out_of_range(want, part.log_start, part.visible_end)
-        entry.held_up = False
-        entry.arrived(feed)  # with its error, or a batch that tells of the jump
-        self._look_at(entry)
-
-    async def _go_over(self, entry: FetchEntry, view: TopicView) -> None:
-        """Go on in another topic of the same name: the former one was deleted."""
-        feed = entry.feed
-        generation = feed.generation
-        try:
-            log = await describe_log(self._cluster, feed.topic, feed.partition)
-        except ClientClosed:
-            return
-        except (BrokerUnavailable, WireError) as error:
-            entry.held_up = False
-            self._trouble(entry, error)
-            return
-        if log.uuid != view.uuid:  # one of the brokers is behind the other
-            await self._recover(entry)
-            return
-        if feed.generation == generation:
-            feed.made_again(log.uuid, log.log_start, log.visible_end)
-            entry.arrived(feed)
-        else:
-            feed.uuid = log.uuid  # the application has said meanwhile where to go on
-        entry.held_up = False
-        self._look_at(entry)
-
-    async def _locate(self, entry: FetchEntry) -> None:
-        """Find the position that a start means, or where the log goes on behind damage."""
-        feed = entry.feed
-        generation = feed.generation
-        try:
-            if feed.lost_at is not None:
-                found = await next_boundary(self._cluster, feed.topic, feed.partition, feed.lost_at)
-                if feed.generation == generation:
-                    feed.found(found)
-                    entry.arrived(feed)
-            elif feed.start is not None:
-                uuid = feed.uuid if feed.fixed else None
-                position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, uuid)
-                if feed.generation == generation:
-                    feed.seek(position)
-                    entry.arrived(feed)  # which may be where the reader wants to be
-        except ClientClosed:
-            return
-        except (BrokerUnavailable, WireError) as error:
-            entry.held_up = False
-            self._trouble(entry, error)
-        else:
-            entry.held_up = False
-            self._look_at(entry)
+                self._recovery.failed(entry, failure.value)
 
     def _bug(self, failure: Failure) -> None:
         self._log.failure("a bug in fetching", failure)

@@ -22,7 +22,7 @@ from logd.interfaces import Clock, Timer
 
 
 class LaneState(Enum):
-    """Whether batches may go out."""
+    """The states of a lane: may batches go out?"""
 
     #: As the window lets them go.
     OPEN = "open"
@@ -70,17 +70,17 @@ class Lane:
         self._state = LaneState.OPEN
 
     def __len__(self) -> int:
-        """How many batches are not settled."""
+        """The number of batches that are not settled."""
         return len(self._delivery) + (self._gathering.open is not None)
 
     @property
     def held_up(self) -> bool:
-        """Whether nothing can be sent: there is no way to the broker now, or the lane is closed."""
+        """Return whether nothing can be sent: there is no way to the broker now, or the lane is closed."""
         return self._state is not LaneState.OPEN
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is in flight."""
+        """Return whether nothing is in flight."""
         return self._delivery.idle
 
     def add(self, pieces: list[tuple[bytes, int]], codec: str, send: PendingSend) -> None:

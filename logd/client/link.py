@@ -28,7 +28,7 @@ CLOSE_SECONDS = 5.0
 
 
 class ClientConnection(Protocol):
-    """What the clients need of ``logd.net.connection.BrokerConnection``; tests put a scripted one in its place."""
+    """The part of ``logd.net.connection.BrokerConnection`` that clients use; tests have a scripted one in its place."""
 
     writable: bool
 
@@ -58,7 +58,7 @@ class _Asked:
 
 
 class BrokerLink:
-    """The way to one address. ``current`` is the live connection or None."""
+    """The connection to one address, made again when it is lost. ``current`` is the live one or None."""
 
     _log = Logger()
 

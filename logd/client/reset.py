@@ -1,4 +1,4 @@
-"""Where a reset moves the positions of a group to, checked against the logs before anything is changed."""
+"""The target of a reset of a group's positions, checked against the logs before anything is changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def target(
     where: TopicPartition,
     to: str | int | Position | Time,
 ) -> int:
-    """The position that ``to`` means in a partition at this moment.
+    """Return the position that ``to`` means in a partition at this moment.
 
     Raises OffsetOutOfRange for a position that is not in the log or is inside a message, naming those around it;
     ConfigurationError for what is none of these; BrokerUnavailable when the leader does not send what is there; and

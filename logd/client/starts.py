@@ -1,4 +1,4 @@
-"""Where reading begins: an end of the log, a position, or a time."""
+"""Starts of reading: an end of the log, a position, or a time."""
 
 from __future__ import annotations
 

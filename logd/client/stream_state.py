@@ -35,7 +35,7 @@ COUNTED = ("gaps", "gap_bytes", "skipped", "skipped_bytes", "jumps")
 
 
 class StreamState:
-    """What a MessageStream reads. Messages of each partition come in order."""
+    """The inside of a MessageStream. Messages of each partition come in order."""
 
     def __init__(self, topic: str, clock: Clock, fetcher: Fetcher, settings: ConsumerSettings) -> None:
         self.topic = topic
@@ -65,7 +65,7 @@ class StreamState:
     # What the stream asks of it.
 
     async def next(self, take: Callable[[], T | None], ended: Callable[[], bool] | None = None) -> T | None:
-        """What ``take`` returns once there is something; None when the stream is closed, or reading has ``ended``."""
+        """Return what ``take`` returns once there is something; None when the stream is closed, or has ``ended``."""
         self._asked()
         if self._since_turn >= TURN_BYTES:
             await self._turn()
@@ -145,7 +145,7 @@ class StreamState:
         return self.messages
 
     def take_begun(self) -> MessageBatch | None:
-        """What is left of a batch that was begun message by message, if anything is."""
+        """Return the rest of a batch that was begun message by message, if there is any."""
         batch = self._batch
         return self._rest(batch) if batch is not None and length_hint(self.messages) else None
 

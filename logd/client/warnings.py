@@ -17,6 +17,7 @@ NAMESPACES = (
     "logd.coord.groups.holdings.Holdings",
     "logd.coord.groups.view.GroupView",
     "logd.coord.zookeeper.keptsession.KeptSession",
+    "logd.coord.zookeeper.unanswered.UnansweredWarning",
 )
 
 #: What is told of these lines at present.

@@ -52,7 +52,7 @@ class PartitionLog:
     #: Where the log begins, and where the next append goes. Positions, as the next two.
     start: int
     end: int
-    #: This broker's replica among the others.
+    #: Who leads the partition, and which replicas are in sync.
     leadership: PartitionLeadership
     #: Up to where this broker's own disk has the log.
     flushed_end: int = field(init=False)

@@ -52,6 +52,8 @@ KEYED_HEAD = Struct(">iBIBqi")
 KEYED_FIELDS = Struct(">Bqi")
 KEY_AT = KEYED_HEAD.size
 _KEYED_BEHIND = HEAD_BYTES - LENGTH_BYTES
+_pack_head = HEAD.pack
+_pack_fields = KEYED_FIELDS.pack
 #: Of the attributes of magic 2: the message has no value.
 NO_VALUE = 0x08
 
@@ -214,7 +216,7 @@ def encode_keyed(payload: bytes | None, key: bytes | None, timestamp: int | None
     """Return a magic-2 entry: a message with a key, a time or headers, or a tombstone."""
     body = b"".join(
         (
-            KEYED_FIELDS.pack(
+            _pack_fields(
                 NO_VALUE if payload is None else 0,
                 -1 if timestamp is None else timestamp,
                 -1 if key is None else len(key),
@@ -224,7 +226,7 @@ def encode_keyed(payload: bytes | None, key: bytes | None, timestamp: int | None
             payload or b"",
         )
     )
-    return HEAD.pack(len(body) + _KEYED_BEHIND, KEYED, crc32(body)) + body
+    return _pack_head(len(body) + _KEYED_BEHIND, KEYED, crc32(body)) + body
 
 
 def keyed_parts(data: Buffer, at: int, stop: int) -> tuple[Headers, int]:

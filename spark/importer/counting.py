@@ -9,25 +9,27 @@ from pyspark.sql import functions as f
 
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.loading import Read
-from logd.spark.importer.offsets import Loaded
+from logd.spark.importer.offsets import Loaded, PlaceColumns
 from logd.spark.importer.planning import PlannedRange
 
 #: The columns that counting reads; of Parquet, which is stored by columns, that is little of the data.
-_COLUMNS = "topic STRING, partition INT, offset BIGINT, next_offset BIGINT"
+_COLUMNS = "topic STRING, partition INT, `{}` BIGINT, `{}` BIGINT"
 
 
-def count(session: SparkSession, file_format: str, folder: str, ranges: Sequence[PlannedRange]) -> list[Loaded]:
+def count(
+    session: SparkSession, file_format: str, folder: str, ranges: Sequence[PlannedRange], columns: PlaceColumns
+) -> list[Loaded]:
     """Return what the files of a staged folder hold of each range.
 
     Raises ImportFailed where they hold what was not planned, or more than a range has room for.
     """
     planned = {(each.lineage.topic, each.lineage.partition): each for each in ranges}
-    files = session.read.schema(_COLUMNS).format(file_format).load(folder)
+    files = session.read.schema(_COLUMNS.format(columns.id, columns.next_position)).format(file_format).load(folder)
     groups = files.groupBy("topic", "partition").agg(
         f.count(f.lit(1)).alias("messages"),
-        f.sum(f.col("next_offset") - f.col("offset")).alias("bytes"),
-        f.min("offset").alias("first"),
-        f.max("next_offset").alias("last"),
+        f.sum(f.col(columns.next_position) - f.col(columns.id)).alias("bytes"),
+        f.min(columns.id).alias("first"),
+        f.max(columns.next_position).alias("last"),
     )
     found = {}
     for row in groups.collect():

@@ -10,6 +10,7 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
+from logd.spark.importer.offsets import PlaceColumns
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.options import cluster_options
@@ -31,7 +32,12 @@ class Read:
 
 
 def load(
-    session: SparkSession, settings: ImportSettings, ranges: Sequence[PlannedRange], folder: str, began_ms: int
+    session: SparkSession,
+    settings: ImportSettings,
+    ranges: Sequence[PlannedRange],
+    folder: str,
+    began_ms: int,
+    columns: PlaceColumns,
 ) -> Read:
     """Write the messages of ``ranges`` into ``folder``, which must not exist. Raises what Spark raises."""
     messages = _with_folders(_source(session, settings, ranges), settings.partition_by, began_ms)
@@ -39,8 +45,11 @@ def load(
     messages = messages.observe(
         observation,
         f.count(f.lit(1)).alias("messages"),
-        f.sum(f.col("next_offset") - f.col("offset")).alias("bytes"),
+        f.sum(f.col("next_position") - f.col("id")).alias("bytes"),
     )
+    if columns.id != "id":
+        renamed = {"id": columns.id, "next_position": columns.next_position}
+        messages = messages.drop("offset").withColumnsRenamed(renamed)
     if settings.format == "json":
         messages = _readable(messages)
     writer = messages.write.format(settings.format).mode("errorifexists").options(**_COMMIT)

@@ -15,7 +15,20 @@ from attrs import asdict, frozen
 
 from logd.spark.importer.errors import TargetError
 
-FORMAT = 1
+#: The format that new targets have.
+FORMAT = 2
+
+
+@frozen
+class PlaceColumns:
+    """The names, in the files of a target, of the columns for a message's id and for the position after it."""
+
+    id: str
+    next_position: str
+
+
+#: By format. A target goes on with the columns that it was begun with: in format 1 ``offset`` was the id.
+PLACE_COLUMNS = {1: PlaceColumns("offset", "next_offset"), 2: PlaceColumns("id", "next_position")}
 
 
 class Lineage(NamedTuple):
@@ -80,6 +93,8 @@ class RunOffsets:
     loaded: tuple[Loaded, ...]
     lost: tuple[Lost, ...]
     positions: Mapping[Lineage, int]
+    #: The format of the file, and so the columns of the data beside it.
+    format: int = FORMAT
 
     @property
     def messages(self) -> int:
@@ -94,7 +109,7 @@ class RunOffsets:
     def to_bytes(self) -> bytes:
         """The file's content."""
         value = {
-            "format": FORMAT,
+            "format": self.format,
             "run": self.run,
             "uuid": self.uuid,
             "previous_uuid": self.previous_uuid,
@@ -115,9 +130,9 @@ class RunOffsets:
         """Read a file's content; raise TargetError that names ``where`` when it is none of this format."""
         try:
             value = json.loads(content)
-            if value["format"] != FORMAT:
+            if value["format"] not in PLACE_COLUMNS:
                 raise TargetError(
-                    f"{where} has format {value['format']!r}, and this release knows {FORMAT}: use the later release"
+                    f"{where} has format {value['format']!r}, and this release knows up to {FORMAT}: use the later one"
                 )
             offsets = cls(
                 run=int(value["run"]),
@@ -134,6 +149,7 @@ class RunOffsets:
                     for each in value["lost"]
                 ),
                 positions={_lineage(each): int(each["position"]) for each in value["positions"]},
+                format=int(value["format"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TargetError(f"{where} is damaged, or is not of logd import: {error!r}") from None

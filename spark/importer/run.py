@@ -12,7 +12,7 @@ from attrs import define, evolve
 
 from logd.spark.cluster import BlockingCluster, ClusterSettings
 from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import Loaded, RunOffsets
+from logd.spark.importer.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
 from logd.spark.importer.planning import Plan, PlannedRange, plan
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
@@ -27,7 +27,7 @@ class Loader(Protocol):
         """Get ready for so many bytes of log, which may take seconds; they do not count as loading."""
         ...
 
-    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
+    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
         """Write the messages of ``ranges`` into ``folder``, which does not exist yet, and count what is in its files.
 
         Raises ImportFailed, or another LogdError that a task died of; the folder may then hold anything.
@@ -93,10 +93,11 @@ class Importer:
         try:
             loaded: Sequence[Loaded] = ()
             load_seconds = 0.0
+            form = last.format if last is not None else FORMAT
             if planned.ranges:
                 self.loader.start(planned.bytes)
                 loading = self.clock()
-                loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms)
+                loaded = self.loader.load(planned.ranges, target.staging(run_uuid), began_ms, PLACE_COLUMNS[form])
                 load_seconds = self.clock() - loading
                 check_still_there(cluster, planned.ranges)
             offsets = RunOffsets(
@@ -112,6 +113,7 @@ class Importer:
                 loaded=tuple(loaded),
                 lost=planned.lost,
                 positions=planned.positions,
+                format=form,
             )
             publish(target, offsets)
         except BaseException:

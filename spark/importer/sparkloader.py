@@ -11,7 +11,7 @@ from attrs import define, field
 from logd.errors import LogdError
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
-from logd.spark.importer.offsets import Loaded
+from logd.spark.importer.offsets import Loaded, PlaceColumns
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.target import Target
@@ -43,7 +43,7 @@ class SparkLoader:
         """See Loader."""
         self._opened(size)
 
-    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
+    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
         """See Loader."""
         # pyspark takes a second to import, and most of what an import refuses is known before it is needed.
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -59,9 +59,9 @@ class SparkLoader:
         try:
             with ending(session, _GROUP, "logd import", stop=False):
                 with JobProgress(session, total, lambda done: self.progress(done, total), _GROUP):
-                    read = load(session, self.settings, ranges, folder, began_ms)
+                    read = load(session, self.settings, ranges, folder, began_ms, columns)
                 self.progress(total, total)
-                loaded = count(session, self.settings.format, folder, ranges)
+                loaded = count(session, self.settings.format, folder, ranges, columns)
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise remedied(explained(error, "loading failed")) from error
         except BaseException as error:

@@ -7,7 +7,7 @@ from time import process_time
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.growth import GrowthGate, GrowthNeeded
+from logd.broker.growth import GrowthGate
 from logd.broker.storedends import EndsRecorder
 from logd.net.holds import Hold
 from logd.protocol.produce_ack import ProduceAck, ProducePart
@@ -125,9 +125,9 @@ class GrowthGateTests(SynchronousTestCase):
             gate.hold(log)  # type: ignore[arg-type]
         began = process_time()
         for _ in range(10_000):
-            gate.check([_Destination("other", 0)], None)  # type: ignore[arg-type]
+            self.assertFalse(gate.must_wait([_Destination("other", 0)], None))  # type: ignore[arg-type]
         self.assertLess(process_time() - began, 1)
-        self.assertRaises(GrowthNeeded, gate.check, [_Destination("new", -1)], None)
+        self.assertTrue(gate.must_wait([_Destination("new", -1)], None))  # type: ignore[arg-type]  # as above
         connection = _Connection()
         gate.wait(connection)
         gate.let_go(logs)  # type: ignore[arg-type]

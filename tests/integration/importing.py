@@ -71,23 +71,25 @@ class Ledger:
     def differences(self, folder: str) -> list[str]:
         """Read all visible files with pyarrow and say what is not as it was published; nothing when all is well."""
         table = pa.dataset.dataset(folder, partitioning="hive").to_table(
-            columns=["partition", "offset", "next_offset", "value"]
+            columns=["partition", "id", "next_position", "offset", "value"]
         )
-        table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        table = table.sort_by([("partition", "ascending"), ("id", "ascending")])
         found = []
         for partition, expected in self.places.items():
             rows = table.filter(pa.compute.field("partition") == partition)
-            offsets = rows["offset"].to_pylist()
-            following = rows["next_offset"].to_pylist()
-            here = [(offset, crc32(value)) for offset, value in zip(offsets, rows["value"].to_pylist(), strict=True)]
+            ids = rows["id"].to_pylist()
+            following = rows["next_position"].to_pylist()
+            here = [(id_, crc32(value)) for id_, value in zip(ids, rows["value"].to_pylist(), strict=True)]
             if here != expected:
                 odd = set(here) ^ set(expected)
                 found.append(
                     f"partition {partition}: {len(here)} messages, {len(set(here))} different ones, of "
                     f"{len(expected)}; first difference {min(odd, default=None)}"
                 )
-            if following != [*offsets[1:], self.ends[partition]]:
-                found.append(f"partition {partition}: next_offset is not the offset of the next")
+            if following != [*ids[1:], self.ends[partition]]:
+                found.append(f"partition {partition}: next_position is not the id of the next")
+            if rows["offset"].to_pylist() != [position - 1 for position in following]:
+                found.append(f"partition {partition}: offset is not the last position of its message")
         return found
 
     def checksums(self) -> int:

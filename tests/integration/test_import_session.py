@@ -92,9 +92,21 @@ class FilesTests(ImportTestCase):
         self.assertIsNone(self.importing().run)
         self.fill(self.topic, numbered(range(200, 210)), 0)
         self.assertEqual((self.importing().run, verify(self.to).messages), (2, 310))
-        rows = self.spark.read.parquet(self.to).where("partition = 0").orderBy("offset").collect()
+        rows = self.spark.read.parquet(self.to).where("partition = 0").orderBy("id").collect()
         self.assertEqual([int(row.value) for row in rows], list(range(210)))
         self.assertEqual({row.run for row in rows}, {1, 2})
+
+    def test_target_of_an_earlier_release(self) -> None:
+        """In a target whose column ``offset`` is the id, later runs keep that meaning, and are counted by it."""
+        self.importing()
+        offsets = Path(self.to, "run=1", "_offsets.json")
+        offsets.write_text(offsets.read_text().replace('"format": 2', '"format": 1'))
+        self.fill(self.topic, numbered(range(200, 210)), 0)
+        self.assertEqual(self.importing().messages, 10)
+        rows = self.spark.read.parquet(f"{self.to}/run=2").orderBy("offset").collect()
+        self.assertEqual([int(row.value) for row in rows], list(range(200, 210)))
+        self.assertNotIn("id", rows[0])
+        self.assertEqual([row.offset for row in rows[1:]], [row.next_offset for row in rows[:-1]])
 
     def test_json(self) -> None:
         """Text where a value is text, base64 where it is not, and no folders if none are asked for."""
@@ -107,7 +119,7 @@ class FilesTests(ImportTestCase):
             for line in gzip.decompress(path.read_bytes()).splitlines()
         ]
         self.assertEqual(len(lines), 301)
-        last = max((line for line in lines if line["partition"] == 1), key=lambda line: line["offset"])
+        last = max((line for line in lines if line["partition"] == 1), key=lambda line: line["id"])
         self.assertEqual((last["key"], last["value_base64"]), ("é", "/wA="))
         self.assertEqual((last["timestamp"], last["headers"][0]["key"]), ("2011-11-11T06:30:00.000Z", "h"))
         self.assertNotIn("value", last)

@@ -35,9 +35,10 @@ class BatchTests(SparkTestCase):
         self.assertEqual([row.value for row in rows], [b"plain", b"hello", None])
         self.assertEqual([row.key for row in rows], [None, b"k", b"gone"])
         self.assertEqual({(row.topic, row.partition) for row in rows}, {(topic, 0)})
-        self.assertEqual(rows[0].offset, 0)
-        self.assertEqual(rows[0].next_offset, 4 + 5 + 5)
-        self.assertEqual([row.offset for row in rows[1:]], [row.next_offset for row in rows[:-1]])
+        self.assertEqual(rows[0].id, 0)
+        self.assertEqual(rows[0].next_position, 4 + 5 + 5)
+        self.assertEqual([row.id for row in rows[1:]], [row.next_position for row in rows[:-1]])
+        self.assertEqual([row.offset for row in rows], [row.next_position - 1 for row in rows])
         self.assertIsNone(rows[0].timestamp)
         when = rows[1].timestamp
         self.assertEqual(when, datetime(2011, 11, 11, 0, 0, 0, 123000, UTC).astimezone().replace(tzinfo=None))
@@ -75,7 +76,7 @@ class BatchTests(SparkTestCase):
         rows = self.read(topic).collect()
         self.assertEqual([int(row.value) for row in rows], list(range(150)))
         for number in (0, 20, 50, 51, 100, 149):
-            cut = f'{{"{topic}": {{"0": {rows[number].offset}}}}}'
+            cut = f'{{"{topic}": {{"0": {rows[number].id}}}}}'
             before = [int(row.value) for row in self.read(topic, endingOffsets=cut).collect()]
             after = [int(row.value) for row in self.read(topic, startingOffsets=cut).collect()]
             self.assertEqual(before, list(range(number)))
@@ -201,7 +202,9 @@ class AvroTests(SparkTestCase):
         fastavro.schemaless_writer(stream, json.loads(self.schema), record)
         self.fill(topic, [Message(stream.getvalue(), key=b"k"), Message(None, key=b"k")])
         frame = self.read(topic, avroSchema=self.schema)
-        row, gone = frame.selectExpr("value.*", "value", "unix_millis(value.at) as ms", "next_offset as next").collect()
+        row, gone = frame.selectExpr(
+            "value.*", "value", "unix_millis(value.at) as ms", "next_position as next"
+        ).collect()
         self.assertEqual((row.user, row["count"], row.ms, row.kind), ("ada", None, 1320969600123, "B"))
         self.assertEqual((row.tags, row.more, row.where.x), (["a", "b"], {"k": 1.5, "none": None}, 7))
         self.assertIsNone(gone.value)

@@ -50,8 +50,8 @@ def sql(ctx: click.Context, /, **options: Any) -> None:
     """Run QUERY (- for standard input) in Spark's SQL, with topics as tables, and print its rows.
 
     A topic is a table under its own name, or as topic('name'), which any name can be written as. Columns: key, value,
-    topic, partition, offset, next_offset, timestamp, headers, and text: the value as text. With --json each row is an
-    object in a line; bytes that are no UTF-8 are {"base64": "..."}. Times are UTC.
+    topic, partition, offset, timestamp, timestampType, id, next_position, headers, and text: the value as text. With
+    --json each row is an object in a line; bytes that are no UTF-8 are {"base64": "..."}. Times are UTC.
     """
     ctx.exit(run_blocking(lambda: _sql(**options), ""))
 

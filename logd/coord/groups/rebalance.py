@@ -91,11 +91,11 @@ class GroupMembership:
 
     @property
     def streams(self) -> dict[TopicPartition, str]:
-        """What it owns, each with its stream's id."""
+        """The partitions that it owns, each with its stream's id."""
         return self._holdings.streams
 
     def may_deliver(self) -> bool:
-        """Whether its partitions may be delivered at this moment: it holds them, and is surely in touch.
+        """Return whether its partitions may be delivered at this moment: it holds them, and is surely in touch.
 
         When that is found to be over before the timer says so (the process stood still), it stops at once.
         """
@@ -332,7 +332,7 @@ class GroupMembership:
             self._view.close()
 
     def _in_session(self) -> bool:
-        """Whether what it has may be there still; while suspended calls wait, since the session may outlast this."""
+        """Return whether its claims may be there still. While suspended, calls wait: the session may outlast this."""
         coordination = self._coordination
         alive = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
         return alive and coordination.session_id == self._session

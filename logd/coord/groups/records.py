@@ -8,7 +8,7 @@ from attrs import frozen
 
 
 class Phase(enum.Enum):
-    """What a membership is doing."""
+    """The phases of a membership."""
 
     #: Not joined yet.
     IDLE = "idle"
@@ -34,7 +34,7 @@ FOLLOWING = {
 
 @frozen(kw_only=True)
 class Timing:
-    """How a membership takes its time, in seconds."""
+    """The durations of a membership, in seconds."""
 
     #: How long firings are gathered before a rebalance begins.
     settle: float = 0.05
@@ -49,7 +49,7 @@ class Timing:
 
 @frozen
 class Counts:
-    """What a membership has gone through so far."""
+    """Counts of the events in a membership so far."""
 
     rebalances: int = 0
     conflicts: int = 0

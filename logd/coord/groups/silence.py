@@ -27,7 +27,7 @@ class SilenceTimer:
 
     @property
     def held(self) -> bool:
-        """Whether the session is surely alive, as far as one can know here."""
+        """Return whether the session is surely alive, as far as one can know here."""
         state = self._coordination.state
         return state in (SessionState.CONNECTED, SessionState.SUSPENDED) and self._left() > 0.0
 

@@ -22,7 +22,7 @@ from logd.topic import TopicPartition
 
 
 class TenureState(Enum):
-    """What may be done with the partitions of a share."""
+    """The states of a tenure, by what may be done with its partitions."""
 
     #: Nothing is held, or what was held before is released: nothing is handed over or committed.
     NONE = "none"
@@ -46,12 +46,12 @@ class Tenure:
 
     @property
     def delivering(self) -> bool:
-        """Whether the partitions are handed over."""
+        """Return whether the partitions are handed over."""
         return self.state is TenureState.DELIVERING
 
     @property
     def in_touch(self) -> bool:
-        """Whether the session is surely alive, so that nobody else can have the partitions."""
+        """Return whether the session is surely alive, so that nobody else can have the partitions."""
         return self._silence.held
 
     def begin(

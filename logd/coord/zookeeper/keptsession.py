@@ -27,15 +27,12 @@ from logd.coord.zookeeper.kazooclient import Identity, KazooSession
 from logd.coord.zookeeper.reactorqueue import ThreadReactor
 from logd.coord.zookeeper.sessionevents import Events, Told
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
+from logd.coord.zookeeper.unanswered import UnansweredWarning
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Timer
 
 #: Seconds before kazoo's thread is begun again when it came to an end by itself.
 _BEGIN_AGAIN = 1.0
-#: Seconds until it is said again that no server answers.
-_REMIND = 600.0
-#: Seconds without a server after which it is said for the first time.
-_WARN = 3.0
 #: Seconds that the servers have to answer that a session is closed, and at most until ``close`` fires.
 _FAREWELL, _FAREWELL_LIMIT = 2.0, 5.0
 
@@ -68,8 +65,7 @@ class KeptSession:
         self._listeners: dict[object, Callable[[SessionState], None]] = {}
         self._opening: Deferred[None] | None = None
         self._again: Timer | None = None
-        self._alone: Timer | None = None
-        self._warned = False
+        self._unanswered = UnansweredWarning(reactor, settings.address.hosts, lambda: self.contact.last)
         self._farewell: WaitingDeferreds[None] = WaitingDeferreds()
         self._limit: Timer | None = None
         self._ended = False
@@ -103,7 +99,7 @@ class KeptSession:
                 opened.callback(result)  # type: ignore[arg-type]
 
         opening.addCallback(lambda _: self._make_chroot()).addBoth(settle)
-        self._alone = self._reactor.callLater(min(_WARN, self.session_timeout), self._warn)
+        self._unanswered.begin(self.session_timeout)
         self._begin()
         return opened
 
@@ -146,9 +142,9 @@ class KeptSession:
         self.state = SessionState.CLOSED
         kazoo, self._kazoo = self._kazoo, None
         self.contact.end()
-        for timer in (self._again, self._alone):
-            if timer is not None and timer.active():
-                timer.cancel()
+        self._unanswered.end()
+        if self._again is not None and self._again.active():
+            self._again.cancel()
         if kazoo is None:
             self._ended = True
         else:
@@ -195,11 +191,7 @@ class KeptSession:
         self.state = SessionState.CONNECTED
         self.session_id, self.password, self._connection = told.session_id, told.password, told.connection
         self.session_timeout = told.session_timeout or self._settings.session_timeout
-        if self._alone is not None and self._alone.active():
-            self._alone.cancel()
-        if self._warned:
-            self._warned = False
-            self._log.warn("the coordination tree at {hosts} answers again", hosts=self._address.hosts)
+        self._unanswered.answered()
         self.contact.begin(told.sent, self.session_timeout)
         self.calls.flush()
         if self._opening is not None and not self._opening.called:
@@ -208,7 +200,7 @@ class KeptSession:
     def _suspended(self) -> None:
         self.state = SessionState.SUSPENDED
         self.contact.end()
-        self._alone = self._reactor.callLater(min(_WARN, self.session_timeout), self._warn)
+        self._unanswered.begin(self.session_timeout)
         self.watches.fire_all(SessionState.SUSPENDED)
 
     def _over(self) -> None:
@@ -249,15 +241,6 @@ class KeptSession:
                 listener(state)
             except Exception:
                 self._log.failure("a listener for the session's state failed")
-
-    def _warn(self) -> None:
-        self._warned = True
-        self._log.warn(
-            "no server of {hosts} has answered for {seconds:.0f} s: are they running, and can they be reached?",
-            hosts=self._address.hosts,
-            seconds=self._reactor.seconds() - self.contact.last,
-        )
-        self._alone = self._reactor.callLater(_REMIND, self._warn)
 
     def _probe(self) -> Deferred[object]:
         return self.calls.ask_at_once(Sync(self._address.full("/")), "/")

@@ -29,6 +29,8 @@ from logd.protocol.entry import (
 )
 from logd.protocol.wrapper import may_be_wrapper
 
+_unpack_head = HEAD.unpack_from
+_unpack_fields = KEYED_FIELDS.unpack_from
 _unpack_wrapper = WRAPPER_HEAD.unpack_from
 #: Of N, what is not behind the checksum.
 _UNCOUNTED = HEAD_BYTES - LENGTH_BYTES
@@ -46,27 +48,28 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
     over; MessageTooLarge for an entry with more than ``max_message_bytes`` behind its checksum (magic 0 and 1: its
     payload, as Kafka 0.7.2).
     """
+    # Of what is used for each message the names are local: they are found sooner, and that shows.
+    prefix, payload_at, minimum = LENGTH_BYTES, HEAD_BYTES, _PLAIN_MINIMUM
     end = len(data)
     last = end - LEAST_BYTES
     limit = max_message_bytes + _UNCOUNTED
     at = 0
     count = 0
     newest = -1
-    unpack = HEAD.unpack_from
-    keyed = KEYED_FIELDS.unpack_from
+    unpack = _unpack_head
     crc = crc32
     while at <= last:
         length, magic, checksum = unpack(data, at)
-        stop = at + LENGTH_BYTES + length
+        stop = at + prefix + length
         # A magic-0 entry that is cut off by the end passes here only if its checksum holds by chance: then ``at`` ends
         # up behind ``end``, which is refused below.
         if not magic:
-            if not _PLAIN_MINIMUM <= length <= limit or crc(data[at + HEAD_BYTES : stop]) != checksum:
+            if not minimum <= length <= limit or crc(data[at + payload_at : stop]) != checksum:
                 _refuse(data, at, max_message_bytes)
         elif magic == KEYED:
             if not _KEYED_MINIMUM <= length <= limit or stop > end or crc(data[at + HEAD_BYTES : stop]) != checksum:
                 _refuse(data, at, max_message_bytes)
-            attributes, timestamp, key_length = keyed(data, at + HEAD_BYTES)
+            attributes, timestamp, key_length = _unpack_fields(data, at + HEAD_BYTES)
             value_at = at + (KEY_AT + key_length if key_length > 0 else KEY_AT)
             # What most entries are is judged here; all else, sound or not, there.
             if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:

@@ -21,6 +21,8 @@ from logd.protocol.entry import (
 from logd.protocol.headers import Headers, decode_headers
 from logd.protocol.loops.results import Columns
 
+_unpack_head = HEAD.unpack_from
+_unpack_keyed = KEYED_HEAD.unpack_from
 _PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
 _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
 
@@ -42,9 +44,10 @@ def columns_of_set(data: bytes, begin: int = 0, limit: int = sys.maxsize, limit_
 
 
 def _plain(data: bytes, at: int, limit: int, limit_bytes: int) -> Columns:
+    prefix, payload_at, minimum = LENGTH_BYTES, HEAD_BYTES, _PLAIN_MINIMUM
     end = len(data)
     last = min(end - LEAST_BYTES, at + limit_bytes)
-    unpack = HEAD.unpack_from
+    unpack = _unpack_head
     crc = crc32
     values: list[bytes | None] = []
     append = values.append
@@ -54,10 +57,10 @@ def _plain(data: bytes, at: int, limit: int, limit_bytes: int) -> Columns:
         if at > last:
             break
         length, magic, checksum = unpack(data, at)
-        stop = at + LENGTH_BYTES + length
-        if magic or stop > end or length < _PLAIN_MINIMUM:
+        stop = at + prefix + length
+        if magic or stop > end or length < minimum:
             break
-        value = data[at + HEAD_BYTES : stop]
+        value = data[at + payload_at : stop]
         if crc(value) != checksum:
             break
         append(value)
@@ -69,7 +72,7 @@ def _plain(data: bytes, at: int, limit: int, limit_bytes: int) -> Columns:
 def _keyed(data: bytes, at: int, limit: int, limit_bytes: int) -> Columns:
     end = len(data)
     last = min(end - KEY_AT - 1, at + limit_bytes)
-    unpack = KEYED_HEAD.unpack_from
+    unpack = _unpack_keyed
     crc = crc32
     values: list[bytes | None] = []
     keys: list[bytes | None] = []

@@ -34,6 +34,8 @@ from logd.protocol.loops.results import Decoded
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
+_unpack_head = HEAD.unpack_from
+_unpack_fields = KEYED_FIELDS.unpack_from
 _unpack_wrapper = WRAPPER_HEAD.unpack_from
 #: The least N of any entry.
 _LEAST = LEAST_BYTES - LENGTH_BYTES
@@ -116,8 +118,7 @@ def _decode(
     new = tuple.__new__
     cls = Message
     prefix, payload_at = LENGTH_BYTES, HEAD_BYTES
-    unpack = HEAD.unpack_from
-    keyed = KEYED_FIELDS.unpack_from
+    unpack = _unpack_head
     crc = crc32
     for _ in repeat(None, limit):
         if at > last:
@@ -145,7 +146,7 @@ def _decode(
             if length < _KEYED_MINIMUM or crc(data[at + HEAD_BYTES : stop]) != checksum:
                 reason, error_end = "the length or the checksum does not hold", following
                 break
-            attributes, timestamp, key_length = keyed(data, at + HEAD_BYTES)
+            attributes, timestamp, key_length = _unpack_fields(data, at + HEAD_BYTES)
             key_at = at + KEY_AT
             value_at = key_at + key_length if key_length > 0 else key_at
             if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:

@@ -8,6 +8,7 @@ from logd.protocol.checksums import crc32
 from logd.protocol.entry import HEAD, LAYOUTS, PLAIN, encode_keyed
 from logd.protocol.message import Message
 
+_pack_head = HEAD.pack
 #: N of an empty payload.
 _EMPTY = LAYOUTS[PLAIN].minimum
 
@@ -16,7 +17,7 @@ def encode_set(messages: Iterable[Message]) -> bytes:
     """Return the messages as a message set: plain payloads as magic 0, a key, a time or a header makes magic 2."""
     pieces: list[bytes] = []
     append = pieces.append
-    pack = HEAD.pack
+    pack = _pack_head
     crc = crc32
     for message in messages:
         payload = message.payload

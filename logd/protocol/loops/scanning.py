@@ -24,6 +24,7 @@ from logd.protocol.entry import (
 )
 from logd.protocol.loops.results import Scanned
 
+_unpack_head = HEAD.unpack_from
 _unpack_fields = KEYED_FIELDS.unpack_from
 _unpack_wrapper = WRAPPER_HEAD.unpack_from
 _PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
@@ -53,7 +54,7 @@ def scan_set(
     view = memoryview(data)
     size = len(view)
     last = min(size - LEAST_BYTES, until - 1)
-    unpack = HEAD.unpack_from
+    unpack = _unpack_head
     crc = checksums[CRC32]
     boundaries: list[tuple[int, int]] = []
     problem = ""

@@ -35,7 +35,7 @@ class FileTests(SynchronousTestCase):
         values: tuple[Any, ...] = (
             [],
             {},
-            {**good, "format": 2},
+            {**good, "format": 3},
             {**good, "messages": 11},
             {**good, "bytes": 99},
             {**good, "positions": [{"topic": "a"}]},

@@ -17,7 +17,7 @@ from logd.protocol.message import Message
 from logd.spark.importer.errors import ImportFailed, RunLost
 from logd.spark.importer.layout import OFFSETS
 from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import Loaded
+from logd.spark.importer.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
@@ -41,13 +41,15 @@ class FakeLoader:
     loads: int = 0
     #: Bytes of gaps in each range.
     gaps: int = 0
+    columns: PlaceColumns | None = None
 
     def start(self, size: int) -> None:
         """See Loader."""
 
-    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int) -> list[Loaded]:
+    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
         """See Loader."""
         self.loads += 1
+        self.columns = columns
         path = Path(folder.removeprefix("file://"))
         path.mkdir()
         for number, each in enumerate(ranges):
@@ -108,6 +110,18 @@ class RunTests(ImportTestCase):
         self.assertEqual([each.start for each in report.loaded], [200, 0])
         self.assertEqual((self.visible(), self.loader.loads), (["run=1", "run=2"], 2))
         self.assertEqual(verify(str(self.to)).messages, 50)
+        self.assertEqual(self.loader.columns, PLACE_COLUMNS[FORMAT])
+
+    def test_target_of_an_earlier_release(self) -> None:
+        """A target goes on with the columns that it was begun with, run after run."""
+        self.run_import()
+        offsets = self.to / "run=1" / "_offsets.json"
+        offsets.write_text(offsets.read_text().replace(f'"format": {FORMAT}', '"format": 1'))
+        for run in ("run=2", "run=3"):
+            self.a.logs[1].data += TEN
+            self.run_import()
+            self.assertEqual(self.loader.columns, PlaceColumns("offset", "next_offset"))
+            self.assertEqual(json.loads((self.to / run / "_offsets.json").read_text())["format"], 1)
 
     def test_other_topics(self) -> None:
         """One target may hold several imports' topics; a pattern takes what it matches, also without messages."""

@@ -1,0 +1,94 @@
+"""Tests of the states that a produce request passes, and that nothing overtakes one that waits in any of them."""
+
+from __future__ import annotations
+
+from logd.broker.checking import AT_ONCE_BYTES
+from logd.broker.producerequest import ProduceRequest, ProduceState
+from logd.broker.session import BrokerSession
+from logd.net.holds import Hold
+from logd.protocol.legacy_requests import MultiProduce, Offsets, Produce
+from logd.protocol.message import Message
+from logd.protocol.messageset import MessageSet
+from logd.protocol.produce_ack import ProduceAck, ProducePart
+from tests.broker.doubles import BrokerTestCase
+
+SMALL = MessageSet([Message(b"hello")]).encode()
+LARGE = MessageSet([Message(bytes(90))] * (AT_ONCE_BYTES // 90)).encode()
+
+
+def ask(*sets: bytes, topic: str = "t") -> ProduceAck:
+    """A request for partition 0 that is answered once it is flushed."""
+    return ProduceAck(-1, 0, tuple([ProducePart(topic, 0, 0, False, message_set) for message_set in sets]))
+
+
+class StateTests(BrokerTestCase):
+    """One connection that produces to a topic of one partition."""
+
+    def setUp(self) -> None:
+        """Connect."""
+        super().setUp()
+        self.create("t")
+        self.peer = self.connect()
+        session = self.peer.connection.session
+        assert isinstance(session, BrokerSession)
+        self.producing = session._producing
+
+    def waiting(self) -> ProduceRequest:
+        """The request that waits before it is gathered."""
+        assert self.producing.waiting is not None
+        return self.producing.waiting
+
+    def test_topic(self) -> None:
+        """A request whose topic is being made is as it came; what is behind it waits."""
+        self.peer.send(ask(SMALL, topic="new"), Produce("t", 0, SMALL))
+        request = self.waiting()
+        self.assertIs(request.state, ProduceState.RECEIVED)
+        self.assertEqual((self.peer.connection._holds, self.content("t")), ({Hold.TOPIC}, b""))
+        self.settle()
+        self.assertIs(request.state, ProduceState.ANSWERED)
+        self.assertEqual((self.producing.waiting, self.content("t"), self.content("new")), (None, SMALL, SMALL))
+
+    def test_checks(self) -> None:
+        """A request whose sets are large is checked in slices, behind those before it and before those behind it."""
+        self.peer.send(Produce("t", 0, SMALL), MultiProduce((Produce("t", 0, LARGE),)), Produce("t", 0, SMALL))
+        request = self.waiting()
+        self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
+        self.assertEqual((self.peer.connection._holds, self.content("t")), ({Hold.CHECK}, SMALL))
+        self.settle()
+        self.assertEqual(self.content("t"), SMALL + LARGE + SMALL)
+
+    def test_growth(self) -> None:
+        """A request to a log that may not grow waits as it came, and is looked at again after its check."""
+        log = self.log_of("t")
+        self.broker.growth.hold(log)
+        self.peer.send(ask(LARGE))
+        request = self.waiting()
+        self.assertIs(request.state, ProduceState.RECEIVED)
+        self.broker.growth.let_go([log])
+        self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
+        self.broker.growth.hold(log)
+        self.settle()
+        self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
+        self.assertEqual(self.peer.connection._holds, {Hold.GROWTH})
+        self.broker.growth.let_go([log])
+        self.settle()
+        self.assertIs(request.state, ProduceState.ANSWERED)
+
+    def test_flush(self) -> None:
+        """What is appended waits for its flush alone: others are taken meanwhile, and a read sees the log's end."""
+        self.peer.send(ask(SMALL, SMALL), Offsets("t", 0, -1, 1))
+        (request,) = self.producing.unanswered
+        self.assertIs(request.state, ProduceState.APPENDED)
+        self.assertEqual((self.producing.waiting, self.content("t")), (None, SMALL * 2))
+        self.settle()
+        self.assertIs(request.state, ProduceState.ANSWERED)
+        self.assertEqual((self.producing.unanswered, len(self.peer.answers())), ({}, 2))
+
+    def test_lost_while_checked(self) -> None:
+        """A request of a connection that is gone is checked no further, and nothing of it is appended."""
+        self.peer.send(ask(LARGE))
+        request = self.waiting()
+        self.peer.lose()
+        self.settle()
+        self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
+        self.assertEqual(self.content("t"), b"")
