@@ -27,11 +27,7 @@ MOST_TRIES = 80
 #: Hints at where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
     "claim_without_fence": 10,
-    "claim_without_waiting": 10,
-    "commit_without_version": 10,
     "no_own_timer": 35,
-    "skip_what_is_left": 20,
-    "begin_a_lost_log_again": 25,
     "tree_answers_before_the_flush": 10,
 }
 
