@@ -27,7 +27,7 @@ from logd.log.filewatch import FileWatch
 from logd.log.store import LogStore
 from logd.log.topicsfile import TopicsFile
 from logd.net.admission import AdmissionLimits
-from logd.net.limits import ConnectionLimits
+from logd.net.connection_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.server_conversation import ServerConversation

@@ -13,7 +13,7 @@ from logd.protocol.slices import check_in_slices
 
 #: Sets of a request below this, together, are checked at once.
 AT_ONCE_BYTES = 1 << 20
-#: What is checked in one turn: some milliseconds, for small messages and for large ones.
+#: Entries and bytes that are checked in one turn: some milliseconds, for small messages and for large ones.
 SLICE_ENTRIES = 10_000
 SLICE_BYTES = 1 << 20
 

@@ -1,4 +1,4 @@
-"""What all connections of a broker share: its logs and topics, its settings, what it is doing."""
+"""The part of a broker that all its connections share: its logs and topics, its settings, what it is doing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BrokerCore:
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 
     def brokers(self) -> dict[int, tuple[str, int]]:
-        """Where each live broker can be reached; this one among them, whatever the tree knows."""
+        """Return the address of each live broker; this one among them, whatever the tree knows."""
         return {**self.live(), self.store.broker_id: self.advertised}
 
     def create_on_demand(self, topic: str) -> Deferred[None]:

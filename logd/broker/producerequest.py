@@ -54,7 +54,7 @@ _RECEIVED, _TOPICS_KNOWN, _CHECKED, _GATHERED, _APPENDED, _ANSWERED = ProduceSta
 
 @define(eq=False)
 class ProduceRequest:
-    """What the requests have in common until they are gathered."""
+    """The part that requests of every kind share: the way to being gathered."""
 
     _producing: Producing
     _parts: Sequence[Produce | ProducePart]
@@ -280,7 +280,7 @@ class _FlushListener:
 
     _request: AcknowledgedProduceRequest
     _index: int
-    #: What is answered once the part is flushed.
+    #: The answer to the part once it is flushed.
     result: ProducedPart
     #: None where the log did not have to wait.
     wait: Wait | None = field(default=None, init=False)

@@ -1,4 +1,4 @@
-"""Which log a message set goes to."""
+"""The choice of the log that a message set goes to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logd.topic import TopicEntry
 
 @define(eq=False)
 class Routing:
-    """What the connections of a broker share for producing: above all, which log a set goes to."""
+    """The part of producing that the connections of a broker share: above all, which log a set goes to."""
 
     logs: Logs
     topics: ITopics

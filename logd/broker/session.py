@@ -1,4 +1,4 @@
-"""What the broker does with the requests of one connection: each kind to its room, in the order in which they came."""
+"""The requests of one connection, each handed to its handler in the order in which they came."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class WaitingFetch:
 
     @property
     def size(self) -> int:
-        """How many parts an answer costs; 0 when none is wanted any more."""
+        """The number of parts in the answer; 0 when none is wanted any more."""
         return 0 if self._over else len(self._request.parts)
 
     def must_wait(self) -> bool:
@@ -216,7 +216,7 @@ class WaitingFetch:
         return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
 
     def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
-        """Where the log's visible end has to be for another look: one byte more can always be what was missing."""
+        """Return the visible end that is worth another look: one byte more can always be what was missing."""
         start = self._starts[index]
         assert isinstance(start, int)  # else its part was answered
         there = start + waiting.there

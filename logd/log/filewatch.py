@@ -83,8 +83,9 @@ class FileWatch:
             log, each = glance.log, by_log.get(glance.log)
             if log.offline is not None:
                 continue  # deleted meanwhile, for instance
-            if each is not None and each.last_missing:
-                log.go_offline(removed(join(log.folder, segment_name(glance.segments.starts[-1]))))
+            last = glance.segments.starts[-1]
+            if each is not None and each.last_missing and last >= log.start:  # else retention has removed it meanwhile
+                log.go_offline(removed(join(log.folder, segment_name(last))))
             elif each is not None and any(loss.end > log.start for loss in each.losses):
                 log.note_loss(each.text)
             else:  # nothing, or what retention has removed meanwhile

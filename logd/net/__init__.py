@@ -1,1 +1,1 @@
-"""Wires: how bytes and file ranges leave and enter a connection. Knows Twisted; knows nothing of topics' meaning."""
+"""Network connections: servers and clients over Twisted, what connections may cost, and file ranges by sendfile."""

@@ -21,7 +21,7 @@ class Admitted(Protocol):
 
     @property
     def replaceable(self) -> bool:
-        """Whether it may be closed to make room for another."""
+        """True where it may be closed to make room for another."""
         ...
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
@@ -37,7 +37,7 @@ class AdmissionCounters(Protocol):
 
 @frozen
 class AdmissionLimits:
-    """How many connections may be open at a time, with the names of the settings that say so; None for no limit."""
+    """Limits on the connections that are open at a time, with the names of their settings; None for no limit."""
 
     connections: int | None = None
     of_one_address: int | None = None

@@ -19,7 +19,7 @@ class Backlog:
         #: The requests, each with its token.
         self.requests: Sequence[Received] = ()
         self._size = 0
-        #: How many of them expect an answer.
+        #: The number of requests that expect an answer.
         self.expecting = 0
 
     @property

@@ -1,4 +1,4 @@
-"""What is to leave on one connection, in order: bytes and file ranges, and word of when the peer does not take it."""
+"""The output queue of one connection: bytes and file ranges in order, and word of a peer that does not take them."""
 
 from __future__ import annotations
 

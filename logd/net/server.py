@@ -16,11 +16,11 @@ from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, Timer
 from logd.net.admission import AdmissionCounters
 from logd.net.backlog import Backlog
+from logd.net.connection_limits import ConnectionLimits, Watch
 from logd.net.holds import Hold
-from logd.net.limits import ConnectionLimits, Watch
 from logd.net.output import OutputQueue, close_pieces
+from logd.net.tcpinfo import uptake
 from logd.net.transfer import PeerLeft, SendfileSender
-from logd.net.uptake import uptake
 from logd.protocol.foreign import ForeignClient
 from logd.protocol.interfaces import IConversation, Received
 
@@ -31,7 +31,7 @@ TURN_SECONDS = 0.01
 
 
 class Session(Protocol):
-    """What the broker knows of one connection."""
+    """The broker's part of one connection."""
 
     def take(self, requests: Sequence[Received]) -> int:
         """Take requests in order and return how many were taken. Each is answered by ``Connection.answer``, in time.
@@ -73,7 +73,7 @@ class Connection(TwistedProtocol):
         self._backlog = Backlog()
         #: Bytes of requests that the watch was last told of.
         self._told_bytes = 0
-        #: Whether the last bytes began another request.
+        #: True when the last bytes began another request.
         self._begun = False
         self._congested = False
         self._next_turn: Timer | None = None
@@ -148,7 +148,7 @@ class Connection(TwistedProtocol):
 
     @property
     def full(self) -> bool:
-        """Whether so many requests are here that no more should be read."""
+        """True while so many requests are here that no more should be read."""
         return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
 
     def hold(self, reason: Hold) -> None:
@@ -196,7 +196,7 @@ class Connection(TwistedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is owed to the peer."""
+        """True while nothing is owed to the peer."""
         return self._lost or not (
             self._conversation.unanswered or self._backlog.requests or len(self._output) or self._output.congested
         )
@@ -215,11 +215,11 @@ class Connection(TwistedProtocol):
 
     @property
     def reading(self) -> bool:
-        """Whether the peer is read from: its fault alone if nothing comes."""
+        """True while the peer is read from: then it is its fault alone if nothing comes."""
         return self._reading
 
     def uptake(self) -> tuple[int, int] | None:
-        """See ``logd.net.uptake``."""
+        """See ``logd.net.tcpinfo``."""
         return uptake(self.transport)
 
     # The inside.
@@ -269,7 +269,7 @@ class Connection(TwistedProtocol):
 
     @property
     def _under_way(self) -> int:
-        """How many requests were taken and wait for their answer. The others get none when the connection closes."""
+        """The number of requests that were taken and wait for an answer. Others get none when the connection closes."""
         return self._conversation.unanswered - self._backlog.expecting
 
     def _set_reading(self) -> None:

@@ -34,7 +34,7 @@ class PeerLeft(TransferFailed):
 
 
 def can_sendfile(transport: Any) -> bool:
-    """Whether bytes may be put into the transport's socket directly: a plain stream socket, not TLS."""
+    """Return whether bytes may be put into the transport's socket directly: a plain stream socket, not TLS."""
     return (
         not ISSLTransport.providedBy(transport)
         and not getattr(transport, "TLS", False)
@@ -69,7 +69,7 @@ class SendfileSender:
 
 @define(eq=False)
 class _Transfer:
-    """What both ways share: how far the range is sent, cold pages, and the end."""
+    """The part that both ways share: how far the range is sent, cold pages, and the end."""
 
     _range: IFileRange
     _consumer: Any

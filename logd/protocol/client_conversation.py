@@ -20,7 +20,7 @@ _FIRST_INT16 = FIRST_CORRELATION_ID >> 16
 
 
 class ClientConversation:
-    """What is said on one connection, seen by a client. Requests of 0.7 and of ours may be mixed."""
+    """The client's side of one connection, without input and output. Requests of 0.7 and of ours may be mixed."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -33,7 +33,7 @@ class ClientConversation:
 
     @property
     def outstanding(self) -> int:
-        """How many requests that were sent wait for their responses."""
+        """The number of requests that were sent and wait for their responses."""
         return len(self._in_order) + len(self._by_id)
 
     def send(self, request: LegacyRequest | OurRequest) -> list[bytes]:

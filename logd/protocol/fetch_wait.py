@@ -47,7 +47,7 @@ class FetchWait(NamedTuple):
 
 
 class FetchedPart(NamedTuple):
-    """What one part was answered; positions are -1 where they are not known.
+    """The answer to one part; positions are -1 where they are not known.
 
     ``message_set`` begins at ``first_position`` and may end in the middle of an entry.
     """

@@ -15,7 +15,7 @@ from logd.errors import InvalidRequest, ProtocolViolation
 if TYPE_CHECKING:
     from logd.interfaces import IFileRange
 
-#: What a response is made of: bytes, and the ranges of files that a broker sends without reading them.
+#: A part of a response: bytes, or one of the ranges of files that a broker sends without reading them.
 Piece: TypeAlias = "bytes | IFileRange"
 #: A message set in a response: a broker sends it from its file, a client may be handed a view of what it received.
 MessageSetField: TypeAlias = "bytes | memoryview | IFileRange"

@@ -41,7 +41,7 @@ class FrameBuffer:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes of an incomplete frame are kept."""
+        """The number of bytes that are kept of an incomplete frame."""
         return self._kept_bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:

@@ -28,7 +28,7 @@ class Metadata(NamedTuple):
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker can be reached."""
+    """The address of a broker."""
 
     id: int
     host: str

@@ -49,7 +49,7 @@ class ProduceAck(NamedTuple):
 
 
 class ProducedPart(NamedTuple):
-    """Where a set went: ids of its first message and of the next one after it; -1 where ``error`` is not 0."""
+    """The place of a set in the log: ids of its first message and of the next after it; -1 where ``error`` is not 0."""
 
     topic: str
     partition: int

@@ -56,7 +56,7 @@ class RepairedDamage(NamedTuple):
 
 
 class RepairResponse(NamedTuple):
-    """What was found from the position asked for up to ``checked_to``; or an error code and what to tell people.
+    """The damage found from the position asked for up to ``checked_to``; or an error code and what to tell people.
 
     Ask again from ``checked_to`` while it is below ``end``.
     """

@@ -49,12 +49,12 @@ Request = LegacyRequest | OurRequest
 
 
 def is_legacy(request: Request) -> bool:
-    """Whether the request is one of 0.7, whose responses come in the order of the requests."""
+    """Return whether the request is one of 0.7, whose responses come in the order of the requests."""
     return type(request) in LEGACY_BY_REQUEST
 
 
 def expects_response(request: Request) -> bool:
-    """Whether anything answers the request."""
+    """Return whether anything answers the request."""
     api = LEGACY_BY_REQUEST.get(type(request))
     if api is not None:
         return api.response is not None

@@ -32,7 +32,7 @@ class ServerConversation:
         self._legacy = LegacyConversation(max_frame_bytes)
         self._ours = OurConversation(max_frame_bytes)
         self.violation: ProtocolViolation | None = None
-        #: Whether a request has come: a peer that speaks another protocol shows it at once.
+        #: True once a request has come: a peer that speaks another protocol shows it at once.
         self._spoke = False
 
     @property

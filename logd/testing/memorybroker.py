@@ -43,6 +43,8 @@ class MemoryBroker:
     files: MemoryFiles = field(factory=MemoryFiles)
     disk_delay: Callable[[], float] = lambda: 0.001
     random: Random = field(factory=lambda: Random(0))
+    #: Files that are kept open for reading.
+    open_readers: int = 512
     #: Seconds by which the time of day on its machine is ahead of the network's clock.
     wall_offset: float = 0.0
     #: The process it runs in, another after each start; None while it does not run.
@@ -86,6 +88,7 @@ class MemoryBroker:
             access,
             lambda factory: self._listen(factory, clock),
             lambda: succeed(None),
+            open_readers=self.open_readers,
             pick=self.random.randrange,
         )
         self._assembly = assembly = BrokerAssembly(self.settings, resources)

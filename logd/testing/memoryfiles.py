@@ -15,6 +15,9 @@ from zope.interface import implementer
 from logd.interfaces import IFile, IFileOperations
 from logd.testing.memorydisk import Directory, Inode, apply_change, survivors
 
+#: A larger file is none for a disk in memory, which keeps no holes.
+LARGEST_FILE = 1 << 33
+
 
 class PowerLoss(BaseException):
     """The process is gone in the middle of what it did. No ``except Exception`` may stop it."""
@@ -66,11 +69,11 @@ class MemoryFile:
 
     def read_cached(self, position: int, count: int) -> bytes | None:
         """See IFile."""
-        return self.read_at(position, count)
+        return None if self._files.cold() else self.read_at(position, count)
 
     def is_cached(self, position: int, count: int) -> bool:
         """See IFile."""
-        return True
+        return not self._files.cold()
 
     def size(self) -> int:
         """See IFile."""
@@ -90,6 +93,8 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         """See IFile."""
         self._change("truncate")
+        if size > LARGEST_FILE:
+            raise OSError(errno.EFBIG, "file too large", self.path)
         self.inode.truncate(size)
 
     def sync_data(self) -> None:
@@ -159,6 +164,8 @@ class MemoryFiles:
     life: int = 0
     #: The power goes before this many changes more.
     power: int | None = None
+    #: Whether the pages that are asked for now have to be read from the disk, on a thread.
+    cold: Callable[[], bool] = lambda: False
     #: Bytes that appends may still take; None: any number.
     room: int | None = None
     #: This many of the next syncs of segments fail.

@@ -7,9 +7,12 @@ import os
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.collect.absences import AbsentLife
-from tests.collect.simulation import Life
+from tests.collect.mutations import MUTATIONS
+from tests.collect.simulation import Broken, Life
 
 LIVES = int(os.environ.get("LOGD_LIVES") or 150)
+#: Lives that one broken thing may take to be found.
+TRIES = 20
 #: The seed of the first one.
 FIRST = int(os.environ.get("LOGD_LIVES_START") or 0)
 
@@ -46,3 +49,21 @@ class SimulationTests(SynchronousTestCase):
             destructive += life.destructive
         self.assertGreater(missed, LIVES * 5)
         self.assertGreater(destructive, LIVES // 5)
+
+
+class MutationTests(SynchronousTestCase):
+    """What is found out about an absence, broken on purpose."""
+
+    def test_each_is_found(self) -> None:
+        """Lives with absences find each; the seeds are in docs/reliability.md."""
+        for name, broken in MUTATIONS.items():
+            with broken():
+                self.assertTrue(any(map(_fails, range(TRIES))), f"{name} is not found")
+
+
+def _fails(seed: int) -> bool:
+    try:
+        AbsentLife(seed).run(200)
+    except Broken:
+        return True
+    return False

@@ -100,6 +100,13 @@ class _ClientSide(Protocol):
     def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
         self.end()
 
+    def end_behind_answers(self) -> None:
+        """End as the server did: behind what it has said, which may be why (the session is over, say)."""
+        if self.late:
+            self.end()
+        else:
+            self.transport.loseConnection()
+
     def pass_late(self, data: bytes) -> None:
         self.late.pop(0)
         self.transport.write(data)
@@ -132,4 +139,4 @@ class _ServerSide(Protocol):
 
     def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
         if self.client is not None:
-            self.client.end()
+            self.client.end_behind_answers()

@@ -87,10 +87,16 @@ class ServedCase(Contract):
             proxy.refusing = False
 
     async def expire(self, client: ICoordination) -> None:
-        """See Contract: somebody else attaches to the session, and closes it."""
+        """See Contract: another client attaches to the session, and closes it.
+
+        The owner is kept away meanwhile. A server has one connection for a session, the latest: an owner that came
+        back between the two steps would cut the other client off before its close is sent, and the session would live.
+        """
         assert isinstance(client, ZooKeeperCoordination)
         identity = client.session_id, client._session.password
+        await self.cut_off(client)
         await deferToThread(self._steal, identity)
+        await self.rejoin(client)
 
     def _steal(self, identity: tuple[int, bytes]) -> None:
         hosts = ",".join(f"127.0.0.1:{port}" for port in self.ports)

@@ -141,3 +141,16 @@ class FileWatchTests(SynchronousTestCase):
         self.rig.files.remove(self.rig.path(120))
         self.rig.threads.settle()
         self.assertEqual(self.log.loss, "")
+
+    def test_retention_of_all_meanwhile(self) -> None:
+        """Nor is a log offline of which retention has removed all, the last segment too, while it was looked at."""
+        self.watch.look()
+        self.log.configure(LogSettings(segment_bytes=50, retention_ms=1))
+        self.rig.clock.advance(3600)
+        self.assertEqual(self.log.expire(), 3)
+        self.assertEqual(self.log.start, self.log.visible_end)
+        for start in (0, 60, 120):
+            self.rig.files.remove(self.rig.path(start))  # as upkeep does, on its thread
+        self.rig.threads.settle()
+        self.assertIsNone(self.log.offline)
+        self.assertEqual((self.log.loss, self.rig.reports), ("", []))

@@ -8,12 +8,12 @@ from attrs import define, field
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.net.connection_limits import ConnectionLimits, Watch
 from logd.net.holds import Hold
-from logd.net.limits import ConnectionLimits, Watch
+from logd.net.idle import IdleConnections, StuckReceivers
+from logd.net.request_memory import UntakenRequests
 from logd.net.server import Connection, ConnectionFactory
-from logd.net.slowness import IdleConnections, StuckReceivers
 from logd.net.transfer import SendfileSender
-from logd.net.untaken import UntakenRequests
 from logd.protocol.legacy_requests import Fetch, Produce
 from logd.protocol.legacy_responses import FetchResponse
 from logd.protocol.requests import encode_request

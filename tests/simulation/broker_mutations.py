@@ -50,6 +50,11 @@ def store_wrappers_of_no_codec() -> AbstractContextManager[Any]:
     return mock.patch.object(checking, "may_be_wrapper", lambda attributes, payload: True)
 
 
+def believe_names_in_the_tree() -> AbstractContextManager[Any]:
+    """A topic's node is used, whatever its name is."""
+    return mock.patch.object(topics, "check_topic_name", lambda name: name)
+
+
 def believe_json_in_the_tree() -> AbstractContextManager[Any]:
     """A topic's node is read as if its JSON were sound and shallow."""
     return mock.patch.object(topics, "load_json", json.loads)
@@ -93,6 +98,7 @@ BROKER_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         flush_each_append,
         more_messages_than_bytes_are_damage,
         store_wrappers_of_no_codec,
+        believe_names_in_the_tree,
         believe_json_in_the_tree,
         believe_brokers_in_the_tree,
         begin_again_at_the_known_end,

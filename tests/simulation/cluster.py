@@ -191,4 +191,8 @@ class SimulatedCluster:
             random=world.random(f"broker {number}"),
         )
         broker.files.now = broker.wall
+        pages = world.random(f"pages {number}")
+        if pages.random() < 0.5:
+            broker.open_readers = 1
+            broker.files.cold = lambda: pages.random() < 0.3
         self.brokers.append(broker)

@@ -11,8 +11,10 @@ from twisted.python.failure import Failure
 
 from logd.client.consumer import Consumer
 from logd.client.stream import MessageStream
+from logd.errors import WrapperTooLarge
 from logd.testing.clocks import ProcessClock
 from tests.simulation.ledger import Ledger
+from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES, Losses, go_on_behind
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -30,7 +32,7 @@ class ConsumingApplication:
     clock: ProcessClock | None = field(default=None, init=False)
     _consumer: Consumer | None = field(default=None, init=False)
     _streams: list[MessageStream] = field(factory=list, init=False)
-    _former_jumps: int = field(default=0, init=False)
+    _former_losses: Losses = field(factory=Losses, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random(self.host)
@@ -52,6 +54,8 @@ class ConsumingApplication:
             retry_delay=0.1,
             retry_delay_limit=2.0,
             metadata_age=20.0,
+            max_decompressed=MOST_BYTES,
+            max_decompressed_messages=MOST_MESSAGES,
         )
         for topic in self.topics:
             places = self.ledger.groups.get(self.host, {})
@@ -66,16 +70,24 @@ class ConsumingApplication:
         if self.clock is not None:
             self.clock.kill()
             self.world.network.graveyard.append((self.clock, self._consumer, self._streams))
-            self._former_jumps, self._streams = self.jumps, []
+            self._former_losses, self._streams = self.losses, []
             self.clock = None
             self.world.network.end_host(self.host)
 
     @property
-    def jumps(self) -> int:
-        """How often its streams have said that messages were not in the log any more, in all its lives."""
-        return self._former_jumps + sum(stream.jumps + stream.gaps for stream in self._streams)
+    def losses(self) -> Losses:
+        """What its streams have told of messages that were not in the log any more, in all its lives."""
+        return self._former_losses.with_those_of(self._streams)
 
     async def _read(self, stream: MessageStream, clock: ProcessClock) -> None:
+        while True:
+            try:
+                return await self._read_on(stream, clock)
+            except WrapperTooLarge as error:
+                passed = go_on_behind(error, self.ledger, stream.seek)
+                self.world.trace.note(self.host, "goes on behind a wrapper that is too large", passed)
+
+    async def _read_on(self, stream: MessageStream, clock: ProcessClock) -> None:
         async for batch in stream.batches():
             position = batch.position
             for message in batch.messages:

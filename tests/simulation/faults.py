@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from attrs import define, field
+from attrs import define, field, frozen
+from zope.interface import implementer
 
 from logd.broker.assembly import StopReport
 from logd.coord.inprocess.client import InProcessCoordination
+from logd.interfaces import IFlushListener
 from logd.testing.memorybroker import MemoryBroker
 from logd.testing.memorytree import MemoryTree
 from logd.topic import TopicPartition
@@ -39,6 +41,20 @@ BAD_NODES: tuple[tuple[str, bytes], ...] = (
 )
 #: Seconds until a message arrives that is lost.
 FOR_EVER = 1e9
+
+
+@implementer(IFlushListener)
+@frozen
+class BadListener:
+    """Raises whatever it is told."""
+
+    def visible(self, end: int) -> None:
+        """See IFlushListener."""
+        raise RuntimeError("a bug of a listener")
+
+    def failed(self, error: BaseException) -> None:
+        """See IFlushListener."""
+        raise RuntimeError("a bug of a listener")
 
 
 @define(eq=False)
@@ -89,8 +105,11 @@ class Faults:
             (self._move_positions, 2),
             (self._take_from_owners, 2),
             (self._remove_entry, 2),
+            (self._spoil_position, 2),
             (self._remove_segments, 3),
             (self._spoil_tree, 4),
+            (self._add_bad_listener, 2),
+            (self._close_careless, 2),
         ]
 
     def begin(self) -> None:
@@ -247,6 +266,12 @@ class Faults:
             self._note("entry removed", member.host)
             self.cluster.operator.remove_entry(member.group, member.consumer.group.consumer)
 
+    def _spoil_position(self) -> None:
+        group, places = self._some_places()
+        if places and self.cluster.operator.connected:
+            self._note("position spoiled", group)
+            self.cluster.operator.spoil(group, places[0])
+
     def _remove_segments(self) -> None:
         broker = self.random.choice(self.brokers)
         logs = removable(broker, self.cluster.ledger)
@@ -260,6 +285,29 @@ class Faults:
             path, value = self.random.choice(BAD_NODES)
             self._note("bad node", path)
             operator.write(path, value)
+
+    def _add_bad_listener(self) -> None:
+        """Something waits for messages that has a bug."""
+        broker = self.random.choice(self.brokers)
+        logs = [] if broker.store is None else [log for log in broker.store.logs() if log.offline is None]
+        if logs:
+            self._note("bad listener", broker.host)
+            log = self.random.choice(logs)
+            log.wait_visible(log.visible_end + 1, BadListener())
+
+    def _close_careless(self) -> None:
+        """A producer that asks for no answers is closed in order, and given a moment to do nothing any more."""
+        producers = [each for each in self.cluster.producers if not each.acks and each.clock is not None]
+        if producers:
+            producer = self.random.choice(producers)
+            self._note("closed", producer.host)
+            producer.close()
+            self.world.clock.callLater(3.0, producer.kill)
+
+            def start_later() -> None:
+                self.world.clock.callLater(3.0, lambda: self._start(producer))
+
+            self._later(5.0, start_later)
 
     def _some_places(self) -> tuple[str, list[TopicPartition]]:
         """Partitions that a group has come to."""

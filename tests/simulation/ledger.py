@@ -14,6 +14,8 @@ from tests.simulation.violation import Violation, check
 Place = tuple[str, int]
 #: A message: who sent it, and its number among those.
 Key = tuple[str, int]
+#: What each message of a wrapper begins with that becomes more than its readers allow: nobody may be given it.
+BOMB = b"bomb/0/"
 
 
 def key_of(payload: bytes) -> Key:
@@ -37,6 +39,8 @@ class Progress:
     reached: int = 0
     #: Where messages begin that were handled.
     boundaries: list[int] = field(factory=list)
+    #: Whether who handles next began without a position, at the log's start, and so knows nothing of former tenures.
+    unknown: bool = False
 
 
 @define(eq=False)
@@ -61,12 +65,15 @@ class Ledger:
     #: Ranges of each partition that were lost, and in whose place a repair has put gaps; and what was there.
     gaps: dict[Place, list[tuple[int, int]]] = field(factory=dict)
     lost_payloads: dict[Place, list[bytes]] = field(factory=dict)
+    #: Wrappers of each partition that no reader opens, since they would become more than is allowed.
+    bombs: dict[Place, set[tuple[int, int]]] = field(factory=dict)
     #: Logs of which an operator has accepted the loss.
     begun_again: set[Place] = field(factory=set)
     #: Names of producers of whose messages one may overtake another: nobody tells them what has arrived.
     careless: set[str] = field(factory=set)
-    #: How often a group went on behind something that it never had.
+    #: How often a group went on behind something that it never had; and how often that was a gap.
     skips: Counter[str] = field(factory=Counter)
+    gap_skips: Counter[str] = field(factory=Counter)
 
     def send(self, producer: str, number: int, topic: str, filler: bytes) -> bytes:
         """A producer is given a message; returns its payload."""
@@ -88,12 +95,16 @@ class Ledger:
         assert topic is not None and message.payload is not None
         progress = self.progress(group, topic, partition)
         removed = self.removed.get((topic, partition), 0)
+        self.gap_skips[group] += sum(
+            max(progress.handled, removed) <= start and end <= position
+            for start, end in self.gaps.get((topic, partition), ())
+        )
         if position > self.through((topic, partition), progress.handled):
-            # A group that has handled nothing yet begins where the log does. What was committed does not tell: a group
-            # that was told of a loss commits the position behind it.
-            self.skips[group] += progress.handled > 0
+            # A group that has handled nothing yet, or committed nothing of it, begins where the log does. What was
+            # committed does not tell else: a group that was told of a loss commits the position behind it.
+            self.skips[group] += progress.handled > 0 and not progress.unknown
             known = who, topic, partition, position, progress.handled, removed
-            check(position <= removed, "messages were left out", *known)
+            check(position <= self.through((topic, partition), removed), "messages were left out", *known)
         key = key_of(message.payload)
         check(self.sent.get(key) == (topic, message.payload), "this was never sent", who, topic, message.payload)
         count = progress.times[key] = progress.times.get(key, 0) + 1
@@ -107,6 +118,7 @@ class Ledger:
         else:
             self.duplicates += 1
         progress.handled = max(progress.handled, message.next_position)
+        progress.unknown = False
         if position <= self.through(
             (topic, partition), max(progress.reached, removed)
         ):  # else it was handed over in a former tenure
@@ -146,9 +158,13 @@ class Ledger:
         self.first_gone.update(map(key_of, payloads))
         self.gone.update({key_of(payload) for payload in payloads}.difference(map(key_of, left)))
 
+    def pass_bomb(self, place: Place, start: int, end: int) -> None:
+        """A reader was told that a wrapper would become too much, and where to go on. Its messages were never known."""
+        self.bombs.setdefault(place, set()).add((start, end))
+
     def through(self, place: Place, position: int) -> int:
-        """Return where a reader is who has come to a position, once the gaps that follow it are passed."""
-        for start, end in self.gaps.get(place, ()):
+        """Return where a reader is who has come to a position, once the gaps and bombs that follow it are passed."""
+        for start, end in sorted([*self.gaps.get(place, ()), *self.bombs.get(place, ())]):
             if start <= position < end:
                 position = end
         return position
@@ -173,10 +189,11 @@ class Ledger:
                 f"{missing[0]} in {self.acknowledged[missing[0]]}"
             )
 
-    def check_reported(self, group: str, jumps: int) -> None:
-        """Whatever the group was not given since retention had removed it, its streams have counted."""
-        skips = self.skips[group]
+    def check_reported(self, group: str, jumps: int, gaps: int) -> None:
+        """Whatever the group was not given since retention had removed it, or it was lost, its streams have counted."""
+        skips, gap_skips = self.skips[group], self.gap_skips[group]
         check(skips <= jumps, "removed messages were passed by without a word", group, skips, jumps)
+        check(gap_skips <= gaps, "gaps were passed by without a word", group, gap_skips, gaps)
 
     def check_logs(self, logs: Mapping[Place, list[bytes]]) -> None:
         """What the brokers have at the end, behind what was removed, is all that was acknowledged, in order."""

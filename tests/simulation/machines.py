@@ -9,18 +9,25 @@ from random import Random
 from attrs import define, field
 
 from logd.coord import paths
+from logd.errors import LogdError
 from logd.log.mark import read_mark
+from logd.log.names import META, META_COPY
+from logd.log.names import TOPICS as TOPICS_FILE
+from logd.log.partition import PartitionLog
 from logd.testing.memorybroker import DATA, MemoryBroker
 from logd.testing.memorydisk import Directory
 from logd.testing.memoryfiles import MemoryFiles
 from tests.simulation.accepting import make_gaps
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 #: Seconds by which a clock is ahead once it was set.
 AHEAD = (-3600.0, -30.0, 30.0, 3600.0)
 #: What is lost is lost for good so often.
 FOR_GOOD = 0.35
+#: And a segment that a group has not read yet so often.
+GAPS = 0.8
 #: A seed has trouble with its machines so often.
 LIKELY = 0.6
 
@@ -52,6 +59,7 @@ class MachineFaults:
             self._lose_disk,
             self._lose_folder,
             self._lose_segment,
+            self._flip_byte,
         ]
 
     def begin(self) -> None:
@@ -156,14 +164,38 @@ class MachineFaults:
             # A mark that a full disk did not take vouches for nothing.
             logs = [log for log in known if read_mark(broker.files, log.folder) >= log.segments()[-1][0]]
             if logs:
-                log = self.random.choice(logs)
-                number = self.random.randrange(len(log.segments()) - 1)
+                rolled = [(log, number) for log in logs for number in range(len(log.segments()) - 1)]
+                unread = [each for each in rolled if self._is_unread(*each)]
+                log, number = self.random.choice(unread or rolled)
                 start = log.segments()[number][0]
-                if self.random.random() < FOR_GOOD:
+                if self.random.random() < (GAPS if unread else FOR_GOOD):
                     self.note("gaps made", broker.host)
                     self._restart(broker, lambda: make_gaps(broker, log, number, self.cluster.ledger))
                     return
                 self._lose_name(broker, log.folder, f"{start:020}.log", "segment lost")
+
+    def _flip_byte(self) -> None:
+        """One bit is another at the next start, of what a broker knows of itself, or of its topics."""
+        broker = self._some_broker()
+        if self._may_lose(broker) and broker.files.room is None:
+            path = f"{DATA}/{self.random.choice([META, META_COPY, TOPICS_FILE])}"
+            self.note("byte flipped", broker.host)
+
+            def flip() -> None:
+                if broker.files.exists(path):
+                    inode = broker.files._inode(path)
+                    inode.data[self.random.randrange(len(inode.data))] ^= 1 << self.random.randrange(8)
+                    inode.sync()
+
+            self._restart(broker, flip)
+
+    def _is_unread(self, log: PartitionLog, number: int) -> bool:
+        """Whether a group has a segment still before it, or a reader without a group has."""
+        ledger, start = self.cluster.ledger, log.segments()[number][0]
+        return any(
+            ledger.progress(name, log.topic, log.partition).handled <= start
+            for name in [*self.cluster.groups, *(consumer.host for consumer in self.cluster.consumers)]
+        )
 
     def _lose_name(self, broker: MemoryBroker, folder: str, name: str, kind: str) -> None:
         directory = broker.files._directory(folder)
@@ -213,6 +245,14 @@ class MachineFaults:
 
     def _restart(self, broker: MemoryBroker, meanwhile: Callable[[], None]) -> None:
         """Kill a broker, if it runs, and start it again a moment later."""
+
+        def start() -> None:
+            if broker.clock is None:
+                try:
+                    broker.start()
+                except LogdError as error:
+                    raise Violation("a broker does not start", broker.host, error) from error
+
         broker.kill()
         meanwhile()
-        self.world.clock.callLater(0.5, lambda: None if broker.clock is not None else broker.start())
+        self.world.clock.callLater(0.5, start)

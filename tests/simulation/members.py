@@ -15,12 +15,13 @@ from logd.client.consumer import Consumer
 from logd.client.group_stream import GroupStream
 from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
 from logd.coord.inprocess.client import InProcessCoordination
-from logd.errors import ClientClosed, PartitionLost
+from logd.errors import ClientClosed, PartitionLost, WrapperTooLarge
 from logd.protocol.message import Message
 from logd.testing.clocks import ProcessClock
 from logd.testing.memorytree import MemoryTree
 from tests.simulation.ledger import Ledger
 from tests.simulation.overseer import Overseer
+from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES, Losses, go_on_behind
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -46,7 +47,7 @@ class Member:
     _explicit: bool = field(default=False, init=False)
     _leaving: bool = field(default=False, init=False)
     _streams: list[GroupStream] = field(factory=list, init=False)
-    _former_jumps: int = field(default=0, init=False)
+    _former_losses: Losses = field(factory=Losses, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.random = self.world.random(self.host)
@@ -77,6 +78,8 @@ class Member:
             retry_delay=0.1,
             retry_delay_limit=2.0,
             metadata_age=20.0,
+            max_decompressed=MOST_BYTES,
+            max_decompressed_messages=MOST_MESSAGES,
         )
         for topic, count in self.subscriptions:
             for stream in consumer.create_message_streams(topic, count):
@@ -89,7 +92,7 @@ class Member:
         if self.clock is not None and self.coordination is not None:
             self.clock.kill()
             self.world.network.graveyard.append((self.clock, self.consumer, self.coordination, self._streams))
-            self._former_jumps, self._streams = self.jumps, []
+            self._former_losses, self._streams = self.losses, []
             self.clock = None
             self.world.network.end_host(self.host)
             self.tree.forget(self.coordination)
@@ -107,9 +110,9 @@ class Member:
         return consumer.close().addCallback(lambda _: tree.close()).addCallback(over)
 
     @property
-    def jumps(self) -> int:
-        """How often its streams have said that messages were not in the log any more, in all its lives."""
-        return self._former_jumps + sum(stream.jumps + stream.gaps for stream in self._streams)
+    def losses(self) -> Losses:
+        """What its streams have told of messages that were not in the log any more, in all its lives."""
+        return self._former_losses.with_those_of(self._streams)
 
     @property
     def leaving(self) -> bool:
@@ -117,6 +120,14 @@ class Member:
         return self._leaving
 
     async def _read(self, stream: GroupStream, clock: ProcessClock) -> None:
+        while True:
+            try:
+                return await self._read_on(stream, clock)
+            except WrapperTooLarge as error:
+                passed = go_on_behind(error, self.ledger, stream.seek)
+                self.world.trace.note(self.host, "goes on behind a wrapper that is too large", passed)
+
+    async def _read_on(self, stream: GroupStream, clock: ProcessClock) -> None:
         if self._style == "messages":
             async for message in stream:
                 self._taken(message)

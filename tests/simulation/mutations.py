@@ -23,6 +23,8 @@ from logd.testing.memoryfiles import MemoryFiles
 from logd.topic import TopicPartition
 from tests.simulation.broker_mutations import BROKER_MUTATIONS
 from tests.simulation.machine_mutations import MACHINE_MUTATIONS
+from tests.simulation.reader_mutations import READER_MUTATIONS
+from tests.simulation.rest_mutations import REST_MUTATIONS
 
 
 def commit_without_version() -> AbstractContextManager[Any]:
@@ -48,7 +50,8 @@ def claim_without_fence() -> AbstractContextManager[Any]:
     async def take_as_found(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
         await take(holdings, held, doubtful, wanted)
         for where in wanted:
-            held[where].version = as_found[id(holdings._offsets), where]
+            if where in held:
+                held[where].version = as_found[id(holdings._offsets), where]
 
     return _both(
         mock.patch.object(OffsetRegistry, "fence", without), mock.patch.object(Holdings, "_take", take_as_found)
@@ -251,6 +254,8 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = (
     }
     | MACHINE_MUTATIONS
     | BROKER_MUTATIONS
+    | READER_MUTATIONS
+    | REST_MUTATIONS
 )
 
 

@@ -31,6 +31,8 @@ from tests.simulation.world import World
 _FOR_EVER = 24 * 60 * 60.0
 #: How often he looks again when a group has changed between the look and the move.
 _ATTEMPTS = 5
+#: Values of a position's node that are none.
+NO_POSITIONS = (b"9" * 30, b"-1", b"12 ", b"[]", b"\xff")
 #: Seconds until every member has heard of what he did, and has begun to move.
 _HEARD = 3.0
 
@@ -87,6 +89,10 @@ class Operator:
         """Remove a consumer from its group's registry, though it lives."""
         self._begin(self._remove_entry(group, consumer))
 
+    def spoil(self, group: str, where: TopicPartition) -> None:
+        """Write what is no position over that of a partition, and a position after a while."""
+        self._begin(self._spoil(group, where))
+
     def write(self, path: str, value: bytes) -> None:
         """Make a node, unless it is there."""
         self._begin(self._write(path, value))
@@ -117,6 +123,26 @@ class Operator:
                 seen = {where: await registry.read(where) for where in places}
                 with suppress(GroupChanged):
                     return await move_positions(tree, group, seen, positions)
+
+    async def _spoil(self, group: str, where: TopicPartition) -> None:
+        tree = self.coordination
+        assert tree is not None
+        registry = OffsetRegistry(tree, group)
+        try:
+            await tree.set(registry.path(where), self.random.choice(NO_POSITIONS))
+        except CoordinationError:
+            pass  # perhaps it is written all the same
+        else:
+            await self._sleep(12.0)
+        while True:
+            position = self.random.choice([0, *self.ledger.progress(group, *where).boundaries])
+            try:
+                seen = await registry.read(where)
+                if seen is None or seen.problem is None:
+                    return
+                await move_positions(tree, group, {where: seen}, {where: position})
+            except (CoordinationError, GroupChanged):
+                await self._sleep(1.0)
 
     async def _write(self, path: str, value: bytes) -> None:
         tree = self.coordination

@@ -43,6 +43,9 @@ class Overseer:
     #: Owners whose nodes an operator has removed: they cannot know either, until they claim again.
     _robbed: set[tuple[int, GroupPlace]] = field(factory=set, init=False)
 
+    #: Places whose node holds no position.
+    _spoiled: set[GroupPlace] = field(factory=set, init=False)
+
     def watch(self) -> None:
         """See the changes of the tree that has just been started, and forget those that it has lost."""
         server = self.tree.server
@@ -61,6 +64,13 @@ class Overseer:
             if turns and turns[-1].zxid > server.tree.zxid:
                 progress.reached = progress.handled
             self._turns[place] = [turn for turn in turns if turn.zxid <= server.tree.zxid]
+        self._spoiled = {
+            place
+            for place in self._turns
+            if (node := server.tree.nodes.get(paths.group_offset(*place))) is not None
+            and node.data
+            and _number(node.data) is None
+        }
 
     def owner(self, group: str, topic: str, partition: int) -> int:
         """The session that owns a partition, 0 for none; -1 while nobody can tell."""
@@ -74,7 +84,7 @@ class Overseer:
         """What is stored, 0 for nothing yet."""
         assert self.tree.server is not None
         node = self.tree.server.tree.nodes.get(paths.group_offset(*place))
-        return 0 if node is None else int(node.data or 0)
+        return 0 if node is None else _number(node.data) or 0
 
     def taken(self, group: str, who: str, session: int, topic: str, partition: int) -> None:
         """An application is given a message."""
@@ -110,21 +120,30 @@ class Overseer:
                 if place in claimed:
                     continue
                 if change.session_id in self.operators:
-                    self._moved(change, place, int(data))
+                    self._moved(change, place, _number(data))
                 else:
                     self._committed(change, place, data)
 
     def _claimed(self, change: Change, place: GroupPlace) -> None:
         """A tenure begins, where the former one or an operator has left the position."""
+        check(place not in self._spoiled, "claimed without a position to begin at", place, change.session_id)
         self._turns.setdefault(place, []).append(Turn(change.zxid, change.session_id))
         progress = self.ledger.progress(*place)
         position = self._position(place)
         check(position == progress.committed, "a claim changed a position", place, position, progress.committed)
         progress.reached = position
+        assert self.tree.server is not None
+        node = self.tree.server.tree.nodes.get(paths.group_offset(*place))
+        progress.unknown = node is None or not node.data
 
-    def _moved(self, change: Change, place: GroupPlace, position: int) -> None:
+    def _moved(self, change: Change, place: GroupPlace, position: int | None) -> None:
+        """It is None where what was written is no position: then nobody may claim the place, before there is one."""
         self._turns.setdefault(place, []).append(Turn(change.zxid, 0))
-        self.ledger.move(*place, position)
+        if position is None:
+            self._spoiled.add(place)
+        else:
+            self._spoiled.discard(place)
+            self.ledger.move(*place, position)
 
     def _committed(self, change: Change, place: GroupPlace, data: bytes) -> None:
         turns = self._turns.get(place)
@@ -141,3 +160,8 @@ class Overseer:
         )
         if data:
             self.ledger.commit(*place, int(data))
+
+
+def _number(data: bytes) -> int | None:
+    """Return the position that a node holds; None where it holds none, which an operator has done."""
+    return int(data) if data.isdigit() and len(data) < 20 else None

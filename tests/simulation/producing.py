@@ -66,7 +66,7 @@ class ProducingApplication:
             random=self.random.random,
             acks=self.acks,
             linger=self.random.choice([0.0, 0.05]),
-            batch_messages=self.random.choice([1, 3, 10_000]),
+            batch_messages=self.random.choice([1, 3, 10_000] if self.acks else [1, 1, 1, 3]),
             max_in_flight=self.random.choice([1, 4]),
             compression=self.random.choice(["none", "none", "none", "gzip"]),
             delivery_timeout=3600.0,
@@ -84,6 +84,13 @@ class ProducingApplication:
             self.world.network.graveyard.append((self.clock, self._producer))
             self.clock = None
             self.world.network.end_host(self.host)
+
+    def close(self) -> None:
+        """Send nothing more, and close the producer, which takes as much time as it likes."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+            self.world.network.graveyard.append(producer)
 
     def _send(self) -> None:
         if self.sent >= self.messages or self._producer is None or self.clock is None:

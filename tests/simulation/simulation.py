@@ -11,10 +11,11 @@ from logd.coord import paths
 from logd.coord.groups import holdings
 from logd.coord.groups.records import Phase
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
-from tests.simulation.faults import PAIR, Faults
+from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
 from tests.simulation.ledger import Place
 from tests.simulation.members import Member
+from tests.simulation.reading_disks import transfers_watched
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World
@@ -75,7 +76,7 @@ class Simulation:
         """See ``simulate``."""
         cluster, world = self.cluster, self.cluster.world
         self.faults = Faults(world, cluster)
-        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched():
+        with told_of_retention(cluster.brokers, cluster.ledger), flushes_watched(), transfers_watched():
             return self._live()
 
     def _live(self) -> Report:
@@ -99,10 +100,12 @@ class Simulation:
         ledger = cluster.ledger
         ledger.check_logs(self._logs())
         for group, members in cluster.groups.items():
-            ledger.check_reported(group, sum(member.jumps for member in members))
-        self._check_pair()
+            ledger.check_reported(
+                group, sum(member.losses.jumps for member in members), sum(member.losses.gaps for member in members)
+            )
+        self._check_topics()
         for consumer in cluster.consumers:
-            ledger.check_reported(consumer.host, consumer.jumps)
+            ledger.check_reported(consumer.host, consumer.losses.jumps, consumer.losses.gaps)
         counts = [
             member.consumer.group.counts for member in cluster.members if member.consumer and member.consumer.group
         ]
@@ -230,11 +233,12 @@ class Simulation:
             cluster.ledger.check_complete(consumer.host, frozenset(TOPICS))
         check(False, "it was not well, and now it is")
 
-    def _check_pair(self) -> None:
-        """No broker holds a topic that is to be on two, since nothing keeps the two alike."""
+    def _check_topics(self) -> None:
+        """No broker holds anything of a node that is no topic's, or of a topic on two, which nothing keeps alike."""
         for broker in self.cluster.brokers:
             assert broker.store is not None
-            check(not broker.store.logs_of(PAIR), "a broker serves a partition of two brokers", broker.host)
+            foreign = {log.topic for log in broker.store.logs()}.difference((*TOPICS, LATE_TOPIC))
+            check(not foreign, "a broker serves what it must not", broker.host, foreign)
 
     def _attempts(self, member: Member) -> int:
         if member.consumer is None or member.consumer.group is None:

@@ -15,7 +15,8 @@ from logd.protocol.message import Message
 from logd.protocol.requests import encode_request
 from logd.protocol.wrapper import encode_wrapper
 from logd.testing.clocks import ProcessClock
-from tests.simulation.ledger import Ledger
+from tests.simulation.ledger import BOMB, Ledger
+from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES
 from tests.simulation.world import World
 
 #: Messages of a wrapper that has fewer bytes than messages.
@@ -28,7 +29,8 @@ REQUESTS = 40
 class LegacyProducer:
     """Sends sets to a broker for as long as it lives; a connection that breaks is followed by another.
 
-    Sets that a broker has to refuse hold payloads which the ledger does not know, so nobody may ever be given them.
+    Sets that a broker has to refuse hold payloads which the ledger does not know, so nobody may ever be given them; so
+    do wrappers that brokers take, and readers do not open since they would become too much.
     """
 
     world: World
@@ -72,13 +74,16 @@ class LegacyProducer:
     def request(self, name: str) -> bytes:
         """Return the next request of connection ``name``."""
         random, topic = self.random, self.random.choice(self.topics)
-        kind = random.choice(["plain"] * 6 + ["many", "torn", "not gzip"])
+        kind = random.choice(["plain"] * 6 + ["many", "torn", "not gzip", "bomb"])
         if kind == "torn":
             data = bytearray(encode_set([Message(b"torn/0/")]))
             data[-1] ^= 1
             entries = bytes(data)
         elif kind == "not gzip":
             entries = _not_gzip(encode_wrapper("gzip", encode_set([Message(b"poison/0/")])))
+        elif kind == "bomb":
+            messages = random.choice([[BOMB] * (MOST_MESSAGES + 1), [BOMB + bytes(MOST_BYTES)]])
+            entries = encode_wrapper("gzip", encode_set([Message(payload) for payload in messages]))
         else:
             payload = self.ledger.send(name, self.sent, topic, b"")
             count = MANY if kind == "many" else 1

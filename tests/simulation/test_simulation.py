@@ -13,7 +13,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
-from tests.simulation.violation import Violation
 
 #: Tests that share them.
 PARTS = 4
@@ -27,12 +26,9 @@ MOST_TRIES = 80
 #: Hints at where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
     "claim_without_fence": 10,
-    "claim_without_waiting": 10,
-    "commit_without_version": 10,
     "no_own_timer": 35,
-    "skip_what_is_left": 20,
-    "begin_a_lost_log_again": 25,
     "tree_answers_before_the_flush": 10,
+    "remove_before_the_checkpoint": 20,
 }
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +116,6 @@ class MutationTests(SimulatingTestCase):
 def _fails(seed: int) -> bool:
     try:
         simulate(seed)
-    except Violation:
+    except Exception:  # a Violation, or what a process of the cluster raised
         return True
     return False

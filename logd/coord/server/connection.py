@@ -81,7 +81,7 @@ class ServerConnection(Protocol):
 
     @property
     def pending(self) -> int:
-        """How many answers are owed."""
+        """The number of answers that are owed."""
         return self._pending.count + len(self._outgoing)
 
     # What Twisted calls.
@@ -160,7 +160,7 @@ class ServerConnection(Protocol):
 
     @property
     def reading(self) -> bool:
-        """See ``logd.net.untaken.Sender``."""
+        """See ``logd.net.request_memory.Sender``."""
         return self._reading
 
     @property

@@ -11,7 +11,7 @@ from logd.coord.records import GetChildren
 if TYPE_CHECKING:
     from logd.coord.server.server import CoordinationServer
 
-#: What a request takes that waits for its answer, beside its bytes (1.2 kB measured for a small write); and each name
+#: Memory of a request that waits for its answer, beside its bytes (1.2 kB measured for a small write); and of each name
 #: in an answer that lists children.
 REQUEST_BYTES = 1 << 10
 _NAME_BYTES = 8

@@ -27,7 +27,7 @@ from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads
 from logd.net.admission import AdmissionLimits, OpenConnections
-from logd.net.limits import ConnectionLimits, Watch
+from logd.net.connection_limits import ConnectionLimits, Watch
 
 #: Seconds between two lines that say that the tree is full.
 _REFUSED_SECONDS = 60.0
@@ -103,7 +103,7 @@ class CoordinationServer:
 
     @property
     def serving(self) -> bool:
-        """Whether requests are answered."""
+        """True while requests are answered."""
         return self._host is not None and self._host.serving
 
     @property
@@ -166,7 +166,7 @@ class CoordinationServer:
         return self._stopped.wait()
 
     def answer_word(self, word: bytes) -> bytes:
-        """What a four-letter word is answered."""
+        """Return the answer to a four-letter word."""
         return answer_word(self, word)
 
     @property

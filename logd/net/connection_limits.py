@@ -1,4 +1,4 @@
-"""What one connection and all of them together may cost a server, and the watch over it that all servers share."""
+"""Limits on what one connection and all of them may cost a server, and the watch over them that servers share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from attrs import define, field, frozen
 from logd.interfaces import Clock
 from logd.net.admission import AdmissionCounters, AdmissionLimits, Admitted, OpenConnections
 from logd.net.callers import ForeignCallers
-from logd.net.patience import Patience
-from logd.net.slowness import IdleConnections, StuckReceivers
-from logd.net.untaken import UntakenRequests
+from logd.net.expiry import Expiry
+from logd.net.idle import IdleConnections, StuckReceivers
+from logd.net.request_memory import UntakenRequests
 
 #: Seconds that a peer whose connection is closed has for taking what it is sent before.
 LINGER_SECONDS = 5.0
@@ -49,22 +49,22 @@ class Watch(Generic[C]):
     callers: ForeignCallers = field(init=False)
     untaken: UntakenRequests = field(init=False)
     #: Connections that are closed once their peers have taken what is on its way to them, or soon.
-    lingering: Patience[Admitted] = field(init=False)
+    lingering: Expiry[Admitted] = field(init=False)
     stuck: StuckReceivers | None = field(init=False)
     idle: IdleConnections | None = field(init=False)
     #: Connections that have not said yet who they are.
-    handshakes: Patience[Admitted] | None = field(init=False)
+    handshakes: Expiry[Admitted] | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         limits, clock = self.limits, self._clock
         self.open = OpenConnections(limits.admission, self._counters)
         self.callers = ForeignCallers(clock)
         self.untaken = UntakenRequests(clock, limits.frames_bytes, _seconds(limits.frame_ms))
-        self.lingering = Patience(clock, LINGER_SECONDS, _close_at_once)
+        self.lingering = Expiry(clock, LINGER_SECONDS, _close_at_once)
         self.stuck = None if limits.send_ms is None else StuckReceivers(clock, limits.send_ms / 1000)
         self.idle = None if limits.idle_ms is None else IdleConnections(clock, limits.idle_ms / 1000)
         self.handshakes = (
-            None if limits.handshake_ms is None else Patience(clock, limits.handshake_ms / 1000, _close_at_once)
+            None if limits.handshake_ms is None else Expiry(clock, limits.handshake_ms / 1000, _close_at_once)
         )
 
     def leave(self, connection: Any) -> None:

@@ -1,4 +1,4 @@
-"""What takes longer than it may: the same time for all of a kind, so that one timer and an order will do."""
+"""Deadlines of many items that all have the same time, so that one timer and an order will do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.interfaces import Clock, Timer
 Item = TypeVar("Item")
 
 
-class Patience(Generic[Item]):
+class Expiry(Generic[Item]):
     """Calls ``late(item)`` once for each item that was begun and not ended within ``seconds``."""
 
     def __init__(self, clock: Clock, seconds: float, late: Callable[[Item], None]) -> None:

@@ -1,4 +1,4 @@
-"""How much of what was written the other side has taken, as the kernel knows it."""
+"""The bytes that the other side has taken of those that were written, as the kernel counts them."""
 
 from __future__ import annotations
 

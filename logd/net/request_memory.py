@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from logd.interfaces import Clock
-from logd.net.patience import Patience
+from logd.net.expiry import Expiry
 
 
 class Sender(Protocol):
@@ -14,7 +14,7 @@ class Sender(Protocol):
 
     @property
     def reading(self) -> bool:
-        """Whether its peer can send at this moment."""
+        """True while its peer can send."""
         ...
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
@@ -38,7 +38,7 @@ class UntakenRequests:
         self._limit = limit_bytes
         self._kept: OrderedDict[Sender, int] = OrderedDict()
         self._seconds = seconds or 0.0
-        self._patience = Patience(clock, self._seconds, self._late) if seconds is not None else None
+        self._expiry = Expiry(clock, self._seconds, self._late) if seconds is not None else None
         self.total_bytes = 0
 
     def keeps(self, sender: Sender, count: int, begun: bool) -> None:
@@ -48,8 +48,8 @@ class UntakenRequests:
         if not count:
             if before:
                 del self._kept[sender]
-                if self._patience is not None:
-                    self._patience.end(sender)
+                if self._expiry is not None:
+                    self._expiry.end(sender)
             return
         self._kept[sender] = count
         if begun or not before:
@@ -60,20 +60,20 @@ class UntakenRequests:
     def leave(self, sender: Sender) -> None:
         """The connection is gone."""
         self.total_bytes -= self._kept.pop(sender, 0)
-        if self._patience is not None:
-            self._patience.leave(sender)
+        if self._expiry is not None:
+            self._expiry.leave(sender)
 
     def restart(self, sender: Sender) -> None:
         """Count its time from now on: it was not read from, and is again."""
         if sender in self._kept:
             self._kept.move_to_end(sender)
-            if self._patience is not None:
-                self._patience.begin(sender)
+            if self._expiry is not None:
+                self._expiry.begin(sender)
 
     def stop(self) -> None:
         """Leave no timer behind."""
-        if self._patience is not None:
-            self._patience.stop()
+        if self._expiry is not None:
+            self._expiry.stop()
 
     def _shed(self) -> None:
         total = self.total_bytes
@@ -81,8 +81,8 @@ class UntakenRequests:
         sender = next((each for each in self._kept if each.reading), oldest)
         kept = self._kept.pop(sender)
         self.total_bytes -= kept
-        if self._patience is not None:
-            self._patience.end(sender)
+        if self._expiry is not None:
+            self._expiry.end(sender)
         sender.close(
             f"the requests of all connections that are not complete hold {total} bytes, more than frames.bytes = "
             f"{self._limit}, and its own, of {kept} bytes, is the oldest",

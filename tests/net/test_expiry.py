@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.patience import Patience
+from logd.net.expiry import Expiry
 
 _STEPS = st.lists(
     st.one_of(
@@ -18,29 +18,29 @@ _STEPS = st.lists(
 )
 
 
-class PatienceTests(SynchronousTestCase):
+class ExpiryTests(SynchronousTestCase):
     """Items that have ten seconds."""
 
     def setUp(self) -> None:
         """Nothing was begun."""
         self.clock = Clock()
         self.late: list[str] = []
-        self.patience: Patience[str] = Patience(self.clock, 10.0, self.late.append)
+        self.expiry: Expiry[str] = Expiry(self.clock, 10.0, self.late.append)
 
     def test_late_and_in_time(self) -> None:
         """Who ends in time is not late, who begins again has the whole time again, the others are late once."""
         for item in ("ended", "again", "late"):
-            self.patience.begin(item)
+            self.expiry.begin(item)
         self.clock.advance(6)
-        self.patience.end("ended")
-        self.patience.begin("again")
+        self.expiry.end("ended")
+        self.expiry.begin("again")
         self.clock.advance(4)
         self.assertEqual(self.late, ["late"])
         self.clock.advance(5)
         self.assertEqual(self.late, ["late"])
         self.clock.advance(1)
         self.assertEqual(self.late, ["late", "again"])
-        self.assertEqual(len(self.patience), 0)
+        self.assertEqual(len(self.expiry), 0)
         self.clock.advance(100)
         self.assertEqual(self.late, ["late", "again"])
 
@@ -49,24 +49,24 @@ class PatienceTests(SynchronousTestCase):
 
         def late(item: str) -> None:
             self.late.append(item)
-            self.patience.begin(item)
+            self.expiry.begin(item)
 
-        self.patience = Patience(self.clock, 10.0, late)
-        self.patience.begin("slow")
+        self.expiry = Expiry(self.clock, 10.0, late)
+        self.expiry.begin("slow")
         self.clock.pump([10, 5, 5])
         self.assertEqual(self.late, ["slow", "slow"])
 
     def test_timers(self) -> None:
         """One timer serves all; it goes with the last item, and when all stops."""
         for item in "abc":
-            self.patience.begin(item)
+            self.expiry.begin(item)
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
         for item in "abc":
-            self.patience.leave(item)
+            self.expiry.leave(item)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.patience.begin("d")
-        self.patience.stop()
-        self.patience.begin("e")
+        self.expiry.begin("d")
+        self.expiry.stop()
+        self.expiry.begin("e")
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     @given(_STEPS)
@@ -75,7 +75,7 @@ class PatienceTests(SynchronousTestCase):
         """Whatever happens in whatever order, exactly those are late whose time has passed, in order."""
         clock = Clock()
         late: list[int] = []
-        patience: Patience[int] = Patience(clock, 10.0, late.append)
+        patience: Expiry[int] = Expiry(clock, 10.0, late.append)
         model: dict[int, float] = {}
         expected: list[int] = []
         for step, number in steps:

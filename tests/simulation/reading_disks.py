@@ -1,0 +1,21 @@
+"""Every read that a transfer makes is looked at: the disks of a simulation can be read, so none may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from logd.net.transfer import _Transfer
+from tests.simulation.violation import Violation
+
+
+@contextmanager
+def transfers_watched() -> Iterator[None]:
+    """Have a transfer that calls a place unreadable break a promise."""
+
+    def unreadable(transfer: _Transfer, position: int, error: BaseException) -> None:
+        raise Violation("a sound place is called unreadable", transfer._file.path, position, error)
+
+    with mock.patch.object(_Transfer, "_unreadable", unreadable):
+        yield

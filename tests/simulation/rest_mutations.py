@@ -1,0 +1,42 @@
+"""Ways to break on purpose what keeps one bug or one byte from others, each of which a simulation has to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest import mock
+
+from logd.log import meta
+from logd.log.waiters import Waiters
+
+
+@contextmanager
+def tell_listeners_until_one_raises() -> Iterator[None]:
+    """What a listener raises is no business of who tells it."""
+
+    def reached(waiters: Waiters, end: int) -> None:
+        while waiters._heap and waiters._heap[0].position <= end:
+            wait = waiters._heap.pop(0)
+            waiters._heap.sort()
+            listener, wait.listener = wait.listener, None
+            if listener is not None:
+                listener.visible(end)
+
+    with mock.patch.object(Waiters, "reached", reached):
+        yield
+
+
+def keep_no_copy_of_meta() -> AbstractContextManager[Any]:
+    """A data directory whose one file meta is damaged has no name."""
+    return mock.patch.object(meta, "_read_copy", lambda files, path: None)
+
+
+#: All of them, by their names.
+REST_MUTATIONS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    each.__name__: each
+    for each in (
+        tell_listeners_until_one_raises,
+        keep_no_copy_of_meta,
+    )
+}
