@@ -26,7 +26,6 @@ MOST_TRIES = 80
 #: Hints at where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
     "claim_without_fence": 10,
-    "no_own_timer": 35,
     "tree_answers_before_the_flush": 10,
     "remove_before_the_checkpoint": 20,
 }
