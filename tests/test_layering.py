@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,6 +32,15 @@ class TreeTests(SynchronousTestCase):
         """No file of the tests is longer than a file may be."""
         tests = (ROOT / "tests").rglob("*.py")
         self.assertEqual([str(path) for path in tests if path.read_text().count("\n") > LONGEST_FILE], [])
+
+    def test_class_names_are_unique(self) -> None:
+        """No two modules define a class of the same name, so that a name alone says which class is meant."""
+        homes: defaultdict[str, list[str]] = defaultdict(list)
+        for module in read_tree(ROOT):
+            for node in ast.walk(ast.parse(module.text)):
+                if isinstance(node, ast.ClassDef):
+                    homes[node.name].append(module.name)
+        self.assertEqual({name: modules for name, modules in homes.items() if len(modules) > 1}, {})
 
 
 class CheckerTests(SynchronousTestCase):

@@ -28,6 +28,7 @@ from logd.coord.registries.stored import (
     read_ends,
     write_ends,
 )
+from logd.deferreds.callbacks import called_back
 from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock
@@ -203,9 +204,7 @@ class EndsRecorder:
     async def _make_lasting(self, logs: Sequence[PartitionLog]) -> None:
         if not logs:
             return
-        lasting: Deferred[None] = Deferred()
-        self._store.make_lasting(logs, partial(_fire, lasting))
-        await lasting
+        await called_back(partial(self._store.make_lasting, logs))
 
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
         """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
@@ -325,15 +324,6 @@ class EndsRecorder:
         if log is None or node is None or self.lost(lost.topic, lost.partition) != lost:
             raise UnknownTopic(f"topic {lost.topic!r} has changed meanwhile: look again")
         await self._write(node, {lost.partition: position})
-        begun: Deferred[None] = Deferred()
-        self._store.begin_again(log, position, partial(_fire, begun))
-        await begun
+        await called_back(partial(self._store.begin_again, log, position))
         self._found(lost.topic, lost.partition)
         self._allow(node)
-
-
-def _fire(waiter: Deferred[None], error: BaseException | None) -> None:
-    if error is None:
-        waiter.callback(None)
-    else:
-        waiter.errback(error)

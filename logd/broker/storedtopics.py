@@ -15,6 +15,7 @@ from logd.broker.conflicts import several_brokers
 from logd.broker.slicing import run_in_slices
 from logd.checkedjson import excerpt
 from logd.config import BrokerSettings, LogSettings
+from logd.deferreds.callbacks import called_back
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
 from logd.interfaces import IThreads
@@ -178,10 +179,8 @@ class StoredTopics:
         for number in [number for name, number in self._refused if name == topic and number not in strangers]:
             log = self._store.log(topic, number)
             if log is not None:
-                reopened: Deferred[None] = Deferred()
-                self._store.reopen(log, lambda: True, partial(_settle, reopened))
                 try:
-                    await reopened
+                    await called_back(partial(self._store.reopen, log, lambda: True))
                 except (LogdError, OSError) as error:
                     raise _answerable(f"{topic}-{number} cannot be served again", error) from error
                 self.reopened(topic, number)
@@ -227,9 +226,7 @@ class StoredTopics:
             return self._settings.log
 
     async def _remove_logs(self, topic: str, partitions: list[int]) -> None:
-        removed: Deferred[None] = Deferred()
-        self._store.delete(topic, partial(_settle, removed), partitions)
-        await removed
+        await called_back(lambda done: self._store.delete(topic, done, partitions))
         self._refused = {(name, number) for name, number in self._refused if name != topic}
 
     async def _write(self, topic: str, entry: TopicEntry | None) -> None:
@@ -275,10 +272,3 @@ def _answerable(what: str, error: LogdError | OSError) -> WireError:
         return error
     failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
     return failure(f"{what}: {error}")
-
-
-def _settle(waiter: Deferred[None], error: BaseException | None) -> None:
-    if error is not None:
-        waiter.errback(error)
-    else:
-        waiter.callback(None)

@@ -1,11 +1,11 @@
-"""Deferreds of several callers that wait for the same event."""
+"""Deferreds of callers that wait for the same event: one that comes again and again, or once for all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 
 T = TypeVar("T")
@@ -53,3 +53,21 @@ class WaitingDeferreds(Generic[T]):
 
     def _cancelled(self, waiting: Deferred[T]) -> None:
         self._waiting.pop(waiting, None)
+
+
+class OneTimeEvent:
+    """Something that happens once: callers wait for it before, and need not wait afterwards."""
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
+
+    def wait(self) -> Deferred[None]:
+        """Return a cancellable Deferred that fires when it happens, or has fired if it has."""
+        return succeed(None) if self.happened else self._waiting.new()
+
+    def happen(self) -> None:
+        """Let it happen now. Without effect when it has."""
+        if not self.happened:
+            self.happened = True
+            self._waiting.fire(None)

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.client.cluster import Cluster
 from logd.client.link import BrokerLink
 from logd.client.settings import LinkSettings
-from logd.deferreds.waiting import WaitingDeferreds
+from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
 from logd.net.connection import BrokerConnection
 from tests.client.model import ModelBroker, run
 
@@ -51,6 +51,33 @@ class WaitingTests(SynchronousTestCase):
         self.failureResultOf(first, CancelledError)
         line.fail(ValueError("no"))
         self.failureResultOf(second, ValueError)
+
+
+class OneTimeEventTests(SynchronousTestCase):
+    """OneTimeEvent."""
+
+    def test_before_and_after(self) -> None:
+        """Whoever waits before is told when it happens, in order; whoever comes later need not wait."""
+        event = OneTimeEvent()
+        told: list[str] = []
+        event.wait().addCallback(lambda _: told.append("a"))
+        event.wait().addCallback(lambda _: told.append("b"))
+        self.assertFalse(event.happened)
+        event.happen()
+        self.assertEqual((told, event.happened), (["a", "b"], True))
+        self.successResultOf(event.wait())
+        event.happen()
+        self.assertEqual(told, ["a", "b"])
+
+    def test_reentered(self) -> None:
+        """One who waits again when told is told at once; one who has cancelled is not."""
+        event = OneTimeEvent()
+        again = event.wait().addCallback(lambda _: event.wait())
+        cancelled = event.wait()
+        cancelled.cancel()
+        self.failureResultOf(cancelled, CancelledError)
+        event.happen()
+        self.successResultOf(again)
 
 
 class UserTests(SynchronousTestCase):

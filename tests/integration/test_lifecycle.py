@@ -37,7 +37,7 @@ def some_set(number: int, size: int = 100) -> bytes:
 class StopTests(BrokerTestCase):
     """SIGTERM."""
 
-    options = ("--set", "stop.ms=500")
+    options = ("--set", "stop.ms=3000")
 
     def stop(self) -> None:
         """The broker is told to stop, and does so with status 0."""

@@ -251,7 +251,10 @@ class MachineFaults:
                 try:
                     broker.start()
                 except LogdError as error:
-                    raise Violation("a broker does not start", broker.host, error) from error
+                    if broker.files.room is None:
+                        raise Violation("a broker does not start", broker.host, error) from error
+                    broker.kill()  # a disk that is full, and has nothing of ours yet: it is tried again
+                    self.world.clock.callLater(1.0, start)
 
         broker.kill()
         meanwhile()

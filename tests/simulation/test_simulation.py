@@ -13,7 +13,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
-from tests.simulation.violation import Violation
 
 #: Tests that share them.
 PARTS = 4
@@ -23,12 +22,12 @@ START = int(os.environ.get("LOGD_SIMULATION_START", "0"))
 TRIES = int(os.environ.get("LOGD_SIMULATION_TRIES", "10"))
 #: Seeds from 0 on, one after the other, that one broken thing may take where a hint has become wrong: any change of
 #: timing moves the seeds that find a thing, and must not make the suite fail.
-MOST_TRIES = 80
+MOST_TRIES = 200
 #: Hints at where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
-    "claim_without_fence": 10,
-    "no_own_timer": 35,
+    "claim_without_fence": 34,
     "tree_answers_before_the_flush": 10,
+    "remove_before_the_checkpoint": 20,
 }
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +115,6 @@ class MutationTests(SimulatingTestCase):
 def _fails(seed: int) -> bool:
     try:
         simulate(seed)
-    except Violation:
+    except Exception:  # a Violation, or what a process of the cluster raised
         return True
     return False

@@ -37,7 +37,7 @@ from logd.coord.registries.owners import OwnerRegistry
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import InterruptibleSleep
 from logd.deferreds.timeouts import with_timeout
-from logd.deferreds.waiting import WaitingDeferreds
+from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
 from logd.errors import ClientClosed, PartitionLost
 from logd.interfaces import Clock
 from logd.topic import TopicPartition
@@ -80,9 +80,7 @@ class GroupMembership:
         self._commits = PeriodicCommit(clock, timing.commit_interval, self._may_commit, self._commit_quietly)
         self._unsubscribe: Callable[[], None] | None = None
         self._settled: WaitingDeferreds[None] = WaitingDeferreds()
-        #: Whether leaving has ended.
-        self._gone = False
-        self._left: WaitingDeferreds[None] = WaitingDeferreds()
+        self._left = OneTimeEvent()
 
     @property
     def consumer(self) -> str:
@@ -134,8 +132,8 @@ class GroupMembership:
         """
         if self.phase is not Phase.LEFT:
             self._enter(Phase.LEFT)
-            self._end().addBoth(self._has_left)
-        return succeed(None) if self._gone else self._left.new()
+            self._end().addBoth(lambda _: self._left.happen())
+        return self._left.wait()
 
     # What it goes through.
 
@@ -336,10 +334,6 @@ class GroupMembership:
         coordination = self._coordination
         alive = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
         return alive and coordination.session_id == self._session
-
-    def _has_left(self, _: object) -> None:
-        self._gone = True
-        self._left.fire(None)
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value

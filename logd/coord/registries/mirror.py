@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from logd.coord.errors import CoordinationError, NoAuth, NodeExists, NoNode
@@ -13,7 +13,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import EventType, SessionState
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
-from logd.deferreds.waiting import WaitingDeferreds
+from logd.deferreds.waiting import OneTimeEvent
 from logd.interfaces import Clock
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Mirror(Generic[T]):
         #: Why a child cannot be used, as it was said.
         self._unreadable: dict[str, str] = {}
         self._listed = False
-        self._waiters: WaitingDeferreds[None] = WaitingDeferreds()
+        self._completed = OneTimeEvent()
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class Mirror(Generic[T]):
 
     def when_complete(self) -> Deferred[None]:
         """Fires when everything was seen once. Cancellable; never fails."""
-        return succeed(None) if self.complete else self._waiters.new()
+        return self._completed.wait()
 
     def stop(self) -> None:
         """Look no more; the values stay."""
@@ -194,7 +194,7 @@ class Mirror(Generic[T]):
     def _check_complete(self) -> None:
         if self._listed and not self._first and not self.complete:
             self.complete = True
-            self._waiters.fire(None)
+            self._completed.happen()
 
     async def _make(self) -> None:
         try:

@@ -23,6 +23,7 @@ from logd.coord.server.words import answer_word
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
+from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads
 from logd.net.admission import AdmissionLimits, OpenConnections
@@ -86,7 +87,7 @@ class CoordinationServer:
         self._failed = failed
         self._host: TreeHost | None = None
         self._refused_at: float | None = None
-        self._stopped: Deferred[None] | None = None
+        self._stopped: OneTimeEvent | None = None
         self._reopening = Reopening(clock, threads, self.storage, self._reopened, self._not_reopened)
 
     @property
@@ -152,19 +153,17 @@ class CoordinationServer:
     def stop(self) -> Deferred[None]:
         """Close every connection (sessions live on in the folder); fires when the folder is let go of. Never fails."""
         if self._stopped is None:
-            self._stopped = Deferred()
+            stopped = self._stopped = OneTimeEvent()
             if self._host is None:
-                self._reopening.end(lambda: _fire(self._stopped))
+                self._reopening.end(stopped.happen)
             else:
                 self._host.stop()
                 for connection in tuple(self.connections):
                     connection.close(drain=False)
                 self.watch.stop()
                 # A turn later the connections are gone.
-                self._reopening.end(lambda: self.clock.callLater(0, _fire, self._stopped))
-        waiter: Deferred[None] = Deferred()
-        self._stopped.addCallback(lambda result: waiter.callback(None))
-        return waiter
+                self._reopening.end(lambda: self.clock.callLater(0, stopped.happen))
+        return self._stopped.wait()
 
     def answer_word(self, word: bytes) -> bytes:
         """Return the answer to a four-letter word."""
@@ -233,11 +232,6 @@ class _ServerFactory(Factory):
 
     def buildProtocol(self, addr: IAddress | None) -> TwistedProtocol | None:  # noqa: N802
         return ServerConnection(self._server)
-
-
-def _fire(deferred: Deferred[None] | None) -> None:
-    if deferred is not None:
-        deferred.callback(None)
 
 
 def _limits(settings: CoordinationServerSettings) -> ConnectionLimits:

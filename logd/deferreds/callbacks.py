@@ -1,0 +1,24 @@
+"""A Deferred for what is told by calling back, as the log does: it knows no Deferreds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.defer import Deferred
+
+
+def called_back(call: Callable[[Callable[[BaseException | None], None]], object]) -> Deferred[None]:
+    """Call ``call(done)``; fire when it calls ``done(None)``, and fail with the error when it calls ``done(error)``.
+
+    Cancelling stops the waiting alone.
+    """
+    waiting: Deferred[None] = Deferred()
+
+    def done(error: BaseException | None) -> None:
+        if error is None:
+            waiting.callback(None)
+        else:
+            waiting.errback(error)
+
+    call(done)
+    return waiting
