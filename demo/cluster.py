@@ -6,8 +6,8 @@ from pathlib import Path
 
 from attrs import define, field
 
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.coordination import CoordinationProcess
 
 BROKERS = 3
 

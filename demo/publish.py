@@ -19,7 +19,7 @@ from twisted.internet.task import react
 from demo.ledger import Ledger
 from demo.sources import ENOUGH_BYTES, LogFile, find_logs, lines_of, web_log
 from logd import Message, MessageSet, Producer
-from logd.client.admin import Admin
+from logd.client.admin.admin import Admin
 
 #: Messages in one set, and partitions of a topic: two for each broker.
 SET_MESSAGES = 200

@@ -10,25 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from logd.client.admin import Admin
-    from logd.client.consumer import Consumer
-    from logd.client.producer import Producer
-    from logd.client.starts import Position, Time
+    from logd.client.admin.admin import Admin
+    from logd.client.consumer.consumer import Consumer
+    from logd.client.producer.producer import Producer
+    from logd.client.starting_positions import Position, Time
     from logd.protocol.message import Message
-    from logd.protocol.messageset import MessageSet
+    from logd.protocol.message_set import MessageSet
 
 __version__ = "0.1.0"
 
 __all__ = ["Admin", "Consumer", "Message", "MessageSet", "Position", "Producer", "Time", "__version__"]
 
 _HOMES = {
-    "Admin": "logd.client.admin",
-    "Consumer": "logd.client.consumer",
+    "Admin": "logd.client.admin.admin",
+    "Consumer": "logd.client.consumer.consumer",
     "Message": "logd.protocol.message",
-    "MessageSet": "logd.protocol.messageset",
-    "Position": "logd.client.starts",
-    "Producer": "logd.client.producer",
-    "Time": "logd.client.starts",
+    "MessageSet": "logd.protocol.message_set",
+    "Position": "logd.client.starting_positions",
+    "Producer": "logd.client.producer.producer",
+    "Time": "logd.client.starting_positions",
 }
 
 

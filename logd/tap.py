@@ -19,7 +19,7 @@ from logd.config.setting import Setting, settings_of
 from logd.config.sources import ROWS
 from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
-from logd.log.names import COORDINATION, META
+from logd.log.disk.names import COORDINATION, META
 
 #: Where the coordination tree is, when nothing else says it.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"

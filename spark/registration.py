@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from logd.spark.source import LogdDataSource
+from logd.spark.driver.source import LogdDataSource
 
 
 def register(spark: SparkSession) -> None:

@@ -10,7 +10,11 @@ from pathlib import Path
 
 from attrs import frozen
 
-LONGEST_FILE = 400
+#: Lines above which a file is looked at: is a second room in it? Those that have a good answer stand below.
+LONG_FILE = 400
+LONG_FILES = {
+    "logd.coord.server.connection": "one connection's state, from the handshake to the end",
+}
 
 
 @frozen
@@ -38,23 +42,7 @@ _NO_IO = (
 
 _COORDINATION_WORDS = ("logd.coord.errors", "logd.coord.interfaces", "logd.coord.paths", "logd.coord.records")
 
-_SPARK_WORKERS = tuple(
-    f"logd.spark.{name}"
-    for name in (
-        *(
-            "arrow",
-            "avro",
-            "cluster",
-            "connection",
-            "incoming",
-            "malformed",
-            "offsets",
-            "options",
-            "planning",
-        ),
-        *("producing", "progress", "ranges", "reading", "rows", "sampling", "subscription", "tasks", "tls"),
-    )
-)
+_SPARK_WORKERS = ("logd.spark.blocking", "logd.spark.worker")
 
 ROOMS = (
     Room(
@@ -82,7 +70,7 @@ ROOMS = (
         2,
         ("logd.log",),
         forbidden=_NO_IO,
-        exempt=("logd.log.files",),
+        exempt=("logd.log.disk.local_files",),
         forbidden_calls=("open", "print", "input"),
     ),
     Room("coordination words", 2, _COORDINATION_WORDS),
@@ -101,9 +89,9 @@ ROOMS = (
         beside=(
             *_COORDINATION_WORDS,
             "logd.coord.tree",
-            "logd.log.atomic",
-            "logd.log.mark",
-            "logd.log.names",
+            "logd.log.disk.atomic",
+            "logd.log.recovery.flush_mark",
+            "logd.log.disk.names",
             "logd.net",
         ),
     ),
@@ -190,8 +178,8 @@ def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[s
     imports = {module.name: list(imports_of(module, known)) for module in known.values()}
     found = []
     for name, module in known.items():
-        if module.text.count("\n") > LONGEST_FILE:
-            found.append(f"{name} has more than {LONGEST_FILE} lines")
+        if module.text.count("\n") > LONG_FILE and name not in LONG_FILES:
+            found.append(f"{name} has more than {LONG_FILE} lines: divide it, or say in LONG_FILES why it is one thing")
         if name == FACE:
             continue
         room = _room_of(name, rooms)

@@ -72,7 +72,7 @@ class ImportsTests(SynchronousTestCase):
 
     def test_protocol_without_twisted(self) -> None:
         """A program that needs the protocol alone does not load Twisted."""
-        program = "import sys, logd.protocol.messageset\nprint('twisted' in sys.modules, 'asyncio' in sys.modules)"
+        program = "import sys, logd.protocol.message_set\nprint('twisted' in sys.modules, 'asyncio' in sys.modules)"
         self.assertEqual(python(program), "False False")
 
     def test_lazy_names(self) -> None:
@@ -82,7 +82,7 @@ class ImportsTests(SynchronousTestCase):
             "print(Consumer.__module__.startswith('logd.client'), Message.__module__, MessageSet.__module__, "
             "Producer.__module__.startswith('logd.client'))"
         )
-        self.assertEqual(python(program), "True logd.protocol.message logd.protocol.messageset True")
+        self.assertEqual(python(program), "True logd.protocol.message logd.protocol.message_set True")
 
     def test_lazy_reactor(self) -> None:
         """The clients can be imported before a program has chosen its reactor."""

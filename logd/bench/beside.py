@@ -11,13 +11,13 @@ from attrs import asdict, define, fields, frozen
 from twisted.internet.threads import deferToThread
 
 from logd.bench.disturbance import Disturbance, Flag, Peers
-from logd.bench.disturbing_peers import KINDS, TOPIC
 from logd.bench.old_log import fill, make_segments
 from logd.bench.pace import Pace, pace
+from logd.bench.peers.disturbing_peers import KINDS, TOPIC
+from logd.bench.peers.slow_disk import SlowDiskBroker
 from logd.bench.scratch import scratch
-from logd.bench.slow_disk import SlowDiskBroker
-from logd.client.admin import Admin
-from logd.testing.processes import BrokerProcess
+from logd.client.admin.admin import Admin
+from logd.testing.processes.broker import BrokerProcess
 
 T = TypeVar("T")
 

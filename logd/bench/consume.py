@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from logd.client.consumer import Consumer
+from logd.client.consumer.consumer import Consumer
 
 
 async def consume(reactor: Any, address: str, topic: str, raw: bool) -> tuple[float, int, int]:

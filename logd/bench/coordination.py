@@ -18,19 +18,19 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.threads import deferToThread
 
-from logd.bench.coordination_load import DATA_BYTES, PATIENCE, PIPELINE, WARM_SECONDS
+from logd.bench.peers.coordination_load import DATA_BYTES, PATIENCE, PIPELINE, WARM_SECONDS
 from logd.bench.rounds import middle
 from logd.bench.scratch import scratch
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import LogdError
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 
 Server = CoordinationProcess | ZooKeeperProcess
 
-_LOAD = "logd.bench.coordination_load"
+_LOAD = "logd.bench.peers.coordination_load"
 #: How many clients of ours, in the row that tells of them.
 OWN_CLIENTS = 10
 #: How many clients, and what they do.

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from attrs import define, field
 
-from logd.bench.disturbing_peers import TOPIC
+from logd.bench.peers.disturbing_peers import TOPIC
 from logd.errors import LogdError
-from logd.log.names import folder_name
+from logd.log.disk.names import folder_name
 
 
 class Disturbance(Protocol):
@@ -29,7 +29,7 @@ class Disturbance(Protocol):
 
 @define(eq=False)
 class Peers:
-    """Peers in another process; see ``logd.bench.disturbing_peers``."""
+    """Peers in another process; see ``logd.bench.peers.disturbing_peers``."""
 
     kind: str
     count: int
@@ -39,7 +39,15 @@ class Peers:
     def begin(self, port: int) -> None:
         """See Disturbance."""
         folder = os.path.join(self.data, folder_name(TOPIC, 0))
-        command = [sys.executable, "-m", "logd.bench.disturbing_peers", self.kind, str(port), str(self.count), folder]
+        command = [
+            sys.executable,
+            "-m",
+            "logd.bench.peers.disturbing_peers",
+            self.kind,
+            str(port),
+            str(self.count),
+            folder,
+        ]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
@@ -62,7 +70,7 @@ class Peers:
 
 @define(eq=False)
 class Flag:
-    """Something that the broker does while a file is there; see ``logd.bench.slow_disk``."""
+    """Something that the broker does while a file is there; see ``logd.bench.peers.slow_disk``."""
 
     path: str
 

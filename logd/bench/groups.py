@@ -17,10 +17,10 @@ from attrs import asdict, define, field, frozen
 from twisted.internet.threads import deferToThread
 
 from logd.bench.scratch import scratch
-from logd.client.admin import Admin
+from logd.client.admin.admin import Admin
 from logd.errors import LogdError
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.coordination import CoordinationProcess
 
 TOPIC = "bench-group"
 #: Seconds without a change after which a group that is shared out evenly counts as settled.
@@ -79,7 +79,7 @@ class _Group:
 
     def start(self, count: int) -> list[_Member]:
         """Begin processes side by side, and wait until they take orders."""
-        command = [sys.executable, "-m", "logd.bench.group_member", self.hosts, "bench", TOPIC, str(self.session)]
+        command = [sys.executable, "-m", "logd.bench.peers.group_member", self.hosts, "bench", TOPIC, str(self.session)]
         fresh = [
             _Member(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) for _ in range(count)
         ]

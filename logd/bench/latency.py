@@ -8,8 +8,8 @@ from typing import Any
 from attrs import asdict, frozen
 
 from logd.bench.workload import Workload
-from logd.client.consumer import Consumer
-from logd.client.producer import Producer
+from logd.client.consumer.consumer import Consumer
+from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
 
 

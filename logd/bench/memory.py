@@ -13,8 +13,8 @@ from twisted.internet.threads import deferToThread
 from logd.bench.pace import SIZE, rates
 from logd.bench.scratch import scratch
 from logd.bench.workload import OVERHEAD_BYTES
-from logd.client.admin import Admin
-from logd.testing.processes import BrokerProcess
+from logd.client.admin.admin import Admin
+from logd.testing.processes.broker import BrokerProcess
 
 TOPIC = "bench-memory"
 #: Small, so that the disk does not have to hold everything that passes.

@@ -6,11 +6,11 @@ import os
 import time
 from typing import Any
 
-from logd.client.admin import Admin
-from logd.client.producer import Producer
-from logd.log.names import folder_name, segment_name
+from logd.client.admin.admin import Admin
+from logd.client.producer.producer import Producer
+from logd.log.disk.names import folder_name, segment_name
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
+from logd.protocol.message_set import MessageSet
 
 #: Messages of an old segment, about 4 KB.
 SEGMENT_MESSAGES = 20

@@ -10,13 +10,13 @@ from twisted.internet.defer import Deferred
 
 from logd.bench.latency import latency
 from logd.bench.workload import Workload
-from logd.client.consumer import Consumer
-from logd.client.producer import Producer
-from logd.client.stream import MessageStream
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.stream import MessageStream
+from logd.client.producer.producer import Producer
 from logd.deferreds.timeouts import with_timeout
 from logd.errors import LogdError
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
+from logd.protocol.message_set import MessageSet
 
 #: The load: sets of this many messages of this size, up to this many bytes of them under way.
 BATCH = 50

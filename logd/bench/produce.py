@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 from logd.bench.workload import Workload
-from logd.client.admin import Admin
-from logd.client.producer import Producer
+from logd.client.admin.admin import Admin
+from logd.client.producer.producer import Producer
 from logd.deferreds.sleeping import sleep
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
+from logd.protocol.message_set import MessageSet
 
 #: Small, so that the loop that sends gives the reactor a turn in time: encoding and writing then overlap.
 BUFFER_BYTES = 8 << 20

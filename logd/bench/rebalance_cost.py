@@ -17,7 +17,6 @@ from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.records import Children, Multi, Request
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
@@ -27,7 +26,8 @@ from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree
 from logd.errors import LogdError
-from logd.testing.eventclock import EventClock
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.event_clock import EventClock
 from logd.topic import TopicEntry, TopicPartition
 
 #: Seconds that a message between a client and the tree is under way.

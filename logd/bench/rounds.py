@@ -16,8 +16,8 @@ from logd.bench.latency import Latency, latency
 from logd.bench.limits import consume_limit, produce_limit
 from logd.bench.produce import produce
 from logd.bench.workload import Result, Workload
-from logd.client.admin import Admin
-from logd.testing.processes import BrokerProcess
+from logd.client.admin.admin import Admin
+from logd.testing.processes.broker import BrokerProcess
 
 T = TypeVar("T")
 #: Something to do with an address or a topic.

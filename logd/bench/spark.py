@@ -15,9 +15,9 @@ from attrs import asdict, frozen
 
 from logd.errors import LogdError
 from logd.protocol.message import Message
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.producing import ExecutorProducer
-from logd.testing.processes import BrokerProcess
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.producing import ExecutorProducer
+from logd.testing.processes.broker import BrokerProcess
 
 #: Reads of either kind before the first that counts: Java compiles what is busy, Python workers start.
 WARM_UP = 2
@@ -102,7 +102,7 @@ class SparkBench:
 
     def _reader(self, address: str) -> float:
         # A process of its own, as a worker is one.
-        command = [sys.executable, "-m", "logd.bench.spark_reader", address, "bench"]
+        command = [sys.executable, "-m", "logd.bench.peers.spark_reader", address, "bench"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise LogdError(f"the reader failed: {done.stderr[-2000:]}")

@@ -14,23 +14,23 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from logd.broker.broker import Broker
+from logd.broker.flush_pressure import ProducerGate
 from logd.broker.joining import join_others
-from logd.broker.membership import BrokerMembership
-from logd.broker.pressure import ProducerGate
-from logd.broker.storedtopics import StoredTopics
+from logd.broker.registration import BrokerMembership
+from logd.broker.topics.stored_topics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import fired_within
 from logd.interfaces import IFileOperations, IThreads
-from logd.log.filewatch import FileWatch
-from logd.log.store import LogStore
-from logd.log.topicsfile import TopicsFile
+from logd.log.store.file_watch import FileWatch
+from logd.log.store.log_store import LogStore
+from logd.log.store.topics_file import TopicsFile
 from logd.net.admission import AdmissionLimits
 from logd.net.connection_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
-from logd.protocol.server_conversation import ServerConversation
+from logd.protocol.conversation.server import ServerConversation
 
 #: Seconds between two looks at the connections while stopping.
 STOP_POLL_SECONDS = 0.02

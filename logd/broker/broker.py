@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import define, field
 
-from logd.broker.core import BrokerCore
-from logd.broker.session import BrokerSession
+from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.session import BrokerSession
 from logd.net.holds import Hold
 from logd.net.server import Connection
 

@@ -14,14 +14,14 @@ from twisted.python.failure import Failure
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing
 from logd.coord.interfaces import ICoordination
+from logd.coord.server.four_letter_words import metrics
 from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
-from logd.coord.server.words import metrics
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.errors import ConfigurationError
 from logd.interfaces import IFileOperations
-from logd.log.names import COORDINATION, join
+from logd.log.disk.names import COORDINATION, join
 from logd.net.threads import DiskThreads
 
 #: A snapshot must not hold up a sync.

@@ -6,20 +6,20 @@ import random
 from collections.abc import Callable
 
 from logd.broker.broker import Broker
-from logd.broker.growth import GrowthGate
-from logd.broker.membership import BrokerMembership
-from logd.broker.placement import Placement
-from logd.broker.pressure import ProducerGate
-from logd.broker.storedends import EndsRecorder
-from logd.broker.storedtopics import StoredTopics
-from logd.broker.topicadministration import TopicAdministration
-from logd.broker.topicdirectory import TopicDirectory
-from logd.broker.topicreconciler import TopicReconciler
+from logd.broker.flush_pressure import ProducerGate
+from logd.broker.growth_gate import GrowthGate
+from logd.broker.registration import BrokerMembership
+from logd.broker.topics.administration import TopicAdministration
+from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.placement import Placement
+from logd.broker.topics.reconciler import TopicReconciler
+from logd.broker.topics.stored_ends import EndsRecorder
+from logd.broker.topics.stored_topics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.brokers import BrokerInfo, watch_brokers
 from logd.interfaces import Clock, IThreads
-from logd.log.store import LogStore
+from logd.log.store.log_store import LogStore
 
 
 def join_others(

@@ -20,13 +20,13 @@ from twisted.python.failure import Failure
 from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
-from logd.broker.coordinationmetrics import CoordinationMetrics
+from logd.broker.coordination_metrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.metrics import BrokerMetrics
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
 from logd.interfaces import IFileOperations
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 

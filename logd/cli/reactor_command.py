@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from logd.cli.terminal.exits import OK, SIGNALLED, complain, report, status_of
-from logd.client.warnings import tell_warnings
+from logd.client.log_warnings import tell_warnings
 from logd.net.monotonic import use_monotonic_time
 
 #: A command's work: given the reactor, it returns a coroutine.

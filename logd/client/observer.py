@@ -12,7 +12,7 @@ from twisted.logger import ILogObserver, LogEvent, eventAsJSON
 from twisted.python import threadable
 from zope.interface import implementer
 
-from logd.client.producer import Producer
+from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
 
 #: Events of these namespaces are not published: they are about publishing, and each would make another one.

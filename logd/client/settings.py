@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from logd.client.checks import one_of, seconds, switch, whole
+from logd.client.setting_checks import one_of, seconds, switch, whole
 from logd.clientcore import defaults
 
 #: The broker's default frame limit, less room for the names and numbers around the sets of one request.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from logd.errors import WireError
-from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
-from logd.protocol.fetch_wait import FetchWait, FetchWaitResponse
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse
-from logd.protocol.requests import OurRequest
-from logd.protocol.responses import Response
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
+from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.responses import Response
 
 
 def is_final(error: BaseException | None) -> TypeGuard[WireError]:

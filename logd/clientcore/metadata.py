@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from logd.clientcore.partition_numbers import in_words, is_among
 from logd.errors import PartitionOffline, UnknownTopic, WireError, WrongPartition, error_for_code
-from logd.protocol.metadata import MetadataResponse, TopicMetadata
+from logd.protocol.requests.metadata import MetadataResponse, TopicMetadata
 
 #: A broker's address, in the form that the client connects to.
 A = TypeVar("A")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logd.protocol.describe_log import DescribeLogResponse
+from logd.protocol.requests.describe_log import DescribeLogResponse
 
 #: What stands for the ends of a log where a position is asked for, in Kafka's requests and in Spark's options.
 LATEST = -1

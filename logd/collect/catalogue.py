@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from os.path import dirname
 
-from logd.collect.copies import MIN_BYTES, cut_short, first_that_fits, is_copy
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, OpenFile, Seen
-from logd.collect.losses import Losses
 from logd.collect.mark import HEAD_BYTES, beginning, fits, line_start, mark_at
-from logd.collect.names import Stems, is_compressed, may_become, related, stem
-from logd.collect.rotated import RotatedFiles, Sibling
+from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_that_fits, is_copy
+from logd.collect.rotation.losses import Losses
+from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
+from logd.collect.rotation.rotated import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
 from logd.collect.state import State
 

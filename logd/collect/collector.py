@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from logd.collect.follower import Follower, Harvest
 from logd.collect.ledger import Ledger
 from logd.collect.source import Piece
-from logd.collect.statefile import StateFile
+from logd.collect.state_file import StateFile
 from logd.deferreds.sleeping import InterruptibleSleep
 from logd.interfaces import Clock, Timer
 from logd.protocol.message import Message

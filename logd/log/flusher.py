@@ -11,8 +11,8 @@ from typing import Protocol
 from attrs import define, field
 
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
-from logd.log.mark import write_mark
-from logd.log.openfiles import SharedFile
+from logd.log.disk.open_files import SharedFile
+from logd.log.recovery.flush_mark import write_mark
 
 #: A partition that has waited this many seconds for a thread gets every second turn, whatever is due.
 OVERDUE_SECONDS = 1.0

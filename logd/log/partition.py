@@ -21,17 +21,17 @@ from logd.config import LogSettings
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, StorageFull, UnknownError
 from logd.interfaces import IFlushListener
 from logd.leadership import PartitionLeadership
-from logd.log import lookup
-from logd.log.checkpoint import Checkpoint
-from logd.log.diskerrors import PASSING, append_refusal
+from logd.log.disk.errors import PASSING, append_refusal
+from logd.log.disk.names import join, segment_name
+from logd.log.disk.open_files import FileRange
 from logd.log.flusher import FlushState, FlushTask
-from logd.log.names import join, segment_name
+from logd.log.index import lookup
+from logd.log.legacy_offsets import offsets_before
 from logd.log.offline import not_appended, not_flushed
-from logd.log.offsets import offsets_before
-from logd.log.openfiles import FileRange
+from logd.log.partition_context import Surroundings
+from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.retention import count_expired, last_is_expired
 from logd.log.segments import SegmentList
-from logd.log.surroundings import Surroundings
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced
 from logd.log.waiters import Wait, Waiters

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from attrs import define, field
 
 from logd.interfaces import IFileOperations
+from logd.log.disk.open_files import SharedFile
 from logd.log.flusher import FlushTask
-from logd.log.openfiles import SharedFile
 
 
 @define(eq=False)

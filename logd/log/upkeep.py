@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from attrs import define, field
 
 from logd.interfaces import Clock, IFileOperations, IThreads, Timer
-from logd.log.checkpoint import Checkpoint, empty_checkpoint, write_checkpoint
-from logd.log.diskerrors import NO_ROOM
-from logd.log.mark import read_mark, write_mark
-from logd.log.names import MARK, index_name, join, segment_name
+from logd.log.disk.errors import NO_ROOM
+from logd.log.disk.names import MARK, index_name, join, segment_name
 from logd.log.partition import PartitionLog
+from logd.log.recovery.checkpoint import Checkpoint, empty_checkpoint, write_checkpoint
+from logd.log.recovery.flush_mark import read_mark, write_mark
 
 
 def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expired: Iterable[int]) -> None:

@@ -9,9 +9,9 @@ from attrs import define
 
 from logd.config import LogSettings
 from logd.interfaces import IFileOperations
-from logd.log.index import ActiveIndex
-from logd.log.names import index_name, join, segment_name
-from logd.log.openfiles import SharedFile
+from logd.log.disk.names import index_name, join, segment_name
+from logd.log.disk.open_files import SharedFile
+from logd.log.index.index import ActiveIndex
 from logd.log.segments import Segment
 
 

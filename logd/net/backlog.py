@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from logd.protocol.interfaces import Received
+from logd.protocol.conversation.interfaces import Received
 
 #: Requests that are taken together: the clock is looked at between them.
 TURN_REQUESTS = 1000

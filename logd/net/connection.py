@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
-from logd.protocol.client_conversation import ClientConversation
+from logd.protocol.conversation.client import ClientConversation
 
 #: Bytes asked of the kernel in one read: a consumer's chunks are large.
 READ_BYTES = 256 << 10

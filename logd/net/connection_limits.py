@@ -8,8 +8,8 @@ from attrs import define, field, frozen
 
 from logd.interfaces import Clock
 from logd.net.admission import AdmissionCounters, AdmissionLimits, Admitted, OpenConnections
-from logd.net.callers import ForeignCallers
 from logd.net.expiry import Expiry
+from logd.net.foreign_callers import ForeignCallers
 from logd.net.idle import IdleConnections, StuckReceivers
 from logd.net.request_memory import UntakenRequests
 

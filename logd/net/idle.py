@@ -19,7 +19,7 @@ class Receiver(Protocol):
         ...
 
     def uptake(self) -> tuple[int, int] | None:
-        """See ``logd.net.tcpinfo``."""
+        """See ``logd.net.tcp_info``."""
         ...
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:

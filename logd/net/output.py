@@ -12,9 +12,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from logd.interfaces import IFileRange
-from logd.net.paced import PacedConsumer
+from logd.net.paced_transport import PacedConsumer
 from logd.net.transfer import SendfileSender, can_sendfile
-from logd.protocol.fields import Piece
+from logd.protocol.requests.fields import Piece
 
 #: Below this a read and a write cost less than a sendfile of their own (measured: they meet between 20 and 32 KB).
 SMALL_RANGE_BYTES = 16 << 10

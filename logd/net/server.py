@@ -19,10 +19,10 @@ from logd.net.backlog import Backlog
 from logd.net.connection_limits import ConnectionLimits, Watch
 from logd.net.holds import Hold
 from logd.net.output import OutputQueue, close_pieces
-from logd.net.tcpinfo import uptake
+from logd.net.tcp_info import uptake
 from logd.net.transfer import PeerLeft, SendfileSender
-from logd.protocol.foreign import ForeignClient
-from logd.protocol.interfaces import IConversation, Received
+from logd.protocol.conversation.foreign import ForeignClient
+from logd.protocol.conversation.interfaces import IConversation, Received
 
 #: Bytes asked of the kernel in one read. Twisted's 64 KiB would mean four times the calls for a busy producer.
 READ_BYTES = 256 << 10
@@ -219,7 +219,7 @@ class Connection(TwistedProtocol):
         return self._reading
 
     def uptake(self) -> tuple[int, int] | None:
-        """See ``logd.net.tcpinfo``."""
+        """See ``logd.net.tcp_info``."""
         return uptake(self.transport)
 
     # The inside.

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Protocol, cast
 from zlib import crc32
 
-from logd.protocol.packages import needing
+from logd.protocol.optional_packages import needing
 
 __all__ = ["CHECKSUMS", "CRC32", "INDEPENDENT_CHECKSUMS", "Checksum", "Checksums", "crc32", "independent_crc32"]
 

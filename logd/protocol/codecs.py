@@ -8,7 +8,7 @@ from struct import Struct
 from types import ModuleType
 
 from logd.errors import CorruptMessage, WrapperTooLarge
-from logd.protocol.packages import needing
+from logd.protocol.optional_packages import needing
 
 #: Codec names and the number of each in a wrapper's attributes. zstd is an addition of logd.
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "zstd": 3}

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from logd.testing.loopback import LoopbackCluster
-from logd.testing.memorycluster import MemoryCluster, NotYet
+from logd.testing.memory.cluster import MemoryCluster, NotYet
 
 __all__ = ["LoopbackCluster", "MemoryCluster", "NotYet"]

@@ -11,11 +11,11 @@ from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.threads import deferToThreadPool
 
 from logd.broker.service import BrokerService
-from logd.client.admin import Admin
-from logd.client.consumer import Consumer
-from logd.client.producer import Producer
+from logd.client.admin.admin import Admin
+from logd.client.consumer.consumer import Consumer
+from logd.client.producer.producer import Producer
 from logd.config import BrokerSettings
-from logd.testing.processes import free_port
+from logd.testing.processes.broker import free_port
 
 
 class LoopbackCluster:

@@ -9,8 +9,8 @@ from pyspark.sql import functions as f
 
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.loading import Read
-from logd.spark.importer.offsets import Loaded, PlaceColumns
 from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
 
 #: The columns that counting reads; of Parquet, which is stored by columns, that is little of the data.
 _COLUMNS = "topic STRING, partition INT, `{}` BIGINT, `{}` BIGINT"

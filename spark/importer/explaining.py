@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError
+from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.errors import ImportFailed
-from logd.spark.importer.hadooperrors import in_one_sentence
-from logd.spark.reading import DataLost
+from logd.spark.importer.targets.hadoop_errors import in_one_sentence
 
 #: How an error of ours looks in what Spark says of a failed task.
 _OURS = re.compile(r"^logd\.[\w.]*?(\w+): (.*)$", re.M)

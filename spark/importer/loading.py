@@ -10,10 +10,10 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
-from logd.spark.importer.offsets import PlaceColumns
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.settings import ImportSettings
-from logd.spark.options import cluster_options
+from logd.spark.importer.targets.offsets import PlaceColumns
+from logd.spark.worker.options import cluster_options
 
 #: What Spark writes beside the data, and how its tasks' files become the job's: version 1 moves the files of a task
 #: when the task has been committed and once, so that a task that failed or was too slow leaves nothing.

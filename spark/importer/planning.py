@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 
 from logd.errors import OffsetOutOfRange
-from logd.spark.importer.offsets import Lineage, Lost
-from logd.spark.reading import DataLost
+from logd.spark.blocking.reading import DataLost
+from logd.spark.importer.targets.offsets import Lineage, Lost
 
 
 @frozen

@@ -7,9 +7,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from logd.spark.importer.layout import run_name
-from logd.spark.importer.offsets import Loaded
 from logd.spark.importer.planning import Plan
+from logd.spark.importer.targets.layout import run_name
+from logd.spark.importer.targets.offsets import Loaded
 
 COLUMNS = ("topic", "partition", "from", "to", "bytes", "messages", "gap bytes")
 

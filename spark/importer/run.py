@@ -10,14 +10,14 @@ from typing import Protocol
 
 from attrs import define, evolve
 
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.importer.planning import Plan, PlannedRange, plan
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.settings import ImportSettings
 from logd.spark.importer.survey import check_still_there, survey
-from logd.spark.importer.target import Target, last_run, publish
+from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns, RunOffsets
+from logd.spark.importer.targets.target import Target, last_run, publish
 
 
 class Loader(Protocol):

@@ -10,9 +10,9 @@ from attrs import field, frozen
 
 from logd.errors import ConfigurationError
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
-from logd.spark.cluster import ClusterSettings
-from logd.spark.offsets import OffsetLimits
-from logd.spark.subscription import SourceSubscription
+from logd.spark.blocking.cluster import ClusterSettings
+from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.blocking.subscription import SourceSubscription
 
 FORMATS = ("parquet", "json")
 #: Columns that can become folders, in this order of nesting by default.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 
 from logd.clientcore.metadata import topic_error
-from logd.spark.cluster import BlockingCluster
+from logd.spark.blocking.cluster import BlockingCluster
+from logd.spark.blocking.offsets import OffsetLimits, resolve
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import RangeReader, ReadSettings
+from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.errors import ImportFailed
-from logd.spark.importer.offsets import Lineage
 from logd.spark.importer.planning import LogState, PlannedRange
-from logd.spark.offsets import OffsetLimits, resolve
-from logd.spark.ranges import IdRange
-from logd.spark.reading import RangeReader, ReadSettings
-from logd.spark.subscription import SourceSubscription
+from logd.spark.importer.targets.offsets import Lineage
 
 
 def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting: OffsetLimits) -> list[LogState]:

@@ -16,16 +16,16 @@ from zope.interface import implementer
 
 from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.config import BrokerSettings, LogSettings
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.log.partition import PartitionLog
 from logd.net.server import Connection
-from logd.protocol.client_conversation import ClientConversation
-from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
-from logd.testing.clocks import ProcessCall, ProcessClock
-from logd.testing.memoryfiles import MemoryFiles
+from logd.protocol.conversation.client import ClientConversation
+from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.clocks import ProcessCall, ProcessClock
+from logd.testing.memory.files import MemoryFiles
 from tests.broker.resources import TestedTree, tested_resources
 from tests.log.threads import Threads
 

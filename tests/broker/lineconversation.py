@@ -16,13 +16,13 @@ from attrs import define, field
 from zope.interface import implementer
 
 from logd.errors import ProtocolViolation
-from logd.protocol.fields import Piece, size_of
-from logd.protocol.interfaces import IConversation, Received
-from logd.protocol.legacy_requests import Fetch
-from logd.protocol.legacy_responses import FetchResponse
+from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.fields import Piece, size_of
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.legacy_responses import FetchResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
 
 
 @define(eq=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.endsschedule import LEAD_SECONDS
+from logd.broker.topics.ends_schedule import LEAD_SECONDS
 from logd.coord import paths
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.registries.stored import StoredEnds
-from logd.protocol.repair import SERVED_AGAIN, Repair, RepairResponse
-from logd.testing.memoryfiles import MemoryFiles
+from logd.coord.registries.stored_ends import StoredEnds
+from logd.protocol.requests.repair import SERVED_AGAIN, Repair, RepairResponse
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicEntry
 from tests.broker.doubles import BrokerTestCase
 from tests.log.entries import plain

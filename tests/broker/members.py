@@ -11,14 +11,14 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.broker.broker import Broker
-from logd.broker.membership import BrokerMembership
+from logd.broker.registration import BrokerMembership
 from logd.config import BrokerSettings
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
-from logd.log.store import LogStore
-from logd.testing.clocks import ProcessClock
+from logd.log.store.log_store import LogStore
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.clocks import ProcessClock
 from logd.topic import TopicEntry
 from tests.broker.doubles import DEAD
 from tests.broker.resources import TestedTree, tested_resources

@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred, succeed
 
 from logd.broker.assembly import BrokerResources, Listener
 from logd.coord.errors import ClientClosing, OperationTimeout
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.interfaces import IThreads
 from logd.net.server import ConnectionFactory
-from logd.testing.clocks import ProcessClock
-from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.files import MemoryFiles
 
 #: Seconds for which a broker goes on looking for its first session.
 FOR_EVER = 1e6

@@ -5,10 +5,10 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from logd.broker.assembly import StopReport
-from logd.log.checkpoint import Checkpoint
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, Produce
-from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.broker.doubles import BrokerTestCase
 from tests.log.entries import plain
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from logd.broker.metrics import BrokerMetrics
-from logd.protocol.legacy_requests import Fetch, Produce
-from logd.protocol.legacy_responses import FetchResponse
-from logd.protocol.metadata import Metadata
-from logd.protocol.requests import encode_request
+from logd.protocol.requests.legacy_requests import Fetch, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.requests import encode_request
 from tests.broker.doubles import BrokerTestCase
 from tests.log.entries import plain
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.pressure import ProducerGate
+from logd.broker.flush_pressure import ProducerGate
 from logd.net.holds import Hold
-from logd.protocol.legacy_requests import Fetch, Produce
-from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.legacy_requests import Fetch, Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.broker.doubles import BrokerTestCase, Peer
 from tests.log.entries import plain
 
@@ -25,12 +25,12 @@ class Gated:
     holds: list[Hold] = field(factory=list)
 
     def hold(self, reason: Hold) -> None:
-        """See Gated in logd.broker.pressure."""
+        """See Gated in logd.broker.flush_pressure."""
         self.held = True
         self.holds.append(reason)
 
     def proceed(self, reason: Hold) -> None:
-        """See Gated in logd.broker.pressure."""
+        """See Gated in logd.broker.flush_pressure."""
         self.held = False
         if self.shuts:
             self.gate.set(True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from logd.broker.checking import AT_ONCE_BYTES
-from logd.broker.producerequest import ProduceRequest, ProduceState
-from logd.broker.session import BrokerSession
+from logd.broker.requests.produce_request import ProduceRequest, ProduceState
+from logd.broker.requests.session import BrokerSession
+from logd.broker.requests.set_checks import AT_ONCE_BYTES
 from logd.net.holds import Hold
-from logd.protocol.legacy_requests import MultiProduce, Offsets, Produce
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.broker.doubles import BrokerTestCase
 
 SMALL = MessageSet([Message(b"hello")]).encode()

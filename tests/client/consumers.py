@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer import Consumer
-from logd.client.stream import MessageStream
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.stream import MessageStream
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from tests.client.model import ModelBroker, run

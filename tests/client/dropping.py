@@ -7,7 +7,7 @@ from typing import Any
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from zope.interface import implementer
 
-from logd.client.stream import MessageStream
+from logd.client.consumer.stream import MessageStream
 
 
 class OwnFaultError(Exception):
@@ -20,7 +20,7 @@ def warnings_of(case: Any) -> list[LogEvent]:
 
     @implementer(ILogObserver)
     def observe(event: LogEvent) -> None:
-        if event.get("log_namespace") == "logd.client.dropping.DroppedStreams":
+        if event.get("log_namespace") == "logd.client.consumer.dropped.DroppedStreams":
             told.append(event)
 
     globalLogPublisher.addObserver(observe)

@@ -9,16 +9,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer import Consumer
-from logd.client.group_stream import GroupStream
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.group_stream import GroupStream
 from logd.coord import paths
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.topics import delete_topic, encode_entry
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry
 from tests.client.model import ModelBroker
 

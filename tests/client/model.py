@@ -9,7 +9,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 
-from logd.client.link import ClientConnection
+from logd.client.cluster.link import ClientConnection
 from logd.clientcore.addresses import Address
 from logd.errors import (
     BrokerUnavailable,
@@ -19,20 +19,20 @@ from logd.errors import (
     WireError,
     WrongPartition,
 )
-from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
-from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
-from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
-from logd.protocol.legacy_requests import Produce
 from logd.protocol.loops import decode_set
-from logd.protocol.metadata import (
+from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.metadata import (
     BrokerAddress,
     Metadata,
     MetadataResponse,
     PartitionMetadata,
     TopicMetadata,
 )
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
-from logd.protocol.requests import decode_request
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.requests.requests import decode_request
 
 
 @define

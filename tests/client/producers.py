@@ -8,10 +8,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.pending import Sent
-from logd.client.producer import Producer
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Producer
 from logd.protocol.loops import decode_set
-from logd.protocol.produce_ack import ProduceAck
+from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.model import ModelBroker, run
 
 

@@ -13,8 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
 from logd.client.observer import TopicObserver
-from logd.client.producer import Producer
-from logd.protocol.produce_ack import ProduceAck
+from logd.client.producer.producer import Producer
+from logd.protocol.requests.produce_ack import ProduceAck
 from tests.client.model import ModelBroker, run
 
 
@@ -61,7 +61,7 @@ class TopicObserverTests(SynchronousTestCase):
 
     def test_ignores_its_own_kind(self) -> None:
         """Events about publishing are not published."""
-        Logger("logd.client.link", observer=self.observer).warn("trouble")
+        Logger("logd.client.cluster.link", observer=self.observer).warn("trouble")
         Logger("logd.net.connection", observer=self.observer).warn("trouble")
         Logger("logd.deferreds.background.Background", observer=self.observer).warn("a bug in a producer")
         run(self.clock, 0.1)

@@ -6,8 +6,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.client.setting_names import read_settings
 from logd.client.settings import ConsumerSettings, LinkSettings, ProducerSettings
-from logd.client.split import read_settings
 from logd.errors import ConfigurationError
 
 

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.clientcore.addresses import parse_brokers
 from logd.clientcore.endpoints import BrokerEndpoint, parse_endpoints
 from logd.errors import ConfigurationError
-from logd.spark.cluster import ClusterSettings
+from logd.spark.blocking.cluster import ClusterSettings
 
 
 class AddressesTests(SynchronousTestCase):

@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.clientcore.metadata import ClusterView, described
 from logd.errors import InvalidTopic, PartitionOffline, UnknownTopic, WrongPartition
-from logd.protocol.metadata import BrokerAddress, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.metadata import BrokerAddress, MetadataResponse, PartitionMetadata, TopicMetadata
 
 
 def partition(number: int, leader: int = 1, error: int = 0) -> PartitionMetadata:

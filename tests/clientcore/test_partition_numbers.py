@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.partitioner import RandomPartitioner
+from logd.client.producer.partitioner import RandomPartitioner
 from logd.clientcore.partition_numbers import in_words, is_among
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.clientcore.starting_positions import EARLIEST, LATEST, position_at_time, position_of
-from logd.protocol.describe_log import DescribeLogResponse
+from logd.protocol.requests.describe_log import DescribeLogResponse
 
 
 class StartingPositionTests(SynchronousTestCase):

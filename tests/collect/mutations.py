@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from logd.collect.losses import Losses
-from logd.collect.rotated import RotatedFiles, Sibling
+from logd.collect.rotation.losses import Losses
+from logd.collect.rotation.rotated import RotatedFiles, Sibling
 
 
 def know_files_by_their_inodes_alone() -> AbstractContextManager[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.disk import Disk
-from logd.collect.names import Stems, is_compressed, related, stem
+from logd.collect.rotation.names import Stems, is_compressed, related, stem
 
 
 class DiskTests(SynchronousTestCase):

@@ -10,11 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
 from logd.collect.mark import ReadMark
-from logd.collect.rotated import Passed
+from logd.collect.rotation.rotated import Passed
 from logd.collect.source import SourceFile
 from logd.collect.state import BadState, State, decode_state, encode_state
-from logd.collect.statefile import StateFile, StateInUse, default_path
-from logd.log.files import LocalFiles
+from logd.collect.state_file import StateFile, StateInUse, default_path
+from logd.log.disk.local_files import LocalFiles
 
 
 def source(name: str = "/l/a\udcff.log") -> SourceFile:

@@ -8,10 +8,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.testing.inprocess.client import InProcessCoordination
 
 T = TypeVar("T")
 

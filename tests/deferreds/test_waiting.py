@@ -9,8 +9,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.cluster import Cluster
-from logd.client.link import BrokerLink
+from logd.client.cluster.cluster import Cluster
+from logd.client.cluster.link import BrokerLink
 from logd.client.settings import LinkSettings
 from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
 from logd.net.connection import BrokerConnection

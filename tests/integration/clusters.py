@@ -16,13 +16,13 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
-from logd.client.admin import Admin
-from logd.client.consumer import Consumer
-from logd.client.producer import Producer
-from logd.protocol.metadata import MetadataResponse
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import BrokerProcess, free_port
-from logd.testing.zookeeper import ZooKeeperProcess
+from logd.client.admin.admin import Admin
+from logd.client.consumer.consumer import Consumer
+from logd.client.producer.producer import Producer
+from logd.protocol.requests.metadata import MetadataResponse
+from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess
 
 CLOCK: Any = reactor
 #: The shortest session that the server grants: so long a broker that was killed counts as live.

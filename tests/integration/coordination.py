@@ -13,8 +13,8 @@ from twisted.trial.unittest import TestCase
 
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
 from tests.coord.watching import States
 

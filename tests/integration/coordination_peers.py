@@ -10,16 +10,16 @@ from typing import Self
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import OPEN_ACL
-from logd.coord.server.handshake import (
+from logd.coord.server.wire.handshake import (
     ConnectRequest,
     ConnectResponse,
     decode_connect_response,
     encode_connect_request,
 )
-from logd.coord.server.jute import encode_acl, encode_buffer, encode_ustring
-from logd.coord.server.opcodes import Opcode
-from logd.protocol.fields import INT32
-from logd.testing.coordination import CoordinationProcess
+from logd.coord.server.wire.jute import encode_acl, encode_buffer, encode_ustring
+from logd.coord.server.wire.opcodes import Opcode
+from logd.protocol.requests.fields import INT32
+from logd.testing.processes.coordination import CoordinationProcess
 
 #: Seconds until a test gives up; generous, since the machine may be busy. Nothing waits for it when all is well.
 PATIENCE = 30.0

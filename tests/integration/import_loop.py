@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from logd.errors import LogdError
-from logd.spark.cluster import ClusterSettings
+from logd.spark.blocking.cluster import ClusterSettings
+from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.run import Importer
 from logd.spark.importer.session import LOCAL_MASTER, open_session
 from logd.spark.importer.settings import ImportSettings
-from logd.spark.importer.sparkloader import SparkLoader
-from logd.spark.subscription import SourceSubscription
+from logd.spark.importer.spark_loader import SparkLoader
 
 TOPIC = "t"
 TASK_BYTES = 1 << 20

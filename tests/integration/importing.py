@@ -21,8 +21,8 @@ import pyarrow.dataset
 from attrs import define, field
 
 from logd.protocol.message import Message
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.producing import ExecutorProducer
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.producing import ExecutorProducer
 from tests.integration.import_loop import TOPIC
 
 ROOT = Path(__file__).resolve().parent.parent.parent

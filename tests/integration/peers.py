@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.client_conversation import ClientConversation
-from logd.testing.processes import BrokerProcess
+from logd.protocol.conversation.client import ClientConversation
+from logd.testing.processes.broker import BrokerProcess
 
 #: Seconds until a test gives up; generous, since the machine may be busy. Nothing waits for it when all is well.
 PATIENCE = 30.0

@@ -14,11 +14,11 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.java import java_home
-from logd.protocol.administration import CreateTopic, DeleteTopic
 from logd.protocol.message import Message
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.producing import ExecutorProducer
-from logd.testing.processes import BrokerProcess
+from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.producing import ExecutorProducer
+from logd.testing.processes.broker import BrokerProcess
 
 
 @functools.cache

@@ -7,8 +7,8 @@ from itertools import zip_longest
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.wire_sides import Side
 from tests.integration.wire_steps import Ask, Step, steps
 

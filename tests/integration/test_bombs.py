@@ -14,8 +14,8 @@ import cramjam
 
 from logd.protocol.checksums import crc32
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.integration.peers import PATIENCE, BrokerTestCase
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -8,13 +8,13 @@ import socket
 import threading
 from struct import pack
 
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets, Produce
-from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests import OurRequest, encode_request
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.requests import OurRequest, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 MEGABYTE = 1 << 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.testing.processes import free_port
+from logd.testing.processes.broker import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 60.0

@@ -15,9 +15,9 @@ from twisted.internet.threads import deferToThread
 
 from logd.errors import CoordinationUnavailable, LogdError, TopicExists
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.testing.processes import free_port
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import free_port
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.balancer import Balancer
 from tests.integration.clusters import CLOCK, ClusterTestCase
 

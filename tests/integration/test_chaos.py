@@ -19,13 +19,13 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.trial.unittest import TestCase
 
-from logd.client.admin import Admin
+from logd.client.admin.admin import Admin
 from logd.coord import paths
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
 from logd.coord.zookeeper.client import ZooKeeperCoordination
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
 from tests.integration.chaos.ensemble import EnsembleTree
 from tests.integration.chaos.faults import torment
 from tests.integration.chaos.producing import SET_MESSAGES, TOPIC

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]

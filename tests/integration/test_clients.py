@@ -14,15 +14,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from logd.client.admin import Admin
-from logd.client.consumer import Consumer
-from logd.client.pending import Sent
-from logd.client.producer import Producer
-from logd.client.starts import Time
+from logd.client.admin.admin import Admin
+from logd.client.consumer.consumer import Consumer
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Producer
+from logd.client.starting_positions import Time
 from logd.errors import MessageTooLarge, TopicExists
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.testing.processes import BrokerProcess
+from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import BrokerProcess
 
 
 class ClientsCase(TestCase):
@@ -205,7 +205,7 @@ class ScriptTests(ClientsCase):
             """
             from logd.client.blocking import Consumer, Producer
             from logd.protocol.message import Message
-            from logd.protocol.messageset import MessageSet
+            from logd.protocol.message_set import MessageSet
 
             producer = Producer(BROKER)
             message = Message(b"test message str")

@@ -11,12 +11,12 @@ from struct import pack, unpack
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.testing.processes import BrokerProcess
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 
 HOUR = 3600.0

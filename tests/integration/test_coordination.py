@@ -13,8 +13,8 @@ import threading
 import time
 from struct import pack
 
-from logd.coord.server.opcodes import Opcode
-from logd.testing.coordination import four_letter_word
+from logd.coord.server.wire.opcodes import Opcode
+from logd.testing.processes.coordination import four_letter_word
 from tests.integration.coordination_peers import (
     PATIENCE,
     CoordinationTestCase,

@@ -20,8 +20,8 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
 from tests.coord.contract import PATIENCE, CallsContract, Contract
 from tests.coord.contract_sessions import SessionContract
 from tests.coord.contract_watches import WatchesContract

@@ -17,15 +17,15 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd.log.files import LocalFiles
-from logd.protocol.administration import CreateTopic
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch
+from logd.log.disk.local_files import LocalFiles
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.testing.processes import BrokerProcess, free_port
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.administration import CreateTopic
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.mounts import enlarge, mount_failing, mount_small, see_to
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer
 from tests.integration.segments import check_partition

@@ -18,13 +18,13 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import CoordinationUnavailable
-from logd.protocol.administration import CreateTopic
-from logd.protocol.legacy_requests import Fetch
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.testing.processes import BrokerProcess
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.administration import CreateTopic
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.clusters import health, health_option
 from tests.integration.mounts import enlarge, mount_small
 from tests.integration.peers import PATIENCE, POLL_SECONDS, Peer

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.testing.processes import BrokerProcess, free_port
+from logd.testing.processes.broker import BrokerProcess, free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "embedding.md"

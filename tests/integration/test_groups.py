@@ -10,9 +10,9 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
 
-from logd.client.consumer import Consumer
+from logd.client.consumer.consumer import Consumer
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
+from logd.protocol.message_set import MessageSet
 from tests.integration.clusters import CLOCK, ClusterTestCase
 
 PARTITIONS = 4

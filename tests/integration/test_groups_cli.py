@@ -10,8 +10,8 @@ import subprocess
 import time
 from typing import Any
 
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.test_cli import LOGD, PATIENCE, CliTestCase
 
 LINES = b"".join(b"%d\n" % number for number in range(1000))

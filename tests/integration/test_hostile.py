@@ -6,14 +6,14 @@ import contextlib
 import os
 import random
 
-from logd.protocol.describe_log import DescribeLog
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests import OurRequest, encode_request
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.requests import OurRequest, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3")) * 100

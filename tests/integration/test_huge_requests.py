@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from logd.protocol.describe_log import DescribeLog
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
-from logd.protocol.legacy_responses import OffsetsResponse
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests import MAX_ITEMS, encode_request
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.legacy_responses import OffsetsResponse
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.requests import MAX_ITEMS, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 SMALL = MessageSet([Message(b"small")]).encode()

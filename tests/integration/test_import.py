@@ -19,7 +19,7 @@ import pyarrow.dataset
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from logd.java import java_home
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.import_loop import TOPIC
 from tests.integration.importing import (
     PARTITIONS,

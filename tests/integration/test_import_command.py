@@ -16,11 +16,11 @@ from pathlib import Path
 from attrs import evolve
 
 from logd.protocol.message import Message
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.importer.layout import OFFSETS
-from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import Lineage, Lost
-from logd.spark.producing import ExecutorProducer
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.producing import ExecutorProducer
+from logd.spark.importer.targets.layout import OFFSETS
+from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.offsets import Lineage, Lost
 from tests.integration.importing import kill_group, tasks_under_way, wait_until
 from tests.integration.sparking import shared_broker, why_not
 from tests.integration.test_cli import PATIENCE, ROOT, CliTestCase

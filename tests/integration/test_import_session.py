@@ -16,23 +16,23 @@ from attrs import evolve
 
 from logd.errors import BrokerUnavailable, LogdError
 from logd.protocol.message import Message
-from logd.testing.processes import BrokerProcess, free_port
+from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.sparking import SparkTestCase, numbered, shared_folder, why_not
 from tests.integration.test_tls_clients import make_certificate
 
 if why_not() is None:
-    from logd.spark.cluster import ClusterSettings
+    from logd.spark.blocking.cluster import ClusterSettings
+    from logd.spark.blocking.reading import DataLost
+    from logd.spark.blocking.subscription import SourceSubscription
     from logd.spark.importer.errors import ImportFailed, RunLost, TargetError
-    from logd.spark.importer.hadooptarget import HadoopTarget
-    from logd.spark.importer.layout import OFFSETS
     from logd.spark.importer.report import ImportReport
     from logd.spark.importer.run import Importer
     from logd.spark.importer.settings import ImportSettings
-    from logd.spark.importer.sparkloader import SparkLoader
-    from logd.spark.importer.target import Target, last_run, publish
-    from logd.spark.importer.verifying import verify
-    from logd.spark.reading import DataLost
-    from logd.spark.subscription import SourceSubscription
+    from logd.spark.importer.spark_loader import SparkLoader
+    from logd.spark.importer.targets.hadoop import HadoopTarget
+    from logd.spark.importer.targets.layout import OFFSETS
+    from logd.spark.importer.targets.target import Target, last_run, publish
+    from logd.spark.importer.targets.verifying import verify
     from tests.spark.importer.runs import A0, run_of
 
 #: 2011-11-11T06:30:00Z in ms.
@@ -127,7 +127,7 @@ class FilesTests(ImportTestCase):
 
     def test_starts(self) -> None:
         """A place to begin counts for partitions that the target knows nothing of, and for no other."""
-        from logd.spark.offsets import OffsetLimits, parse_offsets
+        from logd.spark.blocking.offsets import OffsetLimits, parse_offsets
 
         second = parse_offsets(json.dumps({self.topic: {"0": 109, "1": -1}}), "earliest")
         report = self.importing(starting=second)

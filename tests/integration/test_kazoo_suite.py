@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd.testing.coordination import CoordinationProcess
+from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.kazoo_acceptance import SERVER
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,11 +11,11 @@ import random
 import threading
 from pathlib import Path
 
-from logd.protocol.legacy_requests import Fetch
 from logd.protocol.loops import check_set
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.integration.peers import PATIENCE, BrokerTestCase, Peer
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3"))

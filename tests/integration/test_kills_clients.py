@@ -21,12 +21,12 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
-from logd.client.consumer import Consumer
-from logd.client.pending import Sent
-from logd.client.producer import Producer
+from logd.client.consumer.consumer import Consumer
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.testing.processes import BrokerProcess
+from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.segments import check_partition, partition_bytes
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3"))

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.bench.slow_disk import SlowDiskBroker
-from logd.log.checkpoint import Checkpoint
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, Produce
+from logd.bench.peers.slow_disk import SlowDiskBroker
+from logd.log.recovery.checkpoint import Checkpoint
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
-from logd.testing.processes import BrokerProcess, free_port
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.peers import PATIENCE, POLL_SECONDS, BrokerTestCase, Peer
 
 TWISTD = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]

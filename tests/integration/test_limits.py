@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 
-from logd.protocol.legacy_requests import Fetch, Offsets
-from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests import encode_request
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.legacy_requests import Fetch, Offsets
+from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.requests import encode_request
 from tests.integration.peers import PATIENCE, BrokerTestCase, Peer
 
 MEGABYTE = 1 << 20

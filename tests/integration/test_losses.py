@@ -7,9 +7,9 @@ import shutil
 import time
 from pathlib import Path
 
-from logd.log.checkpoint import Checkpoint
-from logd.log.mark import encode_mark
-from logd.log.names import CHECKPOINT, MARK, segment_name
+from logd.log.disk.names import CHECKPOINT, MARK, segment_name
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.recovery.flush_mark import encode_mark
 from logd.protocol.entry import encode_gap
 from tests.integration.test_cli import PATIENCE, CliTestCase
 

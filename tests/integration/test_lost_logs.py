@@ -12,12 +12,12 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from logd.client.admin import Admin
+from logd.client.admin.admin import Admin
 from logd.errors import PartitionOffline
-from logd.log.beginning import JUMP
+from logd.log.recovery.beginning import JUMP
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.testing.processes import BrokerProcess
+from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.clusters import CLIENTS, ClusterTestCase
 
 LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]

@@ -8,16 +8,16 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from logd.log.checkpoint import Checkpoint
-from logd.log.mark import encode_mark
-from logd.log.names import CHECKPOINT, MARK, segment_name
+from logd.log.disk.names import CHECKPOINT, MARK, segment_name
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.recovery.flush_mark import encode_mark
 from logd.protocol.entry import gap_length
-from logd.protocol.legacy_requests import Fetch
-from logd.protocol.requests import encode_request
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.ranges import IdRange
-from logd.spark.reading import RangeReader
-from logd.testing.processes import free_port
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.requests import encode_request
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import RangeReader
+from logd.testing.processes.broker import free_port
 from tests.integration.test_away import Lines
 from tests.integration.test_cli import CliTestCase
 

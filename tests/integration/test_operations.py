@@ -13,7 +13,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd.testing.zookeeper import missing
+from logd.testing.processes.zookeeper import missing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ class OperationsTests(SynchronousTestCase):
         if missing():
             raise SkipTest(missing())
         zookeeper = (
-            "from logd.testing.zookeeper import ZooKeeperProcess as Z; z = Z('zk', port=2181).start(); "
+            "from logd.testing.processes.zookeeper import ZooKeeperProcess as Z; z = Z('zk', port=2181).start(); "
             "open('zk.pid', 'w').write(str(z.pid))"
         )
         printed = self.run_program(

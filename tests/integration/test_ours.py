@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from logd.protocol.administration import CreateTopic
-from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, Offsets
-from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.administration import CreateTopic
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, Offsets
+from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
 from tests.integration.peers import BrokerTestCase
 
 BAD = MessageSet([Message(b"bad")]).encode()[:-1] + b"D"

@@ -7,9 +7,9 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.testing.processes import free_port
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.testing.processes.broker import free_port
 from tests.integration.peers import PATIENCE, BrokerTestCase
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: Reads back what the program that observes an application's log has published.

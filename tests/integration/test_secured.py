@@ -14,16 +14,16 @@ from unittest import skipUnless
 
 from twisted.internet.threads import deferToThread
 
-from logd.client.consumer import Consumer
+from logd.client.consumer.consumer import Consumer
 from logd.coord import paths
 from logd.coord.errors import NoAuth
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import BrokerProcess, free_port
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.integration.clusters import CLIENTS, CLOCK, ClusterTestCase
 from tests.integration.test_tls_clients import make_certificate
 

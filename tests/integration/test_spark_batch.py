@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from logd.protocol.message import Message
-from logd.spark.arrow import source_schema
-from logd.testing.processes import BrokerProcess
+from logd.spark.worker.arrow import source_schema
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.sparking import SparkTestCase, numbered
 
 

@@ -7,18 +7,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import BrokerProcess, free_port
+from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.coordination import CoordinationProcess
 from tests.integration.importing import wait_until
 from tests.integration.sparking import SparkTestCase, numbered, shared_folder, why_not
 
 if why_not() is None:
-    from logd.spark.cluster import ClusterSettings
+    from logd.spark.blocking.cluster import ClusterSettings
+    from logd.spark.blocking.subscription import SourceSubscription
     from logd.spark.importer.run import Importer
     from logd.spark.importer.settings import ImportSettings
-    from logd.spark.importer.sparkloader import SparkLoader
-    from logd.spark.importer.verifying import verify
-    from logd.spark.subscription import SourceSubscription
+    from logd.spark.importer.spark_loader import SparkLoader
+    from logd.spark.importer.targets.verifying import verify
 
 #: The shortest that the tree grants: so long a broker that was killed counts as live.
 SESSION_MS = 4000

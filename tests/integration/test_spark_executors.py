@@ -11,7 +11,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.java import java_home
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
 from tests.integration.sparking import numbered, why_not
 from tests.integration.test_cli import ROOT
 
@@ -35,8 +35,8 @@ class ShippedTests(SynchronousTestCase):
             self.skipTest(reason)
         import pyarrow
 
-        from logd.spark.cluster import BlockingCluster, ClusterSettings
-        from logd.spark.producing import ExecutorProducer
+        from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+        from logd.spark.blocking.producing import ExecutorProducer
 
         self.folder = Path(self.mktemp()).absolute()
         packages = self.folder / "packages"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from logd.protocol.key_placement import partition_of_key
 from logd.protocol.message import Message
-from logd.protocol.placement import partition_of_key
 from tests.integration.sparking import SparkTestCase, numbered, shared_folder
 
 

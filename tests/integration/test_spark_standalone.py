@@ -14,8 +14,8 @@ from pathlib import Path
 
 import logd.cli
 from logd.java import java_home
-from logd.spark.importer.verifying import verify
-from logd.testing.processes import free_port
+from logd.spark.importer.targets.verifying import verify
+from logd.testing.processes.broker import free_port
 from tests.integration.importing import kill_group, wait_until
 from tests.integration.sparking import why_not
 from tests.integration.test_cli import LOGD, ROOT, CliTestCase

@@ -9,14 +9,14 @@ import subprocess
 from typing import Any
 from unittest import skipUnless
 
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, Produce
-from logd.protocol.legacy_responses import FetchResponse
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests import encode_request
-from logd.testing.processes import BrokerProcess, free_port
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.requests import encode_request
+from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.peers import BrokerTestCase, Peer
 
 try:

@@ -15,11 +15,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable
 from logd.protocol.message import Message
-from logd.spark.cluster import BlockingCluster, ClusterSettings
-from logd.spark.producing import ExecutorProducer
-from logd.spark.ranges import IdRange
-from logd.spark.reading import RangeReader
-from logd.testing.processes import BrokerProcess, free_port
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.producing import ExecutorProducer
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import RangeReader
+from logd.testing.processes.broker import BrokerProcess, free_port
 from tests.integration.peers import PATIENCE
 
 try:

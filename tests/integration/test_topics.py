@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from logd.protocol.administration import CreateTopic, DeleteTopic
-from logd.protocol.describe_log import DescribeLog
-from logd.protocol.fetch_wait import FetchPart, FetchWait
-from logd.protocol.legacy_requests import Fetch
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducedPart, ProducePart
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducedPart, ProducePart
 from tests.integration.peers import BrokerTestCase, Peer
 
 #: What a set or a wait may be answered with when its topic goes away under it.

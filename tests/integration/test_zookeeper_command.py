@@ -12,9 +12,9 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.server.opcodes import Opcode
-from logd.protocol.fields import INT32
-from logd.testing.coordination import CoordinationProcess, four_letter_word
+from logd.coord.server.wire.opcodes import Opcode
+from logd.protocol.requests.fields import INT32
+from logd.testing.processes.coordination import CoordinationProcess, four_letter_word
 from tests.integration.coordination_peers import PATIENCE, CoordinationTestCase, TreePeer, create, read
 from tests.integration.mounts import enlarge, mount_small
 

@@ -7,7 +7,7 @@ import signal
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.testing.zookeeper import ZooKeeperProcess, missing
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 
 
 class ZooKeeperProcessTests(SynchronousTestCase):

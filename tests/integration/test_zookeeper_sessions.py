@@ -16,12 +16,12 @@ from twisted.trial.unittest import TestCase
 
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import NoAuth, NoNode, OperationTimeout, SessionExpired
-from logd.coord.presence import Presence
+from logd.coord.kept_ephemeral import Presence
 from logd.coord.records import Acl, EventType, Permission, SessionState
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
-from logd.testing.coordination import CoordinationProcess
-from logd.testing.processes import free_port
+from logd.testing.processes.broker import free_port
+from logd.testing.processes.coordination import CoordinationProcess
 from tests.broker.doubles import Events
 from tests.coord.watching import States
 from tests.integration.coordination import TIMEOUT, TRIALS, EmbeddedServer, RealZooKeeper, SessionCase, reactor

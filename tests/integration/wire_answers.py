@@ -20,8 +20,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from logd.coord.records import Stat
-from logd.coord.server.jute import JuteReader
-from logd.coord.server.opcodes import ERROR_TYPE, EVENT_XID, Opcode
+from logd.coord.server.wire.jute import JuteReader
+from logd.coord.server.wire.opcodes import ERROR_TYPE, EVENT_XID, Opcode
 from logd.coord.tree.interfaces import NO_CHANGE
 
 _ANSWER = Struct(">iqi")

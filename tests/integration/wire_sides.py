@@ -7,9 +7,9 @@ from typing import Any
 from attrs import define, field
 
 from logd.coord.records import OPEN_ACL
-from logd.coord.server.jute import encode_acl, encode_buffer, encode_ustring, encode_ustrings
-from logd.coord.server.opcodes import EVENT_XID, Opcode
-from logd.protocol.fields import INT32, INT64
+from logd.coord.server.wire.jute import encode_acl, encode_buffer, encode_ustring, encode_ustrings
+from logd.coord.server.wire.opcodes import EVENT_XID, Opcode
+from logd.protocol.requests.fields import INT32, INT64
 from tests.integration.coordination_peers import TreePeer
 from tests.integration.wire_answers import Asked, Numbers, Seen, read_frame
 from tests.integration.wire_steps import SESSIONS, Ask, Reconnect, Renew, Step

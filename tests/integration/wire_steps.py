@@ -9,10 +9,10 @@ from struct import Struct
 from attrs import frozen
 
 from logd.coord.records import OPEN_ACL, Acl
-from logd.coord.server.jute import BOOL, encode_acl, encode_buffer, encode_ustring
-from logd.coord.server.opcodes import Opcode
+from logd.coord.server.wire.jute import BOOL, encode_acl, encode_buffer, encode_ustring
+from logd.coord.server.wire.opcodes import Opcode
 from logd.coord.tree.access import digest_identity
-from logd.protocol.fields import INT32
+from logd.protocol.requests.fields import INT32
 from tests.integration.wire_answers import Asked
 
 #: Sessions that are open at a time.

@@ -7,13 +7,13 @@ from random import Random
 from attrs import define, field
 
 from logd.interfaces import IFile
-from logd.log.damage import Damage
-from logd.log.indexfile import Boundary, encode_chunk, encode_header
-from logd.log.inspection import SegmentInspection, SegmentPlace
-from logd.log.names import index_name, join, segment_name
-from logd.log.repair import Mended, mend
+from logd.log.damage.inspection import SegmentInspection, SegmentPlace
+from logd.log.damage.kinds import Damage
+from logd.log.damage.repair import Mended, mend
+from logd.log.disk.names import index_name, join, segment_name
+from logd.log.index.index_file import Boundary, encode_chunk, encode_header
 from logd.protocol.checksums import CHECKSUMS
-from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.entries import gap, plain, timed, wrapped
 
 FOLDER = "/t-0"

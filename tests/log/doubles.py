@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from logd.testing.memoryfiles import MemoryFile, MemoryFiles, PowerLoss
+from logd.testing.memory.files import MemoryFile, MemoryFiles, PowerLoss
 
 __all__ = ["MemoryFile", "MemoryFiles", "PowerLoss"]

@@ -11,11 +11,11 @@ from twisted.internet.task import Clock
 
 from logd.config import LogSettings
 from logd.errors import PartitionOffline, StorageFull, UnknownError
-from logd.log.names import folder_name, join, segment_name
+from logd.log.disk.names import folder_name, join, segment_name
 from logd.log.partition import PartitionLog
-from logd.log.store import LogStore
-from logd.log.topicsfile import TopicsFile
-from logd.testing.memoryfiles import MemoryFiles, PowerLoss
+from logd.log.store.log_store import LogStore
+from logd.log.store.topics_file import TopicsFile
+from logd.testing.memory.files import MemoryFiles, PowerLoss
 from logd.topic import TopicEntry
 from tests.log.entries import plain, timed, wrapped
 from tests.log.losing import Loss, adopt_gaps, everything, lose, repair

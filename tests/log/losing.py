@@ -6,15 +6,15 @@ from random import Random
 
 from attrs import define
 
-from logd.log.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint
-from logd.log.folderrepair import repair_folder
-from logd.log.mark import read_mark
-from logd.log.names import join, segment_name, segment_start
+from logd.log.damage.folder_repair import repair_folder
+from logd.log.disk.names import join, segment_name, segment_start
 from logd.log.partition import PartitionLog
-from logd.log.store import LogStore
+from logd.log.recovery.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint
+from logd.log.recovery.flush_mark import read_mark
+from logd.log.store.log_store import LogStore
 from logd.protocol.entry import gap_length
-from logd.testing.memorydisk import Directory, Inode
-from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memory.disk import Directory, Inode
+from logd.testing.memory.files import MemoryFiles
 from tests.log.shadow import Shadow, check
 from tests.log.threads import Threads
 

@@ -8,10 +8,10 @@ from zope.interface import implementer
 
 from logd.config import LogSettings
 from logd.interfaces import IFlushListener
-from logd.log.names import join, segment_name
+from logd.log.disk.names import join, segment_name
 from logd.log.partition import PartitionLog
-from logd.log.store import LogStore
-from logd.testing.memoryfiles import MemoryFiles
+from logd.log.store.log_store import LogStore
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 ROOT = "/data"

@@ -11,21 +11,21 @@ from zlib import crc32
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.boundaries import EntryBoundaries
-from logd.client.refusal import largest
+from logd.client.consumer.group.entry_boundaries import EntryBoundaries
+from logd.client.producer.refusal import largest
 from logd.errors import InvalidMessage, MessageTooLarge
-from logd.log import resuming
-from logd.log.boundaries import Boundaries
-from logd.log.damage import Damage, DamageKind
+from logd.log.damage import evidence as resuming
+from logd.log.damage.kinds import Damage, DamageKind
+from logd.log.damage.walk import SegmentWalk
+from logd.log.index.boundaries import Boundaries
 from logd.log.scan import read_heads, scan_entries
-from logd.log.walk import SegmentWalk
 from logd.protocol import loops
 from logd.protocol.checksums import INDEPENDENT_CHECKSUMS
 from logd.protocol.entry import LAYOUTS, Buffer, Layout, MessageFields, head_at, head_pattern
 from logd.protocol.message import Message
 from logd.protocol.wrapper import encode_wrapper
-from logd.spark.rows import Cursor, Rows
-from logd.testing.memoryfiles import MemoryFiles
+from logd.spark.blocking.rows import Cursor, Rows
+from logd.testing.memory.files import MemoryFiles
 from tests.log.entries import plain
 
 #: A checksum over all behind it, and a time.

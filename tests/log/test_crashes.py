@@ -18,12 +18,12 @@ STEPS = 200
 #: Found only in some thousand histories; a test of its own holds each (in test_recovery, test_retention, test_store,
 #: test_lost_segments, test_truncation_crashes).
 RARE = {
-    "data in index.cut",
-    "directory in opening.recover_again",
-    "directory in recovery._drop_expired",
+    "data in index.index.cut",
+    "directory in store.opening.recover_again",
+    "directory in recovery.recovery._drop_expired",
     "data in upkeep._leave_to_mark",
-    "directory in folders.remove_leftovers",
-    "directory in repair.remove_index",
+    "directory in disk.folders.remove_leftovers",
+    "directory in damage.repair.remove_index",
     "directory in upkeep.do_upkeep",
 }
 

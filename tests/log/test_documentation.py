@@ -7,9 +7,9 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.log.checkpoint import Checkpoint
-from logd.log.indexfile import Boundary, encode_chunk, encode_header
-from logd.log.mark import encode_mark
+from logd.log.index.index_file import Boundary, encode_chunk, encode_header
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.recovery.flush_mark import encode_mark
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "protocol.md"
 

@@ -8,12 +8,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from logd.interfaces import IFlushListener
-from logd.log.checkpoint import Checkpoint
-from logd.log.names import folder_partition, index_start, segment_name, segment_start
-from logd.log.offsets import offsets_before
-from logd.log.openfiles import OpenFiles
+from logd.log.disk.names import folder_partition, index_start, segment_name, segment_start
+from logd.log.disk.open_files import OpenFiles
+from logd.log.legacy_offsets import offsets_before
+from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.waiters import Wait, Waiters
-from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.rig import Listener
 
 

@@ -9,11 +9,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
-from logd.log.checkpoint import Checkpoint, read_checkpoint
-from logd.log.mark import read_mark
 from logd.log.partition import PartitionLog
+from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
+from logd.log.recovery.flush_mark import read_mark
 from logd.log.upkeep import LOOKED_AT_ONCE
-from logd.testing.memoryfiles import PowerLoss
+from logd.testing.memory.files import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig
 
@@ -153,7 +153,7 @@ class UpkeepTests(SynchronousTestCase):
             rig.store.write_checkpoints()
             rig.threads.settle()
             rig.store.expire()
-            rig.files.skipped.add("directory in atomic.replace_file")
+            rig.files.skipped.add("directory in disk.atomic.replace_file")
             rig.files.errors["remove"] = [OSError(errno.EIO, "killed here")]
             rig.threads.settle()
             rig.kill()

@@ -1,4 +1,4 @@
-"""Tests of logd.log.unreadable and logd.log.openwriters: bad sectors are walked round, and few files stay open."""
+"""Tests of logd.log.unreadable and logd.log.open_writers: bad sectors are walked round, and few files stay open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import UnknownError
-from logd.log.openwriters import OpenWriters
+from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.unreadable import AGAIN_AFTER, MOST
 from tests.log.entries import plain

@@ -7,12 +7,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
 from logd.leadership import PartitionLeadership
-from logd.log.checkpoint import Checkpoint, read_checkpoint
-from logd.log.filewatch import FileWatch
-from logd.log.indexsearch import last_boundary
-from logd.log.mark import read_mark
-from logd.log.offsets import LATEST
+from logd.log.index.index_search import last_boundary
+from logd.log.legacy_offsets import LATEST
 from logd.log.partition import PartitionLog
+from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
+from logd.log.recovery.flush_mark import read_mark
+from logd.log.store.file_watch import FileWatch
 from tests.log.entries import plain
 from tests.log.rig import Listener, Rig
 

@@ -9,12 +9,12 @@ from attrs import define, field
 from twisted.internet.testing import StringTransport
 
 from logd.net.server import Connection
-from logd.protocol.interfaces import Received
-from logd.protocol.legacy_requests import Fetch, Produce
-from logd.protocol.legacy_responses import FetchResponse, encode_fetch_response
-from logd.protocol.metadata import Metadata
-from logd.protocol.requests import encode_request
-from logd.protocol.responses import ErrorResponse, encode_response
+from logd.protocol.conversation.interfaces import Received
+from logd.protocol.requests.legacy_requests import Fetch, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse, encode_fetch_response
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.requests import encode_request
+from logd.protocol.requests.responses import ErrorResponse, encode_response
 from tests.protocol.wire import joined
 
 

@@ -29,13 +29,13 @@ from logd.net.connection import BrokerConnection, endpoint_for
 from logd.net.connection_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
-from logd.protocol.administration import DeleteTopic
-from logd.protocol.legacy_requests import Fetch, Offsets, Produce
-from logd.protocol.legacy_responses import FetchResponse, OffsetsResponse
-from logd.protocol.metadata import Metadata, MetadataResponse
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.responses import ErrorResponse
-from logd.protocol.server_conversation import ServerConversation
+from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.administration import DeleteTopic
+from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.responses import ErrorResponse
 from tests.net.doubles import BytesFile, HandThreads, Range
 from tests.net.sessions import Counters, Opener
 

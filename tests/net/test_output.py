@@ -9,7 +9,7 @@ from typing import Any
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 from logd.net.output import UNSENT_BYTES, OutputQueue
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport

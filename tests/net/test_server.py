@@ -12,12 +12,12 @@ from logd.net.connection_limits import LINGER_SECONDS, ConnectionLimits
 from logd.net.holds import Hold
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
-from logd.protocol.legacy_requests import Fetch, Offsets, Produce
-from logd.protocol.legacy_responses import FetchResponse
-from logd.protocol.metadata import Metadata
-from logd.protocol.requests import encode_request
-from logd.protocol.responses import ErrorResponse
-from logd.protocol.server_conversation import ServerConversation
+from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.requests import encode_request
+from logd.protocol.requests.responses import ErrorResponse
 from tests.net.doubles import BytesFile, HandThreads, Range
 from tests.net.sessions import PRODUCE, Counters, Opener, Transport, described, fetch, fetched, metadata
 

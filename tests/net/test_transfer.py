@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 from logd.net.transfer import PIECE_BYTES, TURN_BYTES, PeerLeft, SendfileSender, TransferFailed, can_sendfile
 from tests.net.doubles import BytesFile, HandThreads, MemoryTransport, Range, SocketTransport
 

@@ -14,10 +14,10 @@ from logd.net.idle import IdleConnections, StuckReceivers
 from logd.net.request_memory import UntakenRequests
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
-from logd.protocol.legacy_requests import Fetch, Produce
-from logd.protocol.legacy_responses import FetchResponse
-from logd.protocol.requests import encode_request
-from logd.protocol.server_conversation import ServerConversation
+from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.legacy_requests import Fetch, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse
+from logd.protocol.requests.requests import encode_request
 from tests.net.doubles import BytesFile, HandThreads, Range
 from tests.net.sessions import Counters, Opener, Transport
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from logd.errors import InvalidMessage, MessageTooLarge, ProtocolViolation
 from logd.protocol import loops
-from logd.protocol.client_conversation import ClientConversation
-from logd.protocol.framing import FrameBuffer
-from logd.protocol.legacy_requests import Fetch, MultiFetch, Offsets
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests import encode_request
-from logd.protocol.server_conversation import ServerConversation
+from logd.protocol.conversation.client import ClientConversation
+from logd.protocol.conversation.framing import FrameBuffer
+from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, Offsets
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.requests import encode_request
 
 LIMIT = 4096
 #: What the client has asked for, over and over, when the bytes arrive.

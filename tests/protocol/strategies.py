@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from logd.protocol.administration import CreateTopic, DeleteTopic
-from logd.protocol.describe_log import DescribeLog
-from logd.protocol.fetch_wait import FetchPart, FetchWait
 from logd.protocol.headers import Headers
-from logd.protocol.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.message import Message
-from logd.protocol.metadata import Metadata
-from logd.protocol.produce_ack import ProduceAck, ProducePart
-from logd.protocol.repair import Repair
+from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.repair import Repair
 
 int16s = st.integers(-(1 << 15), (1 << 15) - 1)
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)

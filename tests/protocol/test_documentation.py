@@ -9,24 +9,30 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ERRORS_BY_CODE, InvalidMessage
 from logd.protocol import loops
-from logd.protocol.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
-from logd.protocol.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.entry import LAYOUTS, encode_gap
-from logd.protocol.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
-from logd.protocol.fields import Reader
-from logd.protocol.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
-from logd.protocol.legacy_responses import (
+from logd.protocol.message import Message
+from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.fields import Reader
+from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.legacy_responses import (
     FetchResponse,
     LegacyResponse,
     MultiFetchResponse,
     OffsetsResponse,
 )
-from logd.protocol.message import Message
-from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
-from logd.protocol.repair import Repair, RepairedDamage, RepairResponse
-from logd.protocol.requests import OurRequest, decode_request, encode_request
-from logd.protocol.responses import ErrorResponse, OurResponse, encode_legacy_response, encode_response, read_response
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
+from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
+from logd.protocol.requests.requests import OurRequest, decode_request, encode_request
+from logd.protocol.requests.responses import (
+    ErrorResponse,
+    OurResponse,
+    encode_legacy_response,
+    encode_response,
+    read_response,
+)
 from tests.protocol.wire import joined
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"

@@ -26,7 +26,7 @@ from logd.protocol.entry import (
 )
 from logd.protocol.wrapper import encode_wrapper
 from tests.log.entries import gap, plain, timed, wrapped
-from tests.protocol.test_damage import changes
+from tests.protocol.loops.test_damage import changes
 
 #: One entry of each magic, made by hand, and those of them that have a time.
 ENTRIES = {PLAIN: plain(b"hello"), WRAPPER: wrapped(b"hello"), KEYED: timed(b"hello", 7), GAP: gap(30)}

@@ -8,15 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.protocol.client_conversation import FIRST_CORRELATION_ID
-from logd.protocol.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
-from logd.protocol.messageset import MessageSet
-from logd.protocol.metadata import BrokerAddress, MetadataResponse, PartitionMetadata, TopicMetadata
-from logd.protocol.produce_ack import ProduceAckResponse, ProducedPart
-from logd.protocol.requests import encode_request
-from logd.protocol.responses import encode_legacy_response, encode_response
+from logd.protocol.conversation.client import FIRST_CORRELATION_ID
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
+from logd.protocol.requests.metadata import BrokerAddress, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.produce_ack import ProduceAckResponse, ProducedPart
+from logd.protocol.requests.requests import encode_request
+from logd.protocol.requests.responses import encode_legacy_response, encode_response
 from tests.protocol import fuzzing
-from tests.protocol.implementations import IMPLEMENTATIONS
+from tests.protocol.loops.implementations import IMPLEMENTATIONS
 from tests.protocol.strategies import codecs, message_lists, requests
 from tests.protocol.wire import joined
 

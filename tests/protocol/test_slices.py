@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import InvalidMessage, MessageTooLarge, WireError
 from logd.protocol import loops
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
+from logd.protocol.message_set import MessageSet
 from logd.protocol.slices import check_in_slices
 from tests.protocol.strategies import message_lists
 

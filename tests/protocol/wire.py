@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from logd.protocol.fields import Piece
+from logd.protocol.requests.fields import Piece
 
 
 def joined(pieces: Iterable[Piece]) -> bytes:

@@ -8,7 +8,7 @@ import time
 import traceback
 from contextlib import nullcontext
 
-from logd.testing.memoryfiles import PowerLoss
+from logd.testing.memory.files import PowerLoss
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 

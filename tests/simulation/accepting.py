@@ -9,14 +9,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from logd.client.admin import Admin
+from logd.client.admin.admin import Admin
 from logd.errors import LogdError
-from logd.log.folderrepair import repair_folder
+from logd.log.damage.folder_repair import repair_folder
 from logd.log.partition import PartitionLog
-from logd.protocol.repair import LOST_LOG
-from logd.testing.clocks import ProcessClock
-from logd.testing.memorybroker import MemoryBroker
-from logd.testing.memoryfiles import MemoryFiles
+from logd.protocol.requests.repair import LOST_LOG
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.files import MemoryFiles
 from tests.simulation.ledger import Ledger, Place
 from tests.simulation.retention import payloads_in
 from tests.simulation.violation import Violation, check

@@ -8,14 +8,16 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from logd.broker import comparison, storedends, storedtopics
+from logd.broker.topics import comparison
+from logd.broker.topics import stored_ends as storedends
+from logd.broker.topics import stored_topics as storedtopics
 from logd.coord.registries import topics
 from logd.coord.registries.brokers import BrokerInfo
 from logd.errors import CorruptMessage
 from logd.interfaces import IFileOperations
 from logd.log import upkeep
-from logd.log.checkpoint import Checkpoint, write_checkpoint
 from logd.log.flusher import FlushState
+from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
 from logd.protocol.loops import OpenWrapper, checking
 
 

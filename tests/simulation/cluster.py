@@ -9,10 +9,10 @@ from typing import Protocol
 from attrs import define, field
 
 from logd.config import BrokerSettings, LogSettings
-from logd.testing.clocks import ProcessClock
-from logd.testing.memorybroker import MemoryBroker
-from logd.testing.memoryfiles import MemoryFiles
-from logd.testing.memorytree import MemoryTree
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.files import MemoryFiles
+from logd.testing.memory.tree import MemoryTree
 from tests.simulation.accepting import Accepting
 from tests.simulation.consuming import ConsumingApplication
 from tests.simulation.ledger import Ledger

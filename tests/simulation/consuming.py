@@ -9,10 +9,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from logd.client.consumer import Consumer
-from logd.client.stream import MessageStream
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.stream import MessageStream
 from logd.errors import WrapperTooLarge
-from logd.testing.clocks import ProcessClock
+from logd.testing.memory.clocks import ProcessClock
 from tests.simulation.ledger import Ledger
 from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES, Losses, go_on_behind
 from tests.simulation.violation import Violation

@@ -10,10 +10,10 @@ from attrs import define, field, frozen
 from zope.interface import implementer
 
 from logd.broker.assembly import StopReport
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.interfaces import IFlushListener
-from logd.testing.memorybroker import MemoryBroker
-from logd.testing.memorytree import MemoryTree
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.tree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.cluster import Process, SimulatedCluster
 from tests.simulation.machines import MachineFaults

@@ -10,11 +10,11 @@ from unittest import mock
 from twisted.internet.defer import Deferred
 
 from logd.broker import assembly
-from logd.broker.storedends import EndsRecorder
-from logd.coord.server.journal import Journal
-from logd.coord.server.reopening import Reopening
-from logd.log import recovery
-from logd.testing.memorybroker import MemoryBroker
+from logd.broker.topics.stored_ends import EndsRecorder
+from logd.coord.server.storage.journal import Journal
+from logd.coord.server.storage.reopening import Reopening
+from logd.log.recovery import recovery
+from logd.testing.memory.broker import MemoryBroker
 
 
 @contextmanager

@@ -10,13 +10,13 @@ from attrs import define, field
 
 from logd.coord import paths
 from logd.errors import LogdError
-from logd.log.mark import read_mark
-from logd.log.names import META, META_COPY
-from logd.log.names import TOPICS as TOPICS_FILE
+from logd.log.disk.names import META, META_COPY
+from logd.log.disk.names import TOPICS as TOPICS_FILE
 from logd.log.partition import PartitionLog
-from logd.testing.memorybroker import DATA, MemoryBroker
-from logd.testing.memorydisk import Directory
-from logd.testing.memoryfiles import MemoryFiles
+from logd.log.recovery.flush_mark import read_mark
+from logd.testing.memory.broker import DATA, MemoryBroker
+from logd.testing.memory.disk import Directory
+from logd.testing.memory.files import MemoryFiles
 from tests.simulation.accepting import make_gaps
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.violation import Violation

@@ -11,14 +11,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
-from logd.client.consumer import Consumer
-from logd.client.group_stream import GroupStream
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.group_stream import GroupStream
 from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.errors import ClientClosed, PartitionLost, WrapperTooLarge
 from logd.protocol.message import Message
-from logd.testing.clocks import ProcessClock
-from logd.testing.memorytree import MemoryTree
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.tree import MemoryTree
 from tests.simulation.ledger import Ledger
 from tests.simulation.overseer import Overseer
 from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES, Losses, go_on_behind

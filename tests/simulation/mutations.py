@@ -7,19 +7,19 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from unittest import mock
 
-from logd.client.feed import Feed
-from logd.client.group import Group
-from logd.client.group_stream_state import GroupStreamState
+from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.group.reader import Group
+from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.coord.errors import CoordinationError
-from logd.coord.groups import view
+from logd.coord.groups import registry_view as view
 from logd.coord.groups.assignment import share_of
-from logd.coord.groups.holdings import Conflict, Holding, Holdings
+from logd.coord.groups.claims import Conflict, Holding, Holdings
+from logd.coord.groups.liveness import SilenceTimer
 from logd.coord.groups.rebalance import GroupMembership
-from logd.coord.groups.silence import SilenceTimer
 from logd.coord.records import ANY_VERSION, Check, SetData
 from logd.coord.registries.offsets import OffsetRegistry, encode_position
-from logd.coord.server.journal import Journal
-from logd.testing.memoryfiles import MemoryFiles
+from logd.coord.server.storage.journal import Journal
+from logd.testing.memory.files import MemoryFiles
 from logd.topic import TopicPartition
 from tests.simulation.broker_mutations import BROKER_MUTATIONS
 from tests.simulation.machine_mutations import MACHINE_MUTATIONS

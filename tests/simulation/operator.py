@@ -15,13 +15,13 @@ from twisted.python.failure import Failure
 from logd.coord import paths
 from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
 from logd.coord.groups.administration import GroupChanged, move_positions
-from logd.coord.groups.holdings import Holdings
-from logd.coord.inprocess.client import InProcessCoordination
+from logd.coord.groups.claims import Holdings
 from logd.coord.records import SessionState
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
-from logd.testing.clocks import ProcessClock
-from logd.testing.memorytree import MemoryTree
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.testing.memory.clocks import ProcessClock
+from logd.testing.memory.tree import MemoryTree
 from logd.topic import TopicPartition
 from tests.simulation.ledger import Ledger
 from tests.simulation.overseer import Overseer

@@ -8,7 +8,7 @@ from attrs import define, field, frozen
 
 from logd.coord import paths
 from logd.coord.tree.changes import Change, DataReplaced, NodeMade, NodeRemoved
-from logd.testing.memorytree import MemoryTree
+from logd.testing.memory.tree import MemoryTree
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import check
 from tests.simulation.world import World

@@ -8,11 +8,11 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
-from logd.client.partitioner import KeyedPartitioner, RandomPartitioner
-from logd.client.pending import Sent
-from logd.client.producer import Producer
+from logd.client.producer.partitioner import KeyedPartitioner, RandomPartitioner
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Producer
 from logd.errors import ClientClosed
-from logd.testing.clocks import ProcessClock
+from logd.testing.memory.clocks import ProcessClock
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import Violation
 from tests.simulation.world import World

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from logd.client.feed import Feed
+from logd.client.consumer.fetching.partition_fetch import Feed
 from logd.coord.errors import NoNode
 from logd.coord.registries import offsets
 from logd.coord.registries.offsets import Offset, OffsetRegistry

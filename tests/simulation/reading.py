@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from attrs import define
 
-from logd.client.stream import MessageStream
+from logd.client.consumer.stream import MessageStream
 from logd.errors import WrapperTooLarge, WrongPartition
 from tests.simulation.ledger import Ledger
 from tests.simulation.violation import check

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from logd.log import meta
+from logd.log.store import meta
 from logd.log.waiters import Waiters
 
 

@@ -11,8 +11,8 @@ from attrs import evolve
 
 from logd.log.partition import PartitionLog
 from logd.protocol.loops import decode_set
-from logd.testing.memorybroker import MemoryBroker
-from logd.testing.memoryfiles import MemoryFiles
+from logd.testing.memory.broker import MemoryBroker
+from logd.testing.memory.files import MemoryFiles
 from tests.simulation.ledger import BOMB, Ledger
 
 

@@ -8,7 +8,7 @@ from unittest import mock
 from attrs import define, field, frozen
 
 from logd.coord import paths
-from logd.coord.groups import holdings
+from logd.coord.groups import claims as holdings
 from logd.coord.groups.records import Phase
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults

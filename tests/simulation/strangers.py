@@ -9,12 +9,12 @@ from attrs import define, field
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
-from logd.protocol.legacy_requests import Produce
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.protocol.requests import encode_request
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.requests import encode_request
 from logd.protocol.wrapper import encode_wrapper
-from logd.testing.clocks import ProcessClock
+from logd.testing.memory.clocks import ProcessClock
 from tests.simulation.ledger import BOMB, Ledger
 from tests.simulation.reading import MOST_BYTES, MOST_MESSAGES
 from tests.simulation.world import World

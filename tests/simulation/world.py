@@ -14,9 +14,9 @@ from attrs import define, field, frozen
 from twisted.logger import ILogObserver, LogEvent, LogLevel, LogPublisher, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from logd.testing.eventclock import EventClock
-from logd.testing.network import MemoryNetwork
-from logd.testing.transport import MemoryTransport
+from logd.testing.memory.event_clock import EventClock
+from logd.testing.memory.network import MemoryNetwork
+from logd.testing.memory.transport import MemoryTransport
 from tests.simulation.trace import Trace
 from tests.simulation.violation import Violation
 
@@ -125,7 +125,7 @@ class World:
         def uuid4() -> uuid.UUID:
             return uuid.UUID(int=random.getrandbits(128), version=4)
 
-        with mock.patch("uuid.uuid4", uuid4), mock.patch("logd.client.membership.uuid4", uuid4):
+        with mock.patch("uuid.uuid4", uuid4), mock.patch("logd.client.consumer.group.member_identity.uuid4", uuid4):
             yield
 
     def _passed(self, source: MemoryTransport, target: MemoryTransport, data: bytes) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 from attrs import define, field
 
 from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
-from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
-from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.loops import check_set
-from logd.protocol.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
-from logd.protocol.server_conversation import ServerConversation
-from logd.spark.cluster import BlockingCluster, ClusterSettings
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from tests.protocol.wire import joined
 
 # Warnings about failures that a test has planned are for nobody.

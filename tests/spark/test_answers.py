@@ -9,16 +9,16 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable, DeliveryFailed, UnknownTopic, UnsupportedVersion
-from logd.protocol.describe_log import DescribeLog, DescribeLogResponse
-from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.protocol.metadata import Metadata, MetadataResponse
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
-from logd.protocol.responses import ErrorResponse
-from logd.spark.producing import ExecutorProducer
-from logd.spark.ranges import IdRange
-from logd.spark.reading import RangeReader, ReadSettings
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.requests.responses import ErrorResponse
+from logd.spark.blocking.producing import ExecutorProducer
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import RangeReader, ReadSettings
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 DATA = encode_set([Message(b"%04d" % number) for number in range(100)])

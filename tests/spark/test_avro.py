@@ -11,11 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import MissingPackage
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.protocol.packages import needing
-from logd.spark import tasks
-from logd.spark.malformed import UndecodableValue
-from logd.spark.options import MODES, read_options
-from logd.spark.ranges import IdRange
+from logd.protocol.optional_packages import needing
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.worker import tasks
+from logd.spark.worker.malformed import UndecodableValue
+from logd.spark.worker.options import MODES, read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 SCHEMA = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
@@ -40,7 +40,7 @@ class AvroTests(AvroCase):
 
     def test_wrong(self) -> None:
         """Cut short, too long, or outside its type: each is named with the reason, and what is right is read."""
-        from logd.spark.avro import AvroValues
+        from logd.spark.worker.avro import AvroValues
 
         values = AvroValues(SCHEMA)
         for value, words in self.wrong.items():

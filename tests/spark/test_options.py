@@ -10,11 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.clientcore.starting_positions import EARLIEST, LATEST
 from logd.errors import ConfigurationError
-from logd.protocol.describe_log import DescribeLogResponse
-from logd.spark.arrow import COLUMNS
-from logd.spark.offsets import At, parse_time, resolve
-from logd.spark.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, sink_options
-from logd.spark.subscription import SourceSubscription
+from logd.protocol.requests.describe_log import DescribeLogResponse
+from logd.spark.blocking.offsets import At, parse_time, resolve
+from logd.spark.blocking.subscription import SourceSubscription
+from logd.spark.worker.arrow import COLUMNS
+from logd.spark.worker.options import ALL_OPTIONS, CORRUPT_RECORD, read_options, sink_options
 
 
 class OptionsTests(SynchronousTestCase):

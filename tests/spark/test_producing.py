@@ -7,11 +7,11 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import DeliveryFailed, InvalidMessage, MessageTooLarge, StorageFull
+from logd.protocol.key_placement import partition_of_key
 from logd.protocol.loops import decode_set
 from logd.protocol.message import Message
-from logd.protocol.placement import partition_of_key
-from logd.protocol.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
-from logd.spark.producing import ExecutorProducer
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.spark.blocking.producing import ExecutorProducer
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ConfigurationError
-from logd.spark.planning import PartitionName
-from logd.spark.progress import Progress, admit
-from logd.spark.ranges import IdRange, split_ranges
+from logd.spark.blocking.planning import PartitionName
+from logd.spark.blocking.progress import Progress, admit
+from logd.spark.blocking.ranges import IdRange, split_ranges
 
 #: Sizes of the entries of some partitions.
 logs = st.lists(st.lists(st.integers(9, 500), max_size=30), min_size=1, max_size=4)

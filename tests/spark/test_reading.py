@@ -10,13 +10,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable, CorruptMessage, PartitionOffline, WrapperTooLarge
 from logd.protocol.entry import encode_gap
-from logd.protocol.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.protocol.messageset import wrap
-from logd.protocol.metadata import Metadata
-from logd.spark.ranges import IdRange
-from logd.spark.reading import DataLost, RangeReader, ReadSettings
+from logd.protocol.message_set import wrap
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.metadata import Metadata
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import DataLost, RangeReader, ReadSettings
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 VALUES = [b"%05d" % number * (number % 50) for number in range(500)]

@@ -11,8 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.protocol import loops
 from logd.protocol.entry import encode_gap
 from logd.protocol.message import Message
-from logd.protocol.messageset import wrap
-from logd.spark.rows import Cursor, Rows
+from logd.protocol.message_set import wrap
+from logd.spark.blocking.rows import Cursor, Rows
 from tests.protocol.strategies import codecs, message_lists
 
 

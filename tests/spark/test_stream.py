@@ -9,8 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.spark.options import read_options
-from logd.spark.reading import DataLost
+from logd.spark.blocking.reading import DataLost
+from logd.spark.worker.options import read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 #: Where a log begins anew that was lost.
@@ -31,7 +31,7 @@ class StreamTests(SynchronousTestCase):
 
     def reader(self, **options: str) -> Any:
         """A stream of it."""
-        from logd.spark.stream import StreamReader
+        from logd.spark.driver.stream import StreamReader
 
         reader = StreamReader(read_options({"subscribe": "t", **options}, streaming=True))
         reader._cluster = self.broker.cluster(retry_timeout=1.0)

@@ -30,7 +30,7 @@ class ImportTests(SynchronousTestCase):
 
     def test_tasks(self) -> None:
         """Reading, planning and producing need neither."""
-        for name in ("tasks", "producing", "incoming", "planning"):
+        for name in ("worker.tasks", "blocking.producing", "worker.incoming", "blocking.planning"):
             self.assertEqual(self.load(name, "twisted", "zope.interface", "pyspark", *COMPILED), "")
 
     def test_source(self) -> None:
@@ -40,4 +40,4 @@ class ImportTests(SynchronousTestCase):
         except ImportError:
             self.skipTest("pyspark is not installed")
         self.assertTrue(pyspark.__version__)
-        self.assertEqual(self.load("source", "twisted", *COMPILED), "")
+        self.assertEqual(self.load("driver.source", "twisted", *COMPILED), "")

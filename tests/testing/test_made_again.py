@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.stream import MessageStream
+from logd.client.consumer.stream import MessageStream
 from logd.testing import MemoryCluster
 
 

@@ -8,7 +8,7 @@ from struct import pack
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd.testing.processes import free_port
+from logd.testing.processes.broker import free_port
 
 #: Linux 6.3: the ports from which a socket that asks for any port is given one, as ``high << 16 | low``.
 _IP_LOCAL_PORT_RANGE = 51

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 
 from logd.cli.tree_session import tree_settings
-from logd.client.reactorthread import running_reactor, wait_there
+from logd.client.blocking.reactor_thread import running_reactor, wait_there
 from logd.coord import paths
 from logd.coord.errors import NodeExists, NoNode
 from logd.coord.interfaces import ICoordination

@@ -14,11 +14,11 @@ from logd.cli.reactor_command import run
 from logd.cli.terminal.prompts import agree, is_person_there
 from logd.cli.terminal.tables import show
 from logd.cli.tree_session import tree_at
-from logd.client.admin import Admin
-from logd.client.consumer import Consumer
-from logd.client.lag import AT_ONCE, find_brokers
-from logd.client.reset import target
-from logd.client.starts import Position, Start
+from logd.client.admin.admin import Admin
+from logd.client.admin.group_reset import target
+from logd.client.admin.lag import AT_ONCE, find_brokers
+from logd.client.consumer.consumer import Consumer
+from logd.client.starting_positions import Position, Start
 from logd.coord.groups.administration import GroupLive, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination

@@ -8,11 +8,11 @@ import time
 import click
 
 from logd.cli.terminal.prompts import ask
-from logd.coord.server.folder import LOCK, open_folder
-from logd.coord.server.salvage import Salvage, survey, write
+from logd.coord.server.storage.folder import LOCK, open_folder
+from logd.coord.server.storage.salvage import Salvage, survey, write
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 
 #: A broker that tries to open its damaged tree has the folder for a moment, every ten seconds.
 _LOCK_SECONDS = 5.0

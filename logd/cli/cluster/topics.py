@@ -13,8 +13,8 @@ from logd.cli.options import broker_option, json_option, topic_argument
 from logd.cli.reactor_command import run
 from logd.cli.terminal.prompts import agree
 from logd.cli.terminal.tables import show
-from logd.client.admin import Admin
-from logd.client.describe import DESCRIBED_AT_ONCE
+from logd.client.admin.admin import Admin
+from logd.client.cluster.describe_log import DESCRIBED_AT_ONCE
 from logd.clientcore.addresses import name_of
 from logd.config import LogSettings, parse_assignments
 from logd.config.names import unknown

@@ -23,8 +23,8 @@ from logd.coord.server.server import CoordinationServer
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.tree.store import NODES, NODES_BYTES
 from logd.errors import ConfigurationError, DataDirectoryError
-from logd.log.files import LocalFiles
-from logd.log.names import META, TOPICS
+from logd.log.disk.local_files import LocalFiles
+from logd.log.disk.names import META, TOPICS
 from logd.net.threads import DiskThreads
 
 DEFAULT_LISTEN = "tcp:2181:interface=127.0.0.1"

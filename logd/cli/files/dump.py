@@ -10,9 +10,9 @@ import click
 from logd.cli.options import json_option
 from logd.cli.terminal.exits import exit_on_error
 from logd.cli.terminal.tables import show
-from logd.log.datadirectory import read_contents
-from logd.log.files import LocalFiles
-from logd.log.records import Record, read_records
+from logd.log.damage.data_directory import read_contents
+from logd.log.damage.records import Record, read_records
+from logd.log.disk.local_files import LocalFiles
 
 _COLUMNS = ("id", "next", "magic", "codec", "size", "timestamp", "key", "headers", "crc", "payload")
 _EPILOG = """\b

@@ -10,9 +10,9 @@ from attrs import define, field, frozen
 
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.interfaces import IFileOperations
-from logd.log.damage import Damage, DamageKind
-from logd.log.datadirectory import Contents, read_contents
-from logd.log.inspection import Remark, SegmentInspection, SegmentPlace
+from logd.log.damage.data_directory import Contents, read_contents
+from logd.log.damage.inspection import Remark, SegmentInspection, SegmentPlace
+from logd.log.damage.kinds import Damage, DamageKind
 from logd.protocol.checksums import Checksums
 
 _MEANINGS = {

@@ -15,12 +15,12 @@ from logd.cli.terminal.exits import FAILED, OK, complain, exit_on_error
 from logd.cli.terminal.prompts import ask
 from logd.errors import DataDirectoryError
 from logd.interfaces import IFile, IFileOperations
-from logd.log.damage import DamageKind
-from logd.log.datadirectory import read_contents
-from logd.log.files import LocalFiles
-from logd.log.inspection import Remark, SegmentInspection
-from logd.log.meta import lock_directory
-from logd.log.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
+from logd.log.damage.data_directory import read_contents
+from logd.log.damage.inspection import Remark, SegmentInspection
+from logd.log.damage.kinds import DamageKind
+from logd.log.damage.repair import hides_boundaries, make_gap_segment, may_cut, mend, remove_index
+from logd.log.disk.local_files import LocalFiles
+from logd.log.store.meta import lock_directory
 from logd.protocol.checksums import CHECKSUMS
 
 

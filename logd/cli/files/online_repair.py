@@ -11,9 +11,9 @@ from attrs import define, field
 
 from logd.cli.terminal.byte_progress import BytesProgress
 from logd.cli.terminal.prompts import ask
-from logd.client.admin import Admin
+from logd.client.admin.admin import Admin
 from logd.errors import LogdError
-from logd.protocol.repair import LOST_LOG, OFFLINE, SERVED, SERVED_AGAIN, RepairedDamage, RepairResponse
+from logd.protocol.requests.repair import LOST_LOG, OFFLINE, SERVED, SERVED_AGAIN, RepairedDamage, RepairResponse
 
 _UNVOUCHED = 4
 _TAIL = 5

@@ -9,7 +9,7 @@ import click
 from logd.cli.files.inspection import inspect
 from logd.cli.options import json_option
 from logd.cli.terminal.exits import FAILED, exit_on_error
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 from logd.protocol.checksums import INDEPENDENT_CHECKSUMS
 
 _EPILOG = """\b

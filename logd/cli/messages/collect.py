@@ -22,14 +22,14 @@ from logd.cli.reactor_command import run
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import FAILED, OK, SIGNALLED, complain
 from logd.cli.terminal.progress import ProgressLine
-from logd.client.producer import Producer
+from logd.client.producer.producer import Producer
 from logd.collect.collector import Collector, MessageShape
 from logd.collect.cutting import Rules
 from logd.collect.disk import Disk
 from logd.collect.follower import Follower, FollowSettings
-from logd.collect.statefile import StateFile, default_path
+from logd.collect.state_file import StateFile, default_path
 from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 
 #: Seconds that an interrupted command still gives the broker to acknowledge what was read.
 INTERRUPTED_SECONDS = 5.0

@@ -25,10 +25,10 @@ from logd.cli.terminal.exits import complain
 from logd.cli.terminal.output import Output
 from logd.cli.terminal.progress import ProgressLine
 from logd.cli.terminal.rendering import FORMATS, renderer
-from logd.client.admin import Admin
-from logd.client.consumer import Consumer
-from logd.client.losses import LossTelling
-from logd.client.starts import Position, Start, Time
+from logd.client.admin.admin import Admin
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.fetching.losses import LossTelling
+from logd.client.starting_positions import Position, Start, Time
 from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
 
 _EPILOG = """\b

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from logd.cli.terminal.exits import complain
-from logd.client.deliveries import MessageBatch
-from logd.client.losses import LossTelling
+from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.fetching.losses import LossTelling
 
 
 def complain_of(losses: LossTelling, batch: MessageBatch) -> None:

@@ -20,13 +20,13 @@ from logd.cli.reactor_command import run
 from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.cli.terminal.exits import complain
 from logd.cli.terminal.progress import ProgressLine
-from logd.client.admin import Admin
-from logd.client.pending import Sent
-from logd.client.producer import Producer
+from logd.client.admin.admin import Admin
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Producer
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import LogdError
 from logd.protocol.message import Message
-from logd.protocol.metadata import MetadataResponse
+from logd.protocol.requests.metadata import MetadataResponse
 
 #: Seconds that an interrupted command still gives the broker to acknowledge what it has.
 INTERRUPTED_SECONDS = 5.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from logd.client.starts import Position, Start, Time
+from logd.client.starting_positions import Position, Start, Time
 
 #: What may stand there, for help and errors.
 ALLOWED = (

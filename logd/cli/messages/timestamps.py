@@ -8,7 +8,7 @@ import click
 from attrs import frozen
 
 from logd.protocol.message import Message
-from logd.protocol.metadata import MetadataResponse
+from logd.protocol.requests.metadata import MetadataResponse
 
 #: Bytes that a time adds to a message: attributes, time, lengths of key and headers (docs/protocol.md, magic 2).
 STAMP_BYTES = 14

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from glob import has_magic, iglob
 
-from logd.collect.names import is_compressed
+from logd.collect.rotation.names import is_compressed
 
 #: Seconds between two notices of the same FILE.
 REMIND_SECONDS = 600.0

@@ -20,7 +20,7 @@ from logd.cli.terminal.tables import show
 from logd.errors import ConfigurationError, LogdError
 
 if TYPE_CHECKING:
-    from logd.spark.cluster import BlockingCluster, ClusterSettings
+    from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 
 #: Beside the statuses of every command, by the errors' names.
 _STATUSES = {"RunLost": 4, "DataLost": 5}
@@ -137,7 +137,7 @@ def _import(
         _check_group(group)
     from logd.spark.importer.report import COLUMNS
     from logd.spark.importer.run import Importer
-    from logd.spark.importer.sparkloader import SparkLoader
+    from logd.spark.importer.spark_loader import SparkLoader
 
     settings = _settings(to=to, **options)
     if not settings.dry_run or settings.local_path is None:  # a plan for a target at hand is made without Spark
@@ -159,7 +159,7 @@ def _import(
 
 def patient(bar: BytesProgress) -> Callable[[ClusterSettings], BlockingCluster]:
     """Return what makes a Cluster that tells a person when it waits, since it does so for minutes."""
-    from logd.spark.cluster import BlockingCluster
+    from logd.spark.blocking.cluster import BlockingCluster
 
     def connect(settings: ClusterSettings) -> BlockingCluster:
         def wait(seconds: float) -> None:
@@ -192,7 +192,7 @@ def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
 
 
 def _verify(to: str, as_json: bool) -> None:
-    from logd.spark.importer.verifying import verify
+    from logd.spark.importer.targets.verifying import verify
 
     found = verify(to)
     for notice in found.notices():
@@ -223,10 +223,10 @@ def _settings(
     tls: bool,
     tls_ca: str | None,
 ) -> Any:
-    from logd.spark.cluster import ClusterSettings
+    from logd.spark.blocking.cluster import ClusterSettings
+    from logd.spark.blocking.offsets import parse_offsets
+    from logd.spark.blocking.subscription import parse_subscription
     from logd.spark.importer.settings import ImportSettings, is_local
-    from logd.spark.offsets import parse_offsets
-    from logd.spark.subscription import parse_subscription
 
     try:
         starting = parse_offsets(start, "earliest")

@@ -71,11 +71,11 @@ def _sql(
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from logd.spark.cluster import BlockingCluster, ClusterSettings
+    from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+    from logd.spark.driver.topic_sql import make_views, named_topics, rewrite
     from logd.spark.importer.session import open_session
-    from logd.spark.options import cluster_options
     from logd.spark.session import ending
-    from logd.spark.topicsql import make_views, named_topics, rewrite
+    from logd.spark.worker.options import cluster_options
 
     asked = rewrite(sys.stdin.read() if query == "-" else query)
     settings = ClusterSettings(brokers=broker, tls=tls or tls_ca is not None, tls_ca=absolute(tls_ca))

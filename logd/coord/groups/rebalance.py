@@ -22,13 +22,13 @@ from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
-from logd.coord.groups.holdings import Conflict, Holdings
+from logd.coord.groups.claims import Conflict, Holdings
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.periodic_commit import PeriodicCommit
 from logd.coord.groups.records import FOLLOWING, Counts, Phase, Timing
 from logd.coord.groups.registration import Registration
+from logd.coord.groups.registry_view import GroupView, Registries
 from logd.coord.groups.tenure import Tenure
-from logd.coord.groups.view import GroupView, Registries
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState, WatchEvent
 from logd.coord.registries.consumers import ConsumerRegistry, Subscription

@@ -14,8 +14,8 @@ from enum import Enum
 from twisted.internet.defer import Deferred, succeed
 
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.silence import SilenceTimer
-from logd.coord.groups.view import Registries
+from logd.coord.groups.liveness import SilenceTimer
+from logd.coord.groups.registry_view import Registries
 from logd.coord.interfaces import ICoordination
 from logd.interfaces import Clock
 from logd.topic import TopicPartition

@@ -17,8 +17,8 @@ from logd.coord import paths
 from logd.coord.ephemeral import HeldElsewhere
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.presence import Presence
-from logd.coord.registries.mirror import Mirror
+from logd.coord.kept_ephemeral import Presence
+from logd.coord.registries.child_cache import Mirror
 from logd.interfaces import Clock
 
 #: A host is a name or an address; it stands in error messages and on terminals.

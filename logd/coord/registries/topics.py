@@ -16,8 +16,8 @@ from logd.coord import paths
 from logd.coord.errors import BadVersion, ConnectionLoss, DataInconsistency, NodeExists, NoNode, NotEmpty
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
-from logd.coord.registries.mirror import Mirror
-from logd.coord.registries.stored import removal_of_ends
+from logd.coord.registries.child_cache import Mirror
+from logd.coord.registries.stored_ends import removal_of_ends
 from logd.errors import InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
 from logd.topic import TopicEntry, check_topic_name

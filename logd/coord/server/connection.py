@@ -14,19 +14,24 @@ from zope.interface import implementer
 
 from logd.coord.errors import AuthFailed, CoordinationError
 from logd.coord.records import Identity, Sync, WatchEvent
-from logd.coord.server.answers import encode_event, encode_outcome
-from logd.coord.server.handshake import ConnectRequest, ConnectResponse, decode_connect_request, encode_connect_response
 from logd.coord.server.incoming import Incoming
 from logd.coord.server.outgoing import Outgoing
 from logd.coord.server.pending import REQUEST_BYTES, PendingRequests
-from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
+from logd.coord.server.wire.answers import encode_event, encode_outcome
+from logd.coord.server.wire.handshake import (
+    ConnectRequest,
+    ConnectResponse,
+    decode_connect_request,
+    encode_connect_response,
+)
+from logd.coord.server.wire.requests import Auth, Call, CloseSession, Ping, decode_call
 from logd.coord.tree.access import identity_of
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.outcome import Outcome
 from logd.errors import ProtocolViolation
 from logd.interfaces import Timer
-from logd.protocol.framing import Frame
+from logd.protocol.conversation.framing import Frame
 
 if TYPE_CHECKING:
     from logd.coord.server.server import CoordinationServer

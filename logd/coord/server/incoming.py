@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from logd.protocol.framing import Frame, FrameBuffer
+from logd.protocol.conversation.framing import Frame, FrameBuffer
 
 
 class Incoming:

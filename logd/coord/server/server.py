@@ -15,11 +15,11 @@ from twisted.logger import Logger
 from logd.coord.errors import SystemFailure
 from logd.coord.server.connection import ServerConnection
 from logd.coord.server.counters import ServerCounters
-from logd.coord.server.journal import JournalDisk
-from logd.coord.server.reopening import LONGEST_SECONDS, Reopening
+from logd.coord.server.four_letter_words import answer_word
 from logd.coord.server.settings import CoordinationServerSettings
-from logd.coord.server.storage import Storage
-from logd.coord.server.words import answer_word
+from logd.coord.server.storage.durable_tree import Storage
+from logd.coord.server.storage.journal import JournalDisk
+from logd.coord.server.storage.reopening import LONGEST_SECONDS, Reopening
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree

@@ -56,8 +56,8 @@ from logd.coord.records import (
 )
 from logd.coord.tree.pathnames import check_path, parent_of
 from logd.coord.watches import WatchKind
-from logd.coord.zookeeper.keptsession import KeptSession
-from logd.coord.zookeeper.reactorqueue import ThreadReactor
+from logd.coord.zookeeper.kept_session import KeptSession
+from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.settings import CoordinationSettings
 
 

@@ -11,7 +11,7 @@ import attrs
 
 from logd.config.zookeeper import ZooKeeperSecurity
 from logd.coord.records import OPEN_ACL, Acl, Permission
-from logd.coord.zookeeper.connectionstring import ConnectionString, parse_connection_string
+from logd.coord.zookeeper.connection_string import ConnectionString, parse_connection_string
 from logd.errors import ConfigurationError
 
 DAY = 24 * 60 * 60.0

@@ -11,9 +11,9 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.bench.coordination import Compared, Figures
-from logd.testing.zookeeper import missing
+from logd.testing.processes.zookeeper import missing
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class BenchCoordinationTests(SynchronousTestCase):

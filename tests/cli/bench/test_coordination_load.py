@@ -9,7 +9,7 @@ from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.bench.coordination_load import PIPELINE, Client, measure
+from logd.bench.peers.coordination_load import PIPELINE, Client, measure
 from logd.errors import LogdError
 
 ANSWER = pack(">iiqi", 20, 1, 77, 0) + bytes(4)

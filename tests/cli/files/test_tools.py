@@ -17,10 +17,10 @@ from logd.cli.main import main
 from logd.cli.spark.import_command import patient
 from logd.cli.terminal import prompts as asking
 from logd.cli.terminal.byte_progress import BytesProgress
-from logd.log.checkpoint import Checkpoint
-from logd.log.files import LocalFiles
-from logd.log.topicsfile import TopicsFile
-from logd.spark.cluster import ClusterSettings
+from logd.log.disk.local_files import LocalFiles
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.store.topics_file import TopicsFile
+from logd.spark.blocking.cluster import ClusterSettings
 from logd.topic import TopicEntry
 from tests.cli.terminal.test_terminal import Terminal
 from tests.log.entries import gap, plain

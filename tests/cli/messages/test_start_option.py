@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.cli.messages.start_option import parse_start
-from logd.client.starts import Position, Time
+from logd.client.starting_positions import Position, Time
 
 
 class ParseStartTests(SynchronousTestCase):

@@ -14,12 +14,12 @@ from logd.coord import paths
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry, TopicPartition
 
 T = TypeVar("T")

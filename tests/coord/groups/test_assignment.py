@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.groups.assignment import assign
-from logd.coord.groups.view import Registries
+from logd.coord.groups.registry_view import Registries
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.topic import TopicPartition
 

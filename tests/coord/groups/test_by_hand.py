@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 
 from logd.coord import paths
 from logd.coord.groups.administration import move_positions
-from logd.coord.groups.holdings import Conflict, Holdings
+from logd.coord.groups.claims import Conflict, Holdings
 from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
 from logd.coord.records import Delete

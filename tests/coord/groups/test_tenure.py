@@ -8,8 +8,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.groups.periodic_commit import PeriodicCommit
 from logd.coord.groups.records import FOLLOWING, Phase
+from logd.coord.groups.registry_view import Registries
 from logd.coord.groups.tenure import Tenure, TenureState
-from logd.coord.groups.view import Registries
 from logd.topic import TopicPartition
 from tests.coord.groups.members import NotingReader
 from tests.coord.hosted import HostedTestCase

@@ -9,12 +9,12 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NodeExists, OperationTimeout, SessionExpired
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.records import EventType, SessionState
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import IJournal
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.tree.hosting import HeldJournal
 
 LIMITS = SessionLimits(shortest_ms=1_000)

@@ -9,13 +9,13 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from logd.coord.errors import ClientClosing, OperationTimeout
-from logd.coord.inprocess.client import InProcessCoordination
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.coord.tree.host import TreeHost
 from logd.coord.tree.journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.interfaces import Clock
+from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.contract import PATIENCE, CallsContract, Contract
 from tests.coord.contract_sessions import SessionContract
 from tests.coord.contract_watches import WatchesContract

@@ -14,7 +14,7 @@ from logd.checkedjson import excerpt, load_json
 from logd.coord.registries.brokers import BrokerInfo
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.offsets import decode_position, encode_position
-from logd.coord.registries.stored import StoredEnds
+from logd.coord.registries.stored_ends import StoredEnds
 from logd.coord.registries.topics import _read_note, decode_entry
 from logd.topic import TopicEntry
 

@@ -12,8 +12,8 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from logd.coord.records import Create, Delete, Multi, Operation, SetAcl, SetData, WatchEvent
-from logd.coord.server.journal import JournalDisk
-from logd.coord.server.storage import Storage
+from logd.coord.server.storage.durable_tree import Storage
+from logd.coord.server.storage.journal import JournalDisk
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached

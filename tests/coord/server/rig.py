@@ -13,18 +13,18 @@ from twisted.internet.testing import StringTransport
 
 from logd.coord.records import OPEN_ACL
 from logd.coord.server.connection import ServerConnection
-from logd.coord.server.handshake import (
+from logd.coord.server.server import CoordinationServer
+from logd.coord.server.settings import CoordinationServerSettings
+from logd.coord.server.wire.handshake import (
     ConnectRequest,
     ConnectResponse,
     decode_connect_response,
     encode_connect_request,
 )
-from logd.coord.server.jute import encode_acl, encode_buffer, encode_ustring
-from logd.coord.server.opcodes import Opcode
-from logd.coord.server.server import CoordinationServer
-from logd.coord.server.settings import CoordinationServerSettings
-from logd.protocol.fields import INT32
-from logd.protocol.framing import FrameBuffer
+from logd.coord.server.wire.jute import encode_acl, encode_buffer, encode_ustring
+from logd.coord.server.wire.opcodes import Opcode
+from logd.protocol.conversation.framing import FrameBuffer
+from logd.protocol.requests.fields import INT32
 from tests.log.doubles import MemoryFiles
 from tests.log.threads import Threads
 

@@ -10,12 +10,12 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import Create, Delete, Multi, SetData
-from logd.coord.server.handshake import ConnectRequest, encode_connect_request
-from logd.coord.server.jute import encode_ustring
-from logd.coord.server.opcodes import Opcode
+from logd.coord.server.wire.handshake import ConnectRequest, encode_connect_request
+from logd.coord.server.wire.jute import encode_ustring
+from logd.coord.server.wire.opcodes import Opcode
 from logd.coord.tree.tree import Tree
 from logd.interfaces import Timer
-from logd.protocol.fields import INT32
+from logd.protocol.requests.fields import INT32
 from tests.coord.server.rig import Rig, create, read, request, set_data
 
 

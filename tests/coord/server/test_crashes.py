@@ -14,7 +14,7 @@ HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))
 FIRST = int(os.environ.get("LOGD_HISTORY_START", "0"))
 STEPS = 200
 #: Found only in many thousand histories, since two snapshots are kept; a test of its own holds it (test_recovery).
-RARE = {"directory in logd.coord.server.snapshots.write_snapshot"}
+RARE = {"directory in logd.coord.server.storage.snapshots.write_snapshot"}
 
 
 class TreeHistoryTests(SynchronousTestCase):

@@ -8,10 +8,10 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.records import OPEN_ACL, Acl, Permission
-from logd.coord.server.changecodec import decode_change, decode_pieces, encode_change, encode_pieces
-from logd.coord.server.changefile import ChangeFileHead, decode_head, encode_head, encode_record
-from logd.coord.server.folder import changes_name, snapshot_name
-from logd.coord.server.snapshotfile import decode_snapshot, encode_snapshot
+from logd.coord.server.storage.change_codec import decode_change, decode_pieces, encode_change, encode_pieces
+from logd.coord.server.storage.change_file import ChangeFileHead, decode_head, encode_head, encode_record
+from logd.coord.server.storage.folder import changes_name, snapshot_name
+from logd.coord.server.storage.snapshot_file import decode_snapshot, encode_snapshot
 from logd.coord.tree.changes import (
     AclReplaced,
     Change,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.server.counters import ServerCounters
-from logd.coord.server.opcodes import Opcode
 from logd.coord.server.outgoing import Outgoing
+from logd.coord.server.wire.opcodes import Opcode
 from tests.coord.server.rig import Rig, create, read, request, set_data
 
 

@@ -35,8 +35,8 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
-from logd.coord.server.answers import encode_answer, encode_event, encode_failed_multi
-from logd.coord.server.handshake import (
+from logd.coord.server.wire.answers import encode_answer, encode_event, encode_failed_multi
+from logd.coord.server.wire.handshake import (
     ConnectRequest,
     ConnectResponse,
     decode_connect_request,
@@ -44,9 +44,9 @@ from logd.coord.server.handshake import (
     encode_connect_request,
     encode_connect_response,
 )
-from logd.coord.server.jute import NO_DATA
-from logd.coord.server.opcodes import Opcode
-from logd.coord.server.requests import Auth, Call, CloseSession, Ping, decode_call
+from logd.coord.server.wire.jute import NO_DATA
+from logd.coord.server.wire.opcodes import Opcode
+from logd.coord.server.wire.requests import Auth, Call, CloseSession, Ping, decode_call
 from logd.errors import ProtocolViolation
 
 kazoo: Any = import_module("kazoo.protocol.serialization")

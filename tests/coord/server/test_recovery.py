@@ -7,15 +7,15 @@ from random import Random
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.server.changefile import ChangeFileHead, encode_head, encode_record
-from logd.coord.server.folder import changes_name, snapshot_name
-from logd.coord.server.journal import LONGEST_RETRY_SECONDS, Journal, JournalDisk
-from logd.coord.server.recovery import RecoveredTree, recover
-from logd.coord.server.snapshots import write_snapshot
-from logd.coord.server.storage import Storage
+from logd.coord.server.storage.change_file import ChangeFileHead, encode_head, encode_record
+from logd.coord.server.storage.durable_tree import Storage
+from logd.coord.server.storage.folder import changes_name, snapshot_name
+from logd.coord.server.storage.journal import LONGEST_RETRY_SECONDS, Journal, JournalDisk
+from logd.coord.server.storage.recovery import RecoveredTree, recover
+from logd.coord.server.storage.snapshots import write_snapshot
 from logd.coord.tree.changes import Change, NodeMade
 from logd.errors import DataDirectoryError
-from logd.log.mark import write_mark
+from logd.log.recovery.flush_mark import write_mark
 from tests.log.doubles import MemoryFiles
 from tests.log.threads import Threads
 
@@ -164,7 +164,7 @@ class DamageTests(FolderCase):
 
     def test_other_format(self) -> None:
         """Files of a later release are refused."""
-        from logd.coord.server import changefile
+        from logd.coord.server.storage import change_file as changefile
 
         self.patch(changefile, "FORMAT", 2)
         self.put_changes(0, 1)

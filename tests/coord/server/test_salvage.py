@@ -6,11 +6,11 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.server.changefile import HEAD_BYTES, decode_head, find_records
-from logd.coord.server.folder import changes_name, numbers_of
-from logd.coord.server.opcodes import Opcode
-from logd.coord.server.recovery import recover
-from logd.coord.server.salvage import Salvage, survey, write
+from logd.coord.server.storage.change_file import HEAD_BYTES, decode_head, find_records
+from logd.coord.server.storage.folder import changes_name, numbers_of
+from logd.coord.server.storage.recovery import recover
+from logd.coord.server.storage.salvage import Salvage, survey, write
+from logd.coord.server.wire.opcodes import Opcode
 from logd.errors import DataDirectoryError
 from tests.coord.server.rig import FOLDER, Rig, create, set_data
 from tests.coord.server.test_server import come_back

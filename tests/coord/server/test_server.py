@@ -6,11 +6,11 @@ from struct import pack
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.server.folder import changes_name
-from logd.coord.server.handshake import ConnectRequest, ConnectResponse, encode_connect_request
-from logd.coord.server.opcodes import Opcode
-from logd.coord.server.reopening import FIRST_SECONDS, LONGEST_SECONDS
-from logd.coord.server.storage import SNAPSHOT_RETRY_SECONDS
+from logd.coord.server.storage.durable_tree import SNAPSHOT_RETRY_SECONDS
+from logd.coord.server.storage.folder import changes_name
+from logd.coord.server.storage.reopening import FIRST_SECONDS, LONGEST_SECONDS
+from logd.coord.server.wire.handshake import ConnectRequest, ConnectResponse, encode_connect_request
+from logd.coord.server.wire.opcodes import Opcode
 from tests.coord.server.rig import FOLDER, RawClient, Rig, create, read, request, set_data
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.zookeeper.connectionstring import ConnectionString, Server, parse_connection_string
+from logd.coord.zookeeper.connection_string import ConnectionString, Server, parse_connection_string
 from logd.coord.zookeeper.settings import CoordinationSettings, CoordinationTls
 from logd.errors import ConfigurationError
 

@@ -12,9 +12,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.records import Create, Exists, SessionState
 from logd.coord.watches import WatchKind
-from logd.coord.zookeeper.kazooclient import KazooSession
-from logd.coord.zookeeper.reactorqueue import ThreadReactor
-from logd.coord.zookeeper.sessionevents import Events, Told
+from logd.coord.zookeeper.kazoo_client import KazooSession
+from logd.coord.zookeeper.reactor_queue import ThreadReactor
+from logd.coord.zookeeper.session_events import Events, Told
 from logd.coord.zookeeper.settings import CoordinationSettings
 from tests.coord.turns import Turns
 

@@ -11,10 +11,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import AuthFailed, CoordinationError
 from logd.coord.records import Create, Request, SessionState
-from logd.coord.zookeeper.kazooclient import Identity
-from logd.coord.zookeeper.keptsession import KeptSession
-from logd.coord.zookeeper.reactorqueue import ThreadReactor
-from logd.coord.zookeeper.sessionevents import Events, Told
+from logd.coord.zookeeper.kazoo_client import Identity
+from logd.coord.zookeeper.kept_session import KeptSession
+from logd.coord.zookeeper.reactor_queue import ThreadReactor
+from logd.coord.zookeeper.session_events import Events, Told
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from tests.coord.turns import Turns
 

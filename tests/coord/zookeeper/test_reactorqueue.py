@@ -8,7 +8,7 @@ from typing import cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.zookeeper.reactorqueue import ReactorQueue, ThreadReactor
+from logd.coord.zookeeper.reactor_queue import ReactorQueue, ThreadReactor
 from logd.coord.zookeeper.wakeup import Wakeup
 from tests.coord.turns import Turns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.warnings import tell_warnings
+from logd.client.log_warnings import tell_warnings
 from logd.coord.zookeeper.unanswered import REMIND_SECONDS, UnansweredWarning
 
 

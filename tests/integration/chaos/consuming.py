@@ -16,8 +16,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import react
 
-from logd.client.consumer import Consumer
-from logd.client.stream import MessageStream
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.stream import MessageStream
 from tests.integration.chaos.ledger import Ledger
 from tests.integration.chaos.producing import TOPIC
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from logd.testing.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess
+from logd.testing.processes.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess
 from tests.integration.chaos.world import Target
 
 

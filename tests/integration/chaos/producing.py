@@ -15,10 +15,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater, react
 
-from logd.client.pending import Sent
-from logd.client.producer import Producer
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
-from logd.protocol.messageset import MessageSet
+from logd.protocol.message_set import MessageSet
 from tests.integration.chaos.ledger import Ledger
 
 TOPIC = "chaos"

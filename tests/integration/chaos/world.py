@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from attrs import define, field, frozen
 
-from logd.testing.processes import BrokerProcess
+from logd.testing.processes.broker import BrokerProcess
 
 BROKERS = 3
 GROUPS = ("red", "blue")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from logd.spark.importer.offsets import Lineage, Loaded, Lost, RunOffsets
+from logd.spark.importer.targets.offsets import Lineage, Loaded, Lost, RunOffsets
 
 A0 = Lineage("a", "uuid-a", 0)
 A1 = Lineage("a", "uuid-a", 1)

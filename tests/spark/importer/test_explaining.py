@@ -5,10 +5,10 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, WrapperTooLarge
+from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.explaining import explained
-from logd.spark.importer.sparkloader import remedied
-from logd.spark.reading import DataLost
+from logd.spark.importer.spark_loader import remedied
 
 JAVA = """\
 An error occurred while calling o107.save.

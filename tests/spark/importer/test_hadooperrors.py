@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.spark.importer.hadooperrors import in_one_sentence
+from logd.spark.importer.targets.hadoop_errors import in_one_sentence
 
 DENIED = """\
 Permission denied: user=ada, access=WRITE, inode="/":hdfs:supergroup:drwxr-xr-x

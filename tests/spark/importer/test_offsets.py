@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.spark.importer.chain import check_chain, check_run
 from logd.spark.importer.errors import TargetError
-from logd.spark.importer.offsets import Lineage, Lost, RunOffsets
+from logd.spark.importer.targets.chain import check_chain, check_run
+from logd.spark.importer.targets.offsets import Lineage, Lost, RunOffsets
 from tests.spark.importer.runs import A0, A1, AGAIN0, run_of
 
 _LINEAGES = st.builds(Lineage, st.sampled_from("abc"), st.sampled_from(["u", "v"]), st.integers(0, 3))

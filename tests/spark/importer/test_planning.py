@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import OffsetOutOfRange
-from logd.spark.importer.chain import check_chain
-from logd.spark.importer.offsets import Lineage, RunOffsets
+from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.planning import LogState, Plan, plan
-from logd.spark.reading import DataLost
+from logd.spark.importer.targets.chain import check_chain
+from logd.spark.importer.targets.offsets import Lineage, RunOffsets
 from tests.spark.importer.runs import A0, A1, AGAIN0, run_of
 
 #: Where a log begins anew that was lost: at a multiple of 2^40.

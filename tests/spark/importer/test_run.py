@@ -14,19 +14,19 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import BrokerUnavailable, LogdError, UnknownTopic
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
+from logd.spark.blocking.offsets import parse_offsets
+from logd.spark.blocking.reading import DataLost
+from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.errors import ImportFailed, RunLost
-from logd.spark.importer.layout import OFFSETS
-from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns
 from logd.spark.importer.planning import PlannedRange
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
 from logd.spark.importer.settings import ImportSettings
-from logd.spark.importer.target import Target
-from logd.spark.importer.verifying import verify
-from logd.spark.offsets import parse_offsets
-from logd.spark.reading import DataLost
-from logd.spark.subscription import SourceSubscription
+from logd.spark.importer.targets.layout import OFFSETS
+from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.offsets import FORMAT, PLACE_COLUMNS, Loaded, PlaceColumns
+from logd.spark.importer.targets.target import Target
+from logd.spark.importer.targets.verifying import verify
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic
 
 #: Ten messages of ten bytes each, with what is around them.

@@ -11,12 +11,12 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.interfaces import IFile
-from logd.log.files import LocalFiles
+from logd.log.disk.local_files import LocalFiles
 from logd.spark.importer.errors import RunLost, TargetError
-from logd.spark.importer.layout import OFFSETS, run_number
-from logd.spark.importer.localtarget import LocalTarget
-from logd.spark.importer.offsets import RunOffsets
-from logd.spark.importer.target import last_run, publish, read_run
+from logd.spark.importer.targets.layout import OFFSETS, run_number
+from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.offsets import RunOffsets
+from logd.spark.importer.targets.target import last_run, publish, read_run
 from tests.spark.importer.runs import A0, run_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
@@ -202,7 +202,7 @@ class OneAtATimeTests(TargetTestCase):
     def test_dead_holder(self) -> None:
         """The lock of an import that was killed is free."""
         program = (
-            "import os, sys; from logd.spark.importer.localtarget import LocalTarget\n"
+            "import os, sys; from logd.spark.importer.targets.local import LocalTarget\n"
             "t = LocalTarget(sys.argv[1]); t.acquire(); os.kill(os.getpid(), 9)"
         )
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}

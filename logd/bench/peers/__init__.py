@@ -1,0 +1,1 @@
+"""Processes that a bench starts: load, disturbances, members, slow disks."""

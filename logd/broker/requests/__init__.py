@@ -1,0 +1,1 @@
+"""Handlers of requests: one for each kind, and what they share."""

@@ -1,0 +1,85 @@
+"""The part of a broker that all its connections share: its logs and topics, its settings, what it is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from logd.broker.counters import Counters
+from logd.broker.flush_pressure import ProducerGate
+from logd.broker.growth_gate import GrowthGate
+from logd.broker.requests.fetch_wait import AnswerTurns
+from logd.broker.routing import Routing
+from logd.broker.topics.administration import TopicAdministration
+from logd.broker.topics.stored_ends import EndsRecorder
+from logd.config import BrokerSettings
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import TopicExists
+from logd.interfaces import Clock, IThreads, ITopics
+from logd.log.store.log_store import LogStore
+from logd.topic import TopicEntry
+
+
+@define(eq=False)
+class BrokerCore:
+    """Handed to everything that answers requests."""
+
+    settings: BrokerSettings
+    store: LogStore
+    #: The topics as they are known; who creates and deletes them.
+    topics: ITopics
+    administration: TopicAdministration
+    #: Where blocking reads run.
+    threads: IThreads
+    clock: Clock
+    #: Told by the store when too much waits for the disk.
+    gate: ProducerGate
+    #: Logs that may not grow now.
+    growth: GrowthGate
+    #: What is known in the tree of the logs here.
+    ends: EndsRecorder
+    counters: Counters = field(factory=Counters, init=False)
+    routing: Routing = field(init=False)
+    answer_turns: AnswerTurns = field(init=False)
+    #: Partitions that are being repaired.
+    repairs: set[tuple[str, int]] = field(factory=set, init=False)
+    stopping: bool = field(default=False, init=False)
+    #: (host, port) that clients are told to connect to.
+    advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
+    #: Address of each broker that is registered, this one included, as last seen.
+    live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
+    _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.answer_turns = AnswerTurns(self.clock)
+        create, due_now = self.settings.creates_on_demand, self.store.flusher.due_now
+        self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
+
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """Return the address of each live broker; this one among them, whatever the tree knows."""
+        return {**self.live(), self.store.broker_id: self.advertised}
+
+    def create_on_demand(self, topic: str) -> Deferred[None]:
+        """Create a topic that a client used; connections that ask at the same time share the creation.
+
+        Fails as ``TopicAdministration.create`` does, but not with TopicExists.
+        """
+        waiters = self._creating.get(topic)
+        if waiters is not None:
+            return waiters.new()
+        waiters = self._creating[topic] = WaitingDeferreds()
+        waiter = waiters.new()
+        creating: Deferred[TopicEntry] = self.administration.create(topic, self.settings.topics_partitions, {})
+        creating.addErrback(lambda failure: failure.trap(TopicExists))
+        creating.addBoth(self._created, topic)
+        return waiter
+
+    def _created(self, result: Any, topic: str) -> None:
+        waiters = self._creating.pop(topic)
+        if isinstance(result, TopicEntry) or result is TopicExists:
+            waiters.fire(None)
+        else:
+            waiters.fail(result)

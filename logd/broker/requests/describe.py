@@ -1,0 +1,172 @@
+"""Requests about topics and logs, not for messages: Offsets, Metadata, DescribeLog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.broker.disk_slices import run_in_slices
+from logd.broker.reading import find_log
+from logd.broker.requests.core import BrokerCore
+from logd.errors import (
+    BrokerStopping,
+    NoLeader,
+    PartitionOffline,
+    TopicCreationDisabled,
+    UnknownError,
+    UnknownTopic,
+    UnsupportedVersion,
+    WireError,
+    WrongPartition,
+)
+from logd.leadership import NO_LEADER, PartitionLeadership
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.requests.legacy_requests import EARLIEST_TIME, LATEST_TIME, Offsets
+from logd.protocol.requests.legacy_responses import OffsetsResponse
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.requests import Unsupported
+from logd.protocol.requests.responses import ErrorResponse
+
+_log = Logger()
+
+#: Topics that one request has made at a time: others' creations come in between.
+MADE_AT_ONCE = 50
+
+
+class Describing:
+    """The questions of one connection."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._broker = broker
+        self._lost = False
+
+    def offsets(self, request: Offsets) -> OffsetsResponse:
+        """Segment starts by time, as 0.7.2 answers them."""
+        broker = self._broker
+        if request.max_count < 0:
+            return OffsetsResponse(WrongPartition.code)  # error 4 is for sizes, 1 for offsets, and this for counts
+        try:
+            log = find_log(broker.store, broker.topics, request.topic, request.partition)
+        except UnknownTopic:
+            known = request.max_count > 0 and request.time in (LATEST_TIME, EARLIEST_TIME)
+            return OffsetsResponse(0, (0,) if known else ())
+        except WireError as error:
+            return OffsetsResponse(error.code if error.code < 100 else UnknownError.code)
+        return OffsetsResponse(0, tuple(log.offsets_before(request.time, request.max_count)))
+
+    def metadata(self, request: Metadata) -> MetadataResponse | Deferred[MetadataResponse]:
+        """The brokers, and the leader of each partition. Creates missing topics first where that is allowed."""
+        names = self._broker.topics.names() if request.topics is None else list(dict.fromkeys(request.topics))
+        missing = [name for name in names if self._broker.topics.get(name) is None] if request.create else []
+        waiting = iter(missing)
+        errors: dict[str, int] = {}
+        left = len(missing)
+        response: Deferred[MetadataResponse] = Deferred()
+
+        def describe() -> MetadataResponse:
+            live = self._broker.brokers()
+            topics = tuple([self._describe_topic(name, errors.get(name, UnknownTopic.code), live) for name in names])
+            brokers = tuple([BrokerAddress(number, *address) for number, address in sorted(live.items())])
+            return MetadataResponse(brokers, topics)
+
+        async def create() -> None:
+            nonlocal left
+            for name in waiting:
+                try:
+                    await self._create_missing(name)
+                except WireError as error:
+                    errors[name] = error.code
+                except Exception:
+                    _log.failure("topic {topic} could not be made", topic=name)
+                    errors[name] = UnknownError.code
+                left -= 1
+                if not left:
+                    response.callback(describe())
+
+        if not missing:
+            return describe()
+        for _ in range(min(MADE_AT_ONCE, len(missing))):
+            Deferred.fromCoroutine(create())
+        return response
+
+    def _create_missing(self, name: str) -> Deferred[None]:
+        if not self._broker.settings.creates_on_demand:
+            failed: Deferred[None] = Deferred()
+            failed.errback(
+                TopicCreationDisabled(
+                    f"topic {name!r} does not exist, and topics.create = {self._broker.settings.topics_create} here"
+                )
+            )
+            return failed
+        return self._broker.create_on_demand(name)
+
+    def _describe_topic(self, name: str, error: int, live: Mapping[int, object]) -> TopicMetadata:
+        entry = self._broker.topics.get(name)
+        if entry is None:
+            return TopicMetadata(name, error, "", ())
+        unusable = self._broker.topics.problem(name) is not None
+        partitions = []
+        for number, brokers in sorted(entry.partitions.items()):
+            led = PartitionLeadership.of_first_live(brokers, live)
+            log = self._broker.store.log(name, number) if led.leader == self._broker.store.broker_id else None
+            offline = unusable or (log is not None and log.offline is not None)
+            code = NoLeader.code if led.leader == NO_LEADER else PartitionOffline.code if offline else 0
+            partitions.append(PartitionMetadata(number, code, led.leader, led.epoch, led.replicas, led.in_sync))
+        return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
+
+    def describe_log(self, request: DescribeLog) -> DescribeLogResponse | Deferred[DescribeLogResponse]:
+        """A log from inside. Boundaries and times may need the disk: they are looked for on threads, in slices."""
+        try:
+            log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
+        except WireError as error:
+            return DescribeLogResponse(error.code, text=str(error))
+        entry = self._broker.topics.get(request.topic)
+        ends = (log.start, log.end, log.visible_end)
+        segments = tuple([SegmentInfo(*segment) for segment in log.segments()])
+
+        clamped = [min(max(position, ends[0]), ends[2]) for position in request.positions]
+        response: Deferred[DescribeLogResponse] = Deferred()
+
+        def answer(boundaries: Mapping[int, int], time_position: int) -> None:
+            uuid = entry.uuid if entry is not None else ""
+            found = tuple([boundaries[position] for position in clamped])
+            response.callback(DescribeLogResponse(0, *ends, segments, found, time_position, uuid))
+
+        def failed(error: BaseException | None) -> None:
+            code = error.code if isinstance(error, WireError) else UnknownError.code
+            response.callback(DescribeLogResponse(code, text=str(error)))
+
+        def looked(boundaries: list[tuple[int, int]] | None, error: BaseException | None) -> None:
+            if boundaries is None:
+                failed(error)
+            elif request.time < 0:
+                answer(dict(boundaries), -1)
+            else:
+                self._broker.threads.run(
+                    lambda: log.position_at_time(request.time),
+                    lambda found, wrong: failed(wrong) if found is None else answer(dict(boundaries), found),
+                )
+
+        if clamped:
+            boundaries = log.find_boundaries(clamped)
+            run_in_slices(self._broker.threads, boundaries, lambda: self._check_wanted(request), looked)
+        else:
+            looked([], None)
+        return response
+
+    def lost(self) -> None:
+        """The connection is gone: look for nothing more on its behalf."""
+        self._lost = True
+
+    def _check_wanted(self, request: DescribeLog) -> None:
+        """Raise WireError when nobody waits for the rest, or it cannot be had any more."""
+        if self._lost or self._broker.stopping:
+            raise BrokerStopping("the broker is stopping, or the connection is gone")
+        find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
+
+    def unsupported(self, request: Unsupported) -> ErrorResponse:
+        """A version of a later release."""
+        text = f"version {request.version} of request type {request.type} is not known to this broker"
+        return ErrorResponse(UnsupportedVersion.code, text)

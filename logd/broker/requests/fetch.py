@@ -1,0 +1,153 @@
+"""Fetch requests of one connection, of 0.7 and of ours; answers carry ranges of files, never the messages' bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.broker.disk_slices import run_in_slices
+from logd.broker.reading import find_log, read_range
+from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.fetch_wait import Start, WaitingFetch
+from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
+from logd.log.partition import PartitionLog
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.fields import size_of
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch
+from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse
+
+_log = Logger()
+
+
+class Fetching:
+    """The fetches of one connection."""
+
+    def __init__(self, broker: BrokerCore) -> None:
+        self._broker = broker
+        self._waiting: dict[WaitingFetch, None] = {}  # in their order
+        self._lost = False
+
+    def fetch(self, request: Fetch) -> FetchResponse:
+        """A fetch of 0.7: answered at once."""
+        response = self._read(request, self._broker.settings.fetch_max_bytes)
+        self._broker.counters.bytes_out += size_of(response.message_set)
+        return response
+
+    def multi_fetch(self, request: MultiFetch) -> MultiFetchResponse:
+        """Several fetches of 0.7 with one answer."""
+        budget = self._broker.settings.fetch_max_bytes
+        parts = []
+        for fetch in request.fetches:
+            part = self._read(fetch, budget)
+            count = size_of(part.message_set)
+            budget -= count
+            self._broker.counters.bytes_out += count
+            parts.append(part)
+        return MultiFetchResponse(0, tuple(parts))
+
+    def fetch_wait(self, request: FetchWait) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
+        """A fetch of ours: waits for messages. Offsets that may lie inside an entry are looked up first."""
+        starts: list[Start] = [part.offset for part in request.parts]
+        finders = {index: log for index, part in enumerate(request.parts) if (log := self._must_look(part)) is not None}
+        if not finders:
+            return self._begin(request, starts)
+        response: Deferred[FetchWaitResponse] = Deferred()
+
+        def find() -> Generator[tuple[int, Start], None, None]:
+            for index, log in finders.items():
+                yield index, _boundary(log, request.parts[index].offset)
+
+        def found(boundaries: list[tuple[int, Start]] | None, error: BaseException | None) -> None:
+            there = dict(boundaries or ())
+            for index in finders:
+                starts[index] = start = there[index] if index in there else UnknownError(str(error))
+                if isinstance(start, UnknownError):
+                    part = request.parts[index]
+                    _log.warn(
+                        "{topic}-{partition}: {error}",
+                        topic=part.topic,
+                        partition=part.partition,
+                        error=start,
+                    )
+            if not self._lost:
+                answer = self._begin(request, starts)
+                if isinstance(answer, Deferred):
+                    answer.chainDeferred(response)
+                else:
+                    response.callback(answer)
+
+        run_in_slices(self._broker.threads, find(), self._check_wanted, found)
+        return response
+
+    def finish(self) -> None:
+        """Answer what waits with what there is: the broker stops."""
+        for waiting in tuple(self._waiting):
+            waiting.finish()
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self._lost = True
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting:
+            each.cancel()
+
+    def _check_wanted(self) -> None:
+        if self._lost:
+            raise UnknownError("the connection is gone")
+
+    def _must_look(self, part: FetchPart) -> PartitionLog | None:
+        """The log to look at on a thread for where the entry begins that the offset may lie in, None for no need."""
+        log = None if part.exact else self._broker.store.log(part.topic, part.partition)
+        if log is None or log.offline is not None or not log.start <= part.offset <= log.visible_end:
+            return None
+        return None if log.is_boundary_known(part.offset) else log
+
+    def _read(self, fetch: Fetch, budget: int) -> FetchResponse:
+        broker = self._broker
+        broker.counters.fetch_requests += 1
+        try:
+            log = find_log(broker.store, broker.topics, fetch.topic, fetch.partition)
+            found = read_range(log, fetch.offset, min(fetch.max_bytes, budget))
+        except UnknownTopic:
+            found = None
+        except WireError as error:
+            # A peer of 0.7 knows the codes of 0.7 alone.
+            return FetchResponse(error.code if error.code < 100 else UnknownError.code)
+        return FetchResponse(0) if found is None else FetchResponse(0, found)
+
+    def _begin(self, request: FetchWait, starts: list[Start]) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
+        broker = self._broker
+        broker.counters.fetch_requests += 1
+        waiting = WaitingFetch(
+            request,
+            starts,
+            broker.store,
+            broker.topics,
+            broker.clock,
+            broker.answer_turns,
+            broker.settings.fetch_max_bytes,
+        )
+        if broker.stopping or not waiting.must_wait():
+            return self._counted(waiting.read())
+        self._waiting[waiting] = None
+        return waiting.wait().addCallback(self._waited, waiting)
+
+    def _waited(self, response: FetchWaitResponse, waiting: WaitingFetch) -> FetchWaitResponse:
+        del self._waiting[waiting]
+        return self._counted(response)
+
+    def _counted(self, response: FetchWaitResponse) -> FetchWaitResponse:
+        self._broker.counters.bytes_out += sum([size_of(part.message_set) for part in response.parts])
+        return response
+
+
+def _boundary(log: PartitionLog, offset: int) -> Start:
+    """Find where the entry at ``offset`` begins, or why that cannot be told. Blocks."""
+    try:
+        return log.find_boundary(offset)
+    except WireError as error:
+        return error
+    except (CorruptMessage, OSError) as error:
+        return UnknownError(f"cannot find where the entry at offset {offset} begins: {error}")

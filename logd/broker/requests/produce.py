@@ -1,0 +1,202 @@
+"""The produce requests of one connection: what they share, and those that need no request object at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.broker.growth_gate import GrowthGate
+from logd.broker.requests.appender import Appender
+from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
+from logd.broker.requests.set_checks import AT_ONCE_BYTES
+from logd.broker.routing import Routing
+from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
+from logd.log.partition import PartitionLog
+from logd.net.holds import Hold
+from logd.net.server import Connection
+from logd.protocol import loops
+from logd.protocol.requests.legacy_requests import MultiProduce, Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+
+#: Partitions, as a connection named them, of which it is remembered that a set was refused.
+MOST_BROKEN = 10_000
+
+
+class ProducerCutOff(Exception):
+    """The connection closes for a refused produce of 0.7: nothing more of it may be taken."""
+
+
+@define(eq=False)
+class Producing:
+    """The produce requests of one connection, in their order.
+
+    A request that has to wait is ``waiting``: the connection is held, keeps it at the head of what it has to take, and
+    calls ``resume`` first of all when it goes on.
+    """
+
+    _log = Logger()
+
+    _broker: BrokerCore
+    connection: Connection
+    routing: Routing = field(init=False)
+    #: Logs that may not grow now.
+    growth: GrowthGate = field(init=False)
+    appender: Appender = field(init=False)
+    #: The request that was begun and waits before its sets are gathered; None nearly always.
+    waiting: ProduceRequest | None = field(default=None, init=False)
+    #: Requests whose sets are gathered or appended, and that are not answered yet.
+    unanswered: dict[AcknowledgedProduceRequest, None] = field(factory=dict, init=False)
+    #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
+    broken: set[tuple[str, int]] = field(factory=set, init=False)
+    _not_created: dict[str, WireError] = field(factory=dict, init=False)
+    _refused: int = field(default=0, init=False)
+    stopping: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.routing, self.growth = self._broker.routing, self._broker.growth
+        self.appender = Appender(self.routing.counters)
+
+    def produce(self, request: Produce) -> bool:
+        """Take a produce of 0.7; return False where it waits.
+
+        A producer may send one message in each, so that one that need not wait is gathered without an object for it.
+        Raises ProducerCutOff when it is refused and that closes the connection.
+        """
+        topic, partition, message_set = request
+        if len(message_set) > AT_ONCE_BYTES or self.growth.held:
+            return self._begin(SilentProduceRequest(self, (request,)))
+        try:
+            log = self.routing.logs.log(topic, partition)
+            if log is None or log.offline is not None:
+                if self.must_create(topic, partition):
+                    return self._begin(SilentProduceRequest(self, (request,)))
+                log = self.log_for(topic, partition)
+            count, newest = loops.check_set(message_set, log.settings.message_bytes)
+        except WireError as error:
+            self.refuse_silently(topic, partition, error)
+        else:
+            self.appender.add(log, message_set, count, newest)
+        return True
+
+    def multi_produce(self, request: MultiProduce) -> bool:
+        """Take several produces of 0.7 at once; see ``produce``."""
+        return self._begin(SilentProduceRequest(self, request.produces))
+
+    def produce_ack(self, request: ProduceAck, token: Any) -> bool:
+        """Take a produce of ours, to be answered under ``token``; return False where it waits."""
+        return self._begin(AcknowledgedProduceRequest(self, request.parts, token, request.acks, request.timeout_ms))
+
+    def resume(self) -> bool:
+        """Go on with the request that waited; return False where it waits again. Raises as ``produce`` does."""
+        request, self.waiting = self.waiting, None
+        return request is None or self._begin(request)
+
+    def append(self) -> None:
+        """Append what the calls since the last one have gathered."""
+        for error in self.appender.append():
+            if self._broker.settings.legacy_refused_close:
+                self._cut_off(error)
+            else:
+                self._report(error)
+
+    def creations_settled(self) -> None:
+        """The request that asked for topics is dealt with: a later one asks again."""
+        self._not_created.clear()
+
+    def lost(self) -> None:
+        """The connection is gone: what was appended stays, nobody is told."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+        unanswered, self.unanswered = self.unanswered, {}
+        for request in unanswered:
+            request.cancel()
+
+    # What requests call.
+
+    def waits_for_growth(self, parts: Sequence[Produce | ProducePart]) -> bool:
+        """Return whether one of the parts goes to a log that may not grow now; the connection is held then."""
+        if not self.growth.must_wait(parts, self._broker.store):
+            return False
+        self.growth.wait(self.connection)
+        return True
+
+    def must_create(self, topic: str, partition: int) -> bool:
+        """Return whether a produce there waits for its topic to be made."""
+        return topic not in self._not_created and self.routing.creates(topic, partition)
+
+    def create(self, topic: str) -> None:
+        """Hold the connection until a topic is made, or cannot be: then what asks for it is refused."""
+        self.connection.hold(Hold.TOPIC)
+
+        def failed(failure: Failure) -> None:
+            error = failure.value
+            if not isinstance(error, WireError):
+                error = UnknownError(f"cannot create {topic!r}: {error}")
+            self._not_created[topic] = error
+
+        creating = self._broker.create_on_demand(topic)
+        creating.addErrback(failed)
+        creating.addCallback(lambda _: self.connection.proceed(Hold.TOPIC))
+
+    def log_for(self, topic: str, partition: int) -> PartitionLog:
+        """Return the log to append to; raise the WireError to answer."""
+        try:
+            return self.routing.log_for(topic, partition)
+        except UnknownTopic:
+            if topic in self._not_created:
+                raise self._not_created[topic] from None
+            raise
+
+    def mark_broken(self, topic: str, partition: int) -> None:
+        """Refuse later sets of a partition, as asked, until its producer restarts."""
+        self.broken.add((topic, partition))
+        if len(self.broken) > MOST_BROKEN:
+            self.connection.close(f"its sets for {len(self.broken)} different partitions were refused")
+
+    def refuse(self, topic: str, partition: int, error: BaseException) -> None:
+        """Count and log a set that was not appended."""
+        self.routing.counters.refuse(error)
+        if not isinstance(error, PipelineBroken):
+            self._report(error, topic, partition)
+
+    def refuse_silently(self, topic: str, partition: int, error: WireError) -> None:
+        """Refuse a set of 0.7, which nothing answers. Raises ProducerCutOff where that closes the connection."""
+        if not self._broker.settings.legacy_refused_close:
+            self.refuse(topic, partition, error)
+            return
+        self.routing.counters.refuse(error)
+        self._cut_off(error, topic, partition)
+        raise ProducerCutOff
+
+    # The inside.
+
+    def _begin(self, request: ProduceRequest) -> bool:
+        if request.advance():
+            return True
+        self.waiting = request
+        return False
+
+    def _cut_off(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
+        self.connection.close(
+            f"its message set for topic {topic!r}, partition {partition}, was refused ({error}), and "
+            "legacy.refused.close = true closes the connection of a refused produce of 0.7"
+        )
+
+    def _report(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
+        """Log a refusal, at the first, second, fourth, eighth ... of a connection: a flood must not fill the disk."""
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:
+            self._log.warn(
+                "refused a message set of {peer} for topic {topic!r}, partition {partition}: {error} "
+                "({refused} so far)",
+                peer=self.connection.peer,
+                topic=topic,
+                partition=partition,
+                error=str(error),
+                refused=self._refused,
+            )

@@ -1,0 +1,301 @@
+"""A request that produces, and how far it has come.
+
+A request passes the states of ProduceState in their order, and may have to wait before it is gathered: for a log that
+may not grow, for a topic that is made, for the check of a large set. The connection is held meanwhile, so that no later
+request overtakes it, and then has it ``advance`` again from where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+from zope.interface import implementer
+
+from logd.broker.requests.set_checks import AT_ONCE_BYTES, Checked, SlicedChecks
+from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
+from logd.interfaces import IFlushListener, Timer
+from logd.log.partition import PartitionLog
+from logd.log.waiters import Wait
+from logd.net.holds import Hold
+from logd.protocol import loops
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.produce_ack import ProduceAckResponse, ProducedPart, ProducePart
+
+if TYPE_CHECKING:
+    from logd.broker.requests.produce import Producing
+
+#: Milliseconds; a request may not park itself on the broker for longer.
+LONGEST_WAIT_MS = 300_000
+
+
+class ProduceState(Enum):
+    """The states of a produce request, in their order."""
+
+    #: Topics that it names may have to be made.
+    RECEIVED = 1
+    #: Each of its topics is there, or cannot be made.
+    TOPICS_KNOWN = 2
+    #: Its sets are checked if they are large, in slices; small ones are checked while they are gathered.
+    CHECKED = 3
+    #: Its sets are gathered behind those of earlier requests, for one write to each log; it has let go of them.
+    GATHERED = 4
+    #: Its sets are in their logs, or refused. Some may have to be flushed before it is answered.
+    APPENDED = 5
+    #: It is done with, and answered if an answer was asked for.
+    ANSWERED = 6
+
+
+# As globals they are looked up in an eighth of the time (19 in place of 151 ns, measured), several times a request.
+_RECEIVED, _TOPICS_KNOWN, _CHECKED, _GATHERED, _APPENDED, _ANSWERED = ProduceState
+
+
+@define(eq=False)
+class ProduceRequest:
+    """The part that requests of every kind share: the way to being gathered."""
+
+    _producing: Producing
+    _parts: Sequence[Produce | ProducePart]
+    state: ProduceState = field(default=ProduceState.RECEIVED, init=False)
+    _checks: SlicedChecks | None = field(default=None, init=False)
+
+    def advance(self) -> bool:
+        """Go on until the sets are gathered; return False where the request has to wait: the connection is held then.
+
+        Call it again when the connection goes on.
+        """
+        if self._producing.growth.held and self._producing.waits_for_growth(self._parts):
+            return False
+        if self.state is _RECEIVED:
+            if not self._topics_are_known():
+                return False
+            self.state = _TOPICS_KNOWN
+        if self.state is _TOPICS_KNOWN:
+            if not self._sets_are_checked():
+                return False
+            self.state = _CHECKED
+        self.state = _GATHERED
+        parts, self._parts = self._parts, ()
+        self._gather(parts)
+        return True
+
+    def cancel(self) -> None:
+        """The connection is gone: wait for nothing more."""
+        if self._checks is not None:
+            self._checks.stop()
+
+    def _gather(self, parts: Sequence[Any]) -> None:
+        """Hand each set to the appender, or refuse it."""
+        raise NotImplementedError
+
+    def _topics_are_known(self) -> bool:
+        """Have the first topic made that has to be; return whether none has."""
+        producing = self._producing
+        topics = producing.routing.topics
+        for part in self._parts:
+            if topics.get(part.topic) is None and producing.must_create(part.topic, part.partition):
+                producing.create(part.topic)
+                return False
+        return True
+
+    def _sets_are_checked(self) -> bool:
+        """Have sets that are large together checked in slices; return whether nothing is left to be checked so."""
+        if self._checks is None:
+            if sum([len(part.message_set) for part in self._parts]) <= AT_ONCE_BYTES:
+                return True
+            routing = self._producing.routing
+            limits = [routing.message_limit(part.topic, part.partition) for part in self._parts]
+            sets = {
+                index: (part.message_set, limit)
+                for index, (part, limit) in enumerate(zip(self._parts, limits, strict=True))
+                if limit is not None
+            }
+            if sum([len(message_set) for message_set, _ in sets.values()]) <= AT_ONCE_BYTES:
+                return True
+            connection = self._producing.connection
+            connection.hold(Hold.CHECK)
+            self._checks = SlicedChecks(sets, routing.clock, lambda: connection.proceed(Hold.CHECK))
+            self._checks.start()
+        return self._checks.done
+
+    def _checked(self, index: int, message_set: bytes, log: PartitionLog) -> Checked:
+        """Return the count and newest timestamp of a set; raise InvalidMessage or MessageTooLarge."""
+        limit = log.settings.message_bytes
+        if self._checks is None:
+            return loops.check_set(message_set, limit)
+        return self._checks.result(index, message_set, limit)
+
+
+@define(eq=False)
+class SilentProduceRequest(ProduceRequest):
+    """A Produce or MultiProduce of 0.7: nothing answers it. What is bad is refused, counted and logged."""
+
+    def _gather(self, parts: Sequence[Produce]) -> None:
+        producing = self._producing
+        for index, (topic, partition, message_set) in enumerate(parts):
+            try:
+                log = producing.log_for(topic, partition)
+                count, newest = self._checked(index, message_set, log)
+            except WireError as error:
+                producing.refuse_silently(topic, partition, error)
+            else:
+                producing.appender.add(log, message_set, count, newest)
+
+
+@define(eq=False)
+class AcknowledgedProduceRequest(ProduceRequest):
+    """A ProduceAck: answered once each of its parts is settled, unless its acks are 0."""
+
+    _token: Any
+    _acks: int
+    _timeout_ms: int
+    _results: list[ProducedPart | None] = field(init=False)
+    #: Parts that are not settled, and those of them that are not in their logs yet.
+    _left: int = field(init=False)
+    _unappended: int = field(init=False)
+    #: The parts that wait for a flush, by their index.
+    _flushing: dict[int, _FlushListener] = field(factory=dict, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._left = self._unappended = len(self._parts)
+        self._results = [None] * self._left
+        if self._producing.stopping:
+            self.state = _CHECKED  # each part is refused: nothing is made or checked for it
+
+    def settle(self, index: int, result: ProducedPart) -> None:
+        """One part is done, well or not."""
+        self._results[index] = result
+        self._left -= 1
+        if not self._left:
+            self._answer()
+
+    def flushed(self, index: int, result: ProducedPart) -> None:
+        """One part is on the disk."""
+        del self._flushing[index]
+        self.settle(index, result)
+
+    def not_flushed(self, index: int, asked: ProducedPart, error: BaseException) -> None:
+        """One part was appended and will never be flushed: those behind it have to wait for it to be sent again."""
+        del self._flushing[index]
+        self._producing.mark_broken(asked.topic, asked.partition)
+        self.settle(index, ProducedPart(asked.topic, asked.partition, _code(error)))
+
+    def cancel(self) -> None:
+        """See ProduceRequest: what was appended stays, nobody is told."""
+        ProduceRequest.cancel(self)
+        self._stop_timer()
+        flushing, self._flushing = self._flushing, {}
+        for each in flushing.values():
+            each.cancel()
+
+    def _gather(self, parts: Sequence[ProducePart]) -> None:
+        for index, part in enumerate(parts):
+            try:
+                self._gather_part(index, part)
+            except WireError as error:
+                self._refuse_part(index, part, error)
+        if not parts:
+            self._answer()
+        elif self._left:
+            self._producing.unanswered[self] = None
+
+    def _gather_part(self, index: int, part: ProducePart) -> None:
+        producing, acks = self._producing, self._acks
+        key = (part.topic, part.partition)
+        if producing.stopping:
+            raise BrokerStopping("the broker is stopping")
+        if part.restart:
+            producing.broken.discard(key)
+        elif key in producing.broken:
+            raise PipelineBroken(f"an earlier set of {part.topic}-{part.partition} was refused on this connection")
+        if acks < -1:
+            raise InvalidRequest(f"acks {acks} is not allowed: -1, 0, 1 or a number of copies")
+        log = producing.log_for(part.topic, part.partition)
+        log.leadership.check_produce(part.leader_epoch, acks)
+        count, newest = self._checked(index, part.message_set, log)
+
+        def appended(first: int, after: int) -> None:
+            result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)
+            self._unappended -= 1
+            if not self._unappended:
+                self.state = _APPENDED
+            if acks == -1 and log.visible_end < after:
+                self._wait_for_flush(index, result, log)
+            else:
+                self.settle(index, result)
+
+        def not_appended(error: BaseException) -> None:
+            self._refuse_part(index, part, error)
+
+        producing.appender.add_told(log, part.message_set, count, newest, appended, not_appended)
+
+    def _refuse_part(self, index: int, part: ProducePart, error: BaseException) -> None:
+        if self._acks != 0:
+            self._producing.mark_broken(part.topic, part.partition)
+        self._producing.refuse(part.topic, part.partition, error)
+        self._unappended -= 1
+        if not self._unappended:
+            self.state = _APPENDED
+        self.settle(index, ProducedPart(part.topic, part.partition, _code(error)))
+
+    def _wait_for_flush(self, index: int, result: ProducedPart, log: PartitionLog) -> None:
+        """Settle a part once its log is flushed up to its end."""
+        routing = self._producing.routing
+        if self._timer is None and self._timeout_ms > 0:
+            self._timer = routing.clock.callLater(min(self._timeout_ms, LONGEST_WAIT_MS) / 1000, self._time_out)
+        listener = _FlushListener(self, index, result)
+        self._flushing[index] = listener
+        listener.wait = log.wait_visible(result.next_id, listener)
+        routing.due_now(log)
+
+    def _time_out(self) -> None:
+        self._timer = None
+        flushing, self._flushing = self._flushing, {}
+        for index, listener in flushing.items():
+            listener.cancel()
+            asked = listener.result
+            self.settle(index, ProducedPart(asked.topic, asked.partition, RequestTimedOut.code))
+
+    def _answer(self) -> None:
+        self.state = _ANSWERED
+        self._stop_timer()
+        self._producing.unanswered.pop(self, None)
+        if self._acks != 0:
+            parts = tuple([part for part in self._results if part is not None])
+            self._producing.connection.answer(self._token, ProduceAckResponse(parts))
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+
+@implementer(IFlushListener)
+@define(eq=False)
+class _FlushListener:
+    """Listens for the flush of one part."""
+
+    _request: AcknowledgedProduceRequest
+    _index: int
+    #: The answer to the part once it is flushed.
+    result: ProducedPart
+    #: None where the log did not have to wait.
+    wait: Wait | None = field(default=None, init=False)
+
+    def visible(self, end: int) -> None:
+        self._request.flushed(self._index, self.result)
+
+    def failed(self, error: BaseException) -> None:
+        self._request.not_flushed(self._index, self.result, error)
+
+    def cancel(self) -> None:
+        """Listen no more."""
+        if self.wait is not None:
+            self.wait.cancel()
+
+
+def _code(error: BaseException) -> int:
+    return error.code if isinstance(error, WireError) else UnknownError.code

@@ -1,0 +1,270 @@
+"""Repair requests: a walk over a log on a thread, a slice at a time, and gaps in the place of what is damaged."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.broker.requests.administration import check_administration
+from logd.broker.requests.core import BrokerCore
+from logd.broker.topics.lost_logs import LostLog
+from logd.errors import (
+    BrokerStopping,
+    InvalidRequest,
+    LogdError,
+    OffsetOutOfRange,
+    PartitionOffline,
+    UnknownError,
+    UnknownTopic,
+    WireError,
+    WrongPartition,
+)
+from logd.log.damage.folder_repair import FolderRepair, repair_folder
+from logd.log.damage.inspection import SegmentInspection, SegmentPlace
+from logd.log.damage.kinds import Damage, DamageKind
+from logd.log.damage.repair import hides_boundaries, make_gap_segment, mend, remove_index
+from logd.log.offline import removed
+from logd.log.partition import PartitionLog
+from logd.protocol.checksums import CHECKSUMS
+from logd.protocol.requests.repair import (
+    LOST_LOG,
+    MOST_DESCRIBED,
+    OFFLINE,
+    SERVED,
+    SERVED_AGAIN,
+    Repair,
+    RepairedDamage,
+    RepairResponse,
+)
+
+T = TypeVar("T")
+
+#: Blocks of 1 MiB that are looked at before the thread is given back: others wait for it, and so does a stop.
+SLICE_BLOCKS = 4
+
+_log = Logger()
+
+
+class Repairing:
+    """The repairs that one connection asks for. One at a time for each partition, over all connections."""
+
+    def __init__(self, broker: BrokerCore, peer: str) -> None:
+        """``peer`` names the client in the log."""
+        self._broker = broker
+        self._peer = peer
+
+    def repair(self, request: Repair) -> Deferred[RepairResponse]:
+        """Answer when the segment that holds the position has been looked at. It is repaired all the same when the
+        connection is lost meanwhile."""
+        return Deferred.fromCoroutine(self._answer(request))
+
+    async def _answer(self, request: Repair) -> RepairResponse:
+        key = (request.topic, request.partition)
+        under_way = self._broker.repairs
+        try:
+            if self._broker.stopping:
+                raise BrokerStopping("the broker is stopping")
+            check_administration(self._broker, "repair a log")
+            if not request.dry_run:
+                _log.info(
+                    "{peer} asked for a repair of {topic!r}, partition {partition}, from position {position} on",
+                    peer=self._peer,
+                    topic=request.topic,
+                    partition=request.partition,
+                    position=request.position,
+                )
+            if key in under_way:
+                raise InvalidRequest(f"a repair of {request.topic}-{request.partition} is under way")
+            under_way.add(key)
+            try:
+                return await self._repair(request)
+            finally:
+                under_way.discard(key)
+        except WireError as error:
+            return RepairResponse(error.code, text=str(error))
+        except (LogdError, OSError) as error:
+            return RepairResponse(UnknownError.code, text=str(error))
+
+    async def _repair(self, request: Repair) -> RepairResponse:
+        log = self._broker.store.log(request.topic, request.partition)
+        if log is None:
+            if self._broker.topics.get(request.topic) is None:
+                raise UnknownTopic(f"there is no topic {request.topic!r}")
+            raise WrongPartition(f"partition {request.partition} of topic {request.topic!r} is not on this broker")
+        lost = self._broker.ends.lost(request.topic, request.partition)
+        if lost is not None:
+            return await self._repair_lost(log, lost, request)
+        if log.offline is not None:
+            return await self._repair_offline(log, request)
+        return await self._repair_segment(log, request)
+
+    # A partition that is served
+
+    async def _repair_segment(self, log: PartitionLog, request: Repair) -> RepairResponse:
+        flushed_end = log.flushed_end
+        # Retention may have come on since the last answer.
+        position = max(request.position, log.start)
+        if position > flushed_end:
+            raise OffsetOutOfRange(f"position {position} is behind the end, {flushed_end}")
+        starts = [start for start, _, _ in log.segments()]
+        number = bisect_right(starts, position) - 1
+        following = starts[number + 1] if number + 1 < len(starts) else None
+        place = SegmentPlace.of_log(log.folder, starts[number], following, flushed_end)
+        files = self._broker.store.files
+        end = flushed_end if following is None else min(following, flushed_end)
+        if place.end == 0:
+            return RepairResponse(0, end, flushed_end)
+        try:
+            inspection = await self._run(
+                lambda: SegmentInspection.open(files, place, CHECKSUMS, writable=not request.dry_run, with_tail=False)
+            )
+        except FileNotFoundError:
+            if log.start > starts[number]:
+                return RepairResponse(0, end, flushed_end)  # retention removed it just now
+            return await self._repair_missing(log, place, flushed_end, request.dry_run)
+        try:
+            going = inspection.run()
+            while await self._run(lambda: _look_further(going)):
+                if self._broker.stopping:
+                    raise BrokerStopping("the broker is stopping")
+            damages = inspection.damages
+            if not request.dry_run:
+                await self._mend(log, inspection)
+        finally:
+            inspection.close()
+        described = [(place.start, damage, not request.dry_run and damage.kind.mendable) for damage in damages]
+        return _response(end, flushed_end, described, SERVED)
+
+    async def _repair_missing(
+        self, log: PartitionLog, place: SegmentPlace, flushed_end: int, dry_run: bool
+    ) -> RepairResponse:
+        """Answer for a segment whose file is gone from under the broker; put gaps in its place."""
+        if not place.closed:
+            # What is appended goes into a file without a name.
+            log.go_offline(removed(place.path))
+            raise PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}")
+        size = place.end or 0
+        damage = Damage(0, size, DamageKind.MISSING, f"{place.path} is missing")
+        if not dry_run:
+            files = self._broker.store.files
+            await self._run(lambda: make_gap_segment(files, log.folder, place.start, size))
+            log.forget_file(place.start)
+            _log.warn("{path}: made gaps of {count} bytes", path=place.path, count=size)
+        return _response(place.start + size, flushed_end, [(place.start, damage, not dry_run)], SERVED)
+
+    async def _mend(self, log: PartitionLog, inspection: SegmentInspection) -> None:
+        # A topic that was deleted meanwhile, and made again, has other files under the same names; the one that is open
+        # is the right one if the log was still there after it was opened.
+        if self._broker.store.log(log.topic, log.partition) is not log:
+            raise UnknownTopic(f"topic {log.topic!r} was deleted")
+        if log.offline is not None:
+            raise PartitionOffline(f"{log.folder} went offline: {log.offline}")
+        files, damages, place = self._broker.store.files, inspection.damages, inspection.place
+        mended = await self._run(lambda: mend(files, inspection.file, damages))
+        if mended.gaps:
+            _log.warn(
+                "{path}: made {gaps} gaps, {count} bytes", path=place.path, gaps=mended.gaps, count=mended.gap_bytes
+            )
+        if mended.kept:
+            _log.warn(
+                "{folder}: kept {count} entries whose checksum holds, and that cannot be read, as *.entry.dropped",
+                folder=log.folder,
+                count=mended.kept,
+            )
+        hidden = hides_boundaries(damages)
+        if not place.closed:
+            # The index is in memory, and was not looked at.
+            if hidden:
+                log.forget_boundaries(place.start)
+        elif hidden or any(remark.wrong for remark in inspection.index_remarks()):
+            await self._run(lambda: remove_index(files, place.index_path))
+
+    # A partition that is offline
+
+    async def _repair_offline(self, log: PartitionLog, request: Repair) -> RepairResponse:
+        files = self._broker.store.files
+        if request.dry_run:
+            found = await self._run(lambda: repair_folder(files, log.folder, True, request.cut))
+            return _response(found.end, found.end, found.damages, OFFLINE)
+        outcome: list[FolderRepair] = []
+
+        def prepare() -> bool:
+            outcome.append(repair_folder(files, log.folder, False, request.cut))
+            return outcome[0].is_sound
+
+        online = await self._reopen(log, prepare)
+        (found,) = outcome
+        return _response(found.end, found.end, found.damages, SERVED_AGAIN if online else OFFLINE)
+
+    async def _reopen(self, log: PartitionLog, prepare: Callable[[], bool]) -> bool:
+        """Serve a log again if ``prepare`` says that it can be; return whether it is served."""
+        reopened: Deferred[None] = Deferred()
+
+        def done(error: BaseException | None) -> None:
+            if error is None:
+                self._broker.ends.reopened(log.topic, log.partition)
+                reopened.callback(None)
+            else:
+                reopened.errback(error)
+
+        self._broker.store.reopen(log, prepare, done)
+        await reopened
+        now = self._broker.store.log(log.topic, log.partition)
+        online = now is not None and now.offline is None
+        if online:
+            _log.warn("{folder} is served again", folder=log.folder)
+        return online
+
+    # A partition whose log is lost
+
+    async def _repair_lost(self, log: PartitionLog, lost: LostLog, request: Repair) -> RepairResponse:
+        ends = self._broker.ends
+        if not request.dry_run and lost.other_instance is None:
+            # Perhaps the files are back.
+            try:
+                if await self._reopen(log, lambda: True):
+                    ends.changed(request.topic)
+                    return RepairResponse(0, request.position, request.position, state=SERVED_AGAIN)
+            except (LogdError, OSError) as error:
+                _log.warn("{name} is as lost as before: {error}", name=f"{log.topic}-{log.partition}", error=str(error))
+                log.offline = lost.reason()
+        position = await self._run(lambda: ends.beginning(lost))
+        # The position is that of the loss as it was shown: another one is shown first.
+        accepted = request.accept_loss and not request.dry_run and request.position == position
+        if accepted:
+            await ends.accept(lost, position)
+            _log.warn("the loss was accepted, and the log begins again: {loss}", loss=lost.loss(position))
+        size = position - lost.first
+        damage = RepairedDamage(lost.first, size, LOST_LOG, accepted, lost.loss(position))
+        return RepairResponse(0, position, position, 1, size, SERVED_AGAIN if accepted else OFFLINE, (damage,))
+
+    def _run(self, work: Callable[[], T]) -> Deferred[T]:
+        """Do it on a thread."""
+        result: Deferred[T] = Deferred()
+
+        def done(value: T | None, error: BaseException | None) -> None:
+            if error is not None:
+                result.errback(error)
+            else:
+                result.callback(value)  # type: ignore[arg-type]  # what work returned, which may be None
+
+        self._broker.threads.run(work, done)
+        return result
+
+
+def _look_further(going: Iterator[int]) -> bool:
+    """Look at a slice; whether there is more."""
+    return all(next(going, None) is not None for _ in range(SLICE_BLOCKS))
+
+
+def _response(checked_to: int, end: int, damages: list[tuple[int, Damage, bool]], state: int) -> RepairResponse:
+    described = tuple(
+        RepairedDamage(start + damage.position, damage.size, int(damage.kind), mended, damage.reason)
+        for start, damage, mended in damages[:MOST_DESCRIBED]
+    )
+    size = sum(damage.size for _, damage, _ in damages)
+    return RepairResponse(0, checked_to, end, len(damages), size, state, described)

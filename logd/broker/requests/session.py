@@ -1,0 +1,128 @@
+"""The requests of one connection, each handed to its handler in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.broker.requests.administration import AdministrationRequests
+from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.describe import Describing
+from logd.broker.requests.fetch import Fetching
+from logd.broker.requests.produce import ProducerCutOff, Producing
+from logd.broker.requests.repair import Repairing
+from logd.net.server import Connection
+from logd.protocol.conversation.interfaces import Received
+from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchWait
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.produce_ack import ProduceAck
+from logd.protocol.requests.repair import Repair
+from logd.protocol.requests.requests import Unsupported
+
+_log = Logger()
+
+#: Takes a request and returns its response, or a Deferred of that. Neither knows of the wire.
+Handler = Callable[[Any], Any]
+
+
+class BrokerSession:
+    """One connection's requests. See ``logd.net.server.Session``."""
+
+    def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
+        """``on_lost(session)`` is called when the connection is gone."""
+        self._broker = broker
+        self._on_lost = on_lost
+        self.connection = connection
+        self._producing = Producing(broker, connection)
+        self._fetching = Fetching(broker)
+        self._describing = Describing(broker)
+        administration = AdministrationRequests(broker, connection.peer)
+        self.has_produced = False
+        #: The handler of each kind of request, but of those that produce.
+        self.handlers: dict[type, Handler] = {
+            Fetch: self._fetching.fetch,
+            MultiFetch: self._fetching.multi_fetch,
+            FetchWait: self._fetching.fetch_wait,
+            Offsets: self._describing.offsets,
+            Metadata: self._describing.metadata,
+            DescribeLog: self._describing.describe_log,
+            CreateTopic: administration.create_topic,
+            DeleteTopic: administration.delete_topic,
+            Repair: Repairing(broker, connection.peer).repair,
+            Unsupported: self._describing.unsupported,
+        }
+
+    def take(self, received: Sequence[Received]) -> int:
+        """See ``logd.net.server.Session``."""
+        taken = 0
+        producing = self._producing
+        produce = producing.produce
+        left = iter(received)
+        try:
+            if producing.waiting is not None and producing.resume():
+                next(left)  # the request that waited was the first, and stayed so
+                taken = 1
+            for request, token in left if producing.waiting is None else ():
+                kind = type(request)
+                if kind is Produce:
+                    if not self.has_produced:
+                        self._gate_producer()
+                    if not produce(request):
+                        break
+                elif kind is ProduceAck:
+                    self._gate_producer()
+                    if not producing.produce_ack(request, token):
+                        break
+                elif kind is MultiProduce:
+                    self._gate_producer()
+                    if not producing.multi_produce(request):
+                        break
+                else:
+                    # A fetch behind a produce finds the log as the produce has left it.
+                    producing.append()
+                    self._answer(token, self.handlers[kind](request))
+                taken += 1
+        except ProducerCutOff:
+            pass  # what stands before it is appended, what comes after it is not
+        producing.append()
+        if taken:
+            producing.creations_settled()
+        self._broker.counters.requests += taken
+        return taken
+
+    def lost(self) -> None:
+        """See ``logd.net.server.Session``."""
+        self._producing.lost()
+        self._fetching.lost()
+        self._describing.lost()
+        self._on_lost(self)
+
+    def stop(self) -> None:
+        """The broker stops: refuse new sets, answer what waits for messages with what there is."""
+        self._producing.stopping = True
+        self._fetching.finish()
+
+    def _gate_producer(self) -> None:
+        """From a connection's first produce on, too many unflushed bytes in the broker pause it."""
+        if not self.has_produced:
+            self.has_produced = True
+            self._broker.gate.add(self.connection)
+
+    def _answer(self, token: Any, response: Any) -> None:
+        """Answer with a handler's response, which may be a Deferred."""
+        if isinstance(response, Deferred):
+            response.addCallback(lambda found: self.connection.answer(token, found))
+            response.addErrback(self._failed)
+        else:
+            self.connection.answer(token, response)
+
+    def _failed(self, failure: Failure) -> None:
+        _log.failure("a request of {peer} failed; closing its connection", failure, peer=self.connection.peer)
+        self.connection.close(drain=False)

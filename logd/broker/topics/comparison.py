@@ -1,0 +1,131 @@
+"""Compares one topic as the coordination tree has it with what is stored here, and acts on the difference.
+
+- the tree lists this broker for a partition: the log is made, if it is not there and never was (``storedends``);
+- the tree knows of more than is here: the log is lost, and the partition is not served (docs/operations.md, Lost logs);
+- something is stored here and the tree has no such topic: it moves into the tree, under its uuid (what was in
+  topics.json before there was a tree, or a tree that was lost); but when the tree notes that this uuid was deleted,
+  then what is stored of it is removed;
+- the tree has the topic under another uuid: what is stored under ours is removed when the tree notes that ours was
+  deleted, or when nothing was ever in it. Else it is unclear whose data that is: those logs are refused, with an error
+  that names both sides, and nothing is touched;
+- a log is here for whose partition the tree lists other brokers only: refused likewise;
+- the tree lists several brokers for a partition, or its stored ends cannot be read: the topic is refused likewise.
+
+A conflict ends when the tree is changed so that there is none any more: what was refused is recovered and served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from logd.broker.topics.conflicts import other_brokers, other_uuid, several_brokers, unreadable_ends
+from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.stored_ends import EndsRecorder
+from logd.broker.topics.stored_topics import StoredTopics
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by
+from logd.errors import CoordinationUnavailable, TopicExists, UnknownError
+from logd.topic import TopicEntry
+
+#: How often one topic is compared again because the tree changed meanwhile.
+ATTEMPTS = 5
+
+
+@define(eq=False)
+class TopicComparison:
+    """One topic at a time; different topics do not wait for one another."""
+
+    _log = Logger()
+
+    _tree: ICoordination
+    _stored: StoredTopics
+    _ends: EndsRecorder
+    _directory: TopicDirectory
+    #: This broker's id.
+    _me: int
+    #: Called when what is stored here has changed.
+    _changed: Callable[[], None]
+    #: Why what is stored of a topic is not served, by topic.
+    conflicts: dict[str, str] = field(factory=dict, init=False)
+
+    async def settle(self, topic: str, entry: TopicEntry | None) -> TopicEntry | None:
+        """Act as the head of this file says; return the entry that clients are to see.
+
+        Raises CoordinationError, WireError, and ValueError for a node that cannot be read; it is to be tried again.
+        """
+        entry, strange = await self._agree(topic, entry)
+        if entry is None:
+            self._clear(topic)
+            self._ends.forget(topic)
+            self._changed()
+            return None
+        if strange:
+            return entry
+        problem = several_brokers(topic, entry)
+        if problem is not None:
+            self._directory.set_problem(topic, problem)
+            self._refuse(topic, self._stored.partitions_here(topic), problem)
+            return entry
+        self._directory.set_problem(topic, None)
+        await self._settle_partitions(topic, entry)
+        return entry
+
+    async def _agree(self, topic: str, entry: TopicEntry | None) -> tuple[TopicEntry | None, bool]:
+        """Agree on the topic's uuid; return the entry, and whether what is stored here is of another topic."""
+        stored = self._stored
+        for _ in range(ATTEMPTS):
+            record = stored.entries.get(topic)
+            if record is None or (entry is not None and record.uuid == entry.uuid):
+                return entry, False
+            if entry is not None and topic in stored.orphans:
+                return entry, False  # its uuid was made up here: it is the tree's
+            if await brokers_to_remove(self._tree, record.uuid) is not None:
+                self._directory.hide(topic)
+                await stored.remove(topic)
+                await removed_by(self._tree, record.uuid, self._me)
+            elif entry is None:
+                self._log.info("topic {topic} moves into the coordination tree", topic=topic)
+                try:
+                    await create_topic(self._tree, topic, record)
+                    entry = record
+                except TopicExists:
+                    entry = await read_topic(self._tree, topic)
+            elif not stored.has_data(topic):
+                await stored.remove(topic)
+            else:
+                self._refuse(topic, stored.partitions_here(topic), other_uuid(topic, record, entry, self._me))
+                return entry, True
+        raise CoordinationUnavailable(f"topic {topic!r} changes faster than it can be looked at")
+
+    async def _settle_partitions(self, topic: str, entry: TopicEntry) -> None:
+        stored = self._stored
+        mine = stored.mine(entry)
+        strangers = sorted(set(stored.partitions_here(topic)).difference(mine))
+        try:
+            lost = await self._ends.compare(topic, entry, mine)
+        except ValueError as error:
+            reason = unreadable_ends(topic, str(error))
+            self._refuse(topic, stored.partitions_here(topic), reason)
+            raise UnknownError(reason) from error
+        await stored.readmit(topic, {*strangers, *lost})
+        if not strangers:
+            self._clear(topic)
+        else:
+            self._refuse(topic, strangers, other_brokers(topic, strangers, entry, self._me))
+        if not stored.is_whole(topic, entry):
+            await stored.keep(topic, entry)
+            self._changed()
+        await self._ends.record(topic, mine)
+
+    def _clear(self, topic: str) -> None:
+        self.conflicts.pop(topic, None)
+        self._directory.set_problem(topic, None)
+
+    def _refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
+        if self.conflicts.get(topic) != reason:
+            self._log.error("{reason}", reason=reason)
+        self.conflicts[topic] = reason
+        self._stored.refuse(topic, partitions, reason)

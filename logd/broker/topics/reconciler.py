@@ -1,0 +1,211 @@
+"""Brings what is stored here into line with the topics in the coordination tree: at the start and at each change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from logd.broker.topics.comparison import TopicComparison
+from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.named_locks import NamedLocks
+from logd.broker.topics.stored_ends import EndsRecorder
+from logd.broker.topics.stored_topics import StoredTopics
+from logd.coord import paths
+from logd.coord.errors import CoordinationError, NoNode
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.child_cache import Mirror
+from logd.coord.registries.topics import removed_by, watch_topics
+from logd.deferreds.background import Background
+from logd.deferreds.gathering import for_each
+from logd.errors import WireError
+from logd.interfaces import Clock, Timer
+from logd.topic import TopicEntry
+
+#: Seconds until what could not be settled is tried again.
+RETRY_SECONDS = 5.0
+#: How many topics are compared at a time: their questions to the tree and their records here share round trips and
+#: syncs. More would keep a creation waiting that comes behind them.
+COMPARED_AT_ONCE = 50
+
+
+@define(eq=False)
+class TopicReconciler:
+    """A queue of topics to compare (``comparison``), one at a time each; what fails is tried again after a while."""
+
+    _log = Logger()
+
+    _tree: ICoordination
+    _stored: StoredTopics
+    _clock: Clock
+    #: This broker's id.
+    _me: int
+    _ends: EndsRecorder
+    _directory: TopicDirectory
+    #: Called when what is stored here has changed.
+    on_change: Callable[[], None] = field(default=lambda: None, init=False)
+    #: Whether what is stored here was compared with the tree once.
+    settled: bool = field(default=False, init=False)
+    _mirror: Mirror[TopicEntry] = field(init=False)
+    _comparison: TopicComparison = field(init=False)
+    #: Topics that are to be compared.
+    _dirty: set[str] = field(factory=set, init=False)
+    #: Why topics could not be settled, as it was said.
+    _troubles: dict[str, str] = field(factory=dict, init=False)
+    #: uuids of topics that were deleted here and that the mirror may still show.
+    _deleted: dict[str, str] = field(factory=dict, init=False)
+    #: Held while anything is done to a topic, here or by the administration of topics.
+    locks: NamedLocks = field(factory=NamedLocks, init=False)
+    _working: bool = field(default=False, init=False)
+    _retry: Timer | None = field(default=None, init=False)
+    stopping: bool = field(default=False, init=False)
+    _background: Background = field(factory=lambda: Background("following the coordination tree"), init=False)
+    _following: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._mirror = watch_topics(self._tree, self._clock, self._changed)
+        self._ends.changed = self.recheck
+        self._comparison = TopicComparison(
+            self._tree, self._stored, self._ends, self._directory, self._me, lambda: self.on_change()
+        )
+
+    async def begin(self) -> None:
+        """Compare everything once this broker is registered, and follow the tree from then on.
+
+        Raises CoordinationError; the call can be made again.
+        """
+        if not self._following:
+            await self._strike_notes()
+            self._following = True
+            self._mirror.start()
+        await self._mirror.when_complete()
+        self._dirty |= {*self._stored.entries, *self._mirror.values}
+        await self._settle_dirty()
+        self.settled = True
+        self._work()
+
+    async def _strike_notes(self) -> None:
+        # Notes on what is not stored here any more; before the mirror sees anything, so that it sees nothing older.
+        uuids = {entry.uuid for entry in self._stored.entries.values()}
+        try:
+            noted = await self._tree.get_children(paths.DELETED_TOPICS)
+        except NoNode:
+            noted = []
+        for each in noted:
+            if each not in uuids:
+                try:
+                    await removed_by(self._tree, each, self._me)
+                except ValueError as error:
+                    self._log.warn("passed over: {error}", error=str(error))
+
+    def halt(self) -> None:
+        """Follow the tree no more, and make and delete nothing more."""
+        self.stopping = True
+        self._ends.halt()
+        self._mirror.stop()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    async def when_idle(self) -> None:
+        """Done when nothing is under way."""
+        await self.locks.when_idle()
+
+    @property
+    def conflicts(self) -> dict[str, str]:
+        """Why what is stored of a topic is not served, by topic."""
+        return self._comparison.conflicts
+
+    # For the administration of topics, which holds the topic's lock.
+
+    async def settle(self, topic: str, entry: TopicEntry | None) -> None:
+        """Compare a topic whose entry in the tree is ``entry``, and act on the difference.
+
+        Raises CoordinationError, WireError, and ValueError for a node that cannot be read.
+        """
+        entry = await self._comparison.settle(topic, entry)
+        self._troubles.pop(topic, None)
+        if entry is None:
+            self._directory.hide(topic)
+        else:
+            self._directory.show(topic, entry)
+
+    async def settle_shown(self, topic: str) -> None:
+        """Compare a topic as the tree was last seen to have it; see ``settle``."""
+        entry = self._mirror.values.get(topic)
+        await self.settle(topic, None if entry is not None and entry.uuid == self._deleted.get(topic) else entry)
+
+    async def forget(self, topic: str) -> None:
+        """Remove what is stored here of a topic that was just deleted; see ``settle``."""
+        shown = self._mirror.values.get(topic)
+        if shown is not None:
+            self._deleted[topic] = shown.uuid
+        await self.settle(topic, None)
+
+    def try_again(self, topic: str, error: Exception) -> None:
+        """Compare a topic again in a while, which could not be settled because of ``error``."""
+        text = str(error)
+        if self._troubles.get(topic) != text:  # once, not every few seconds until a person has mended it
+            self._troubles[topic] = text
+            self._log.warn(
+                "topic {topic} is not as the coordination tree has it yet; trying again until it is: {error}",
+                topic=topic,
+                error=text,
+            )
+        self._dirty.add(topic)
+        self._retry_later()
+
+    # What the tree tells.
+
+    def _changed(self, topic: str) -> None:
+        shown = self._mirror.values.get(topic)
+        if topic in self._deleted and (shown is None or shown.uuid != self._deleted[topic]):
+            del self._deleted[topic]
+        self.recheck(topic)
+
+    def recheck(self, topic: str) -> None:
+        """Compare a topic again: something of it is served again, or a node of ours was changed."""
+        self._dirty.add(topic)
+        if self.settled:
+            self._work()
+
+    def _work(self) -> None:
+        if not self._working and not self.stopping:
+            self._working = True
+            self._background.start(self._work_off())
+
+    async def _work_off(self) -> None:
+        try:
+            while self._dirty and not self.stopping:
+                if not await self._settle_dirty():
+                    self._retry_later()  # the timer of what failed first may have fired before the others were done
+                    return
+        finally:
+            self._working = False
+
+    async def _settle_dirty(self) -> bool:
+        """Compare what is to be compared; whether all of it could be settled."""
+        topics, self._dirty = sorted(self._dirty), set()
+        whole = True
+
+        async def compare(topic: str) -> None:
+            nonlocal whole
+            async with self.locks.hold(topic):
+                if not self.stopping:
+                    try:
+                        await self.settle_shown(topic)
+                    except (CoordinationError, WireError, ValueError) as error:
+                        self.try_again(topic, error)
+                        whole = False
+
+        await for_each(topics, compare, min(COMPARED_AT_ONCE, len(topics)))
+        return whole
+
+    def _retry_later(self) -> None:
+        if self._retry is None and not self.stopping:
+            self._retry = self._clock.callLater(RETRY_SECONDS, self._retry_now)
+
+    def _retry_now(self) -> None:
+        self._retry = None
+        self._work()

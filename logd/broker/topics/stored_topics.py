@@ -1,0 +1,274 @@
+"""What this broker stores: of which topic each log in the data directory is, written down in topics.json."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, TypeVar
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.broker.disk_slices import run_in_slices
+from logd.broker.topics.conflicts import several_brokers
+from logd.checkedjson import excerpt
+from logd.config import BrokerSettings, LogSettings
+from logd.deferreds.callbacks import called_back
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import ConfigurationError, LogdError, StorageFull, UnknownError, WireError
+from logd.interfaces import IThreads
+from logd.log.disk.errors import NO_ROOM
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
+from logd.log.store.topics_file import TopicsFile
+from logd.log.writer import SegmentWriter
+from logd.topic import TopicEntry
+
+T = TypeVar("T")
+
+#: Logs that are made in one turn of the reactor once their folders are there: some milliseconds.
+LOGS_AT_ONCE = 200
+
+
+@define(eq=False)
+class StoredTopics:
+    """The topics of which something is stored here. Changes of one topic are made one at a time, by who asks the tree.
+
+    Changes of several topics that come while topics.json is being written share the next write, so that a thousand
+    topics cost some writes and not a thousand.
+
+    The record comes first and only then the logs that take messages; when a topic goes, the logs go first. So what a
+    kill leaves is a record without logs, and a log without a record only where topics.json was lost. Logs are made
+    empty once the tree has told that nothing was stored in them.
+    """
+
+    _log = Logger()
+
+    _store: LogStore
+    _file: TopicsFile
+    _threads: IThreads
+    _settings: BrokerSettings
+    #: The whole entry of each topic, with the partitions of other brokers too.
+    entries: dict[str, TopicEntry] = field(factory=dict, init=False)
+    #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
+    orphans: set[str] = field(factory=set, init=False)
+    #: Called with a log that is made: messages for it wait from then on.
+    made: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
+    #: Called with topic and partition of a log that is served again, before anything is appended to it.
+    reopened: Callable[[str, int], None] = field(default=lambda topic, number: None, init=False)
+    #: Partitions whose logs are refused.
+    _refused: set[tuple[str, int]] = field(factory=set, init=False)
+    _loaded: bool = field(default=False, init=False)
+    #: What the next write changes (None: the topic goes), and who waits for it.
+    _changes: dict[str, TopicEntry | None] = field(factory=dict, init=False)
+    _waiting: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
+    _writing: bool = field(default=False, init=False)
+
+    def load(self) -> None:
+        """Read topics.json. Blocks; the data directory has to be locked. Raises DataDirectoryError, OSError."""
+        if not self._loaded:
+            self._loaded = True
+            self.entries = self._file.read()
+            for name, problem in self._file.problems.items():
+                self._log.error(
+                    "{name} in topics.json cannot be used and is left out: {problem}; mend or remove it while the "
+                    "broker is stopped",
+                    name=excerpt(name),
+                    problem=problem,
+                )
+
+    def settings_for(self, topic: str) -> LogSettings | None:
+        """A topic's own settings, for a store that opens. Reads topics.json when that was not done before."""
+        self.load()
+        entry = self.entries.get(topic)
+        return None if entry is None else self._log_settings(topic, entry)
+
+    def reconcile(self) -> None:
+        """Agree with the store once it is open: logs without a record get one.
+
+        A partition without a log gets none before the tree has told whether there was one: it may be lost.
+        """
+        self.load()
+        found: dict[str, int] = {}
+        for log in self._store.logs():
+            if log.topic not in self.entries:
+                found[log.topic] = max(found.get(log.topic, 0), log.partition + 1)
+        damage = self._file.damage
+        if damage:
+            self._log.error(
+                "topics.json is damaged ({damage}); records that are lost are taken from the coordination tree",
+                damage=damage,
+            )
+        for topic, partitions in found.items():
+            self._log.warn(
+                "topic {topic} is not in topics.json; its logs are served under the tree's uuid, or a new one",
+                topic=topic,
+            )
+            self.orphans.add(topic)
+            brokers = (self._store.broker_id,)
+            self.entries[topic] = TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers))
+            if damage:
+                # Retention, too, has to wait for the topic's own settings.
+                reason = f"the record of topic {topic!r} in topics.json is damaged; it is in the coordination tree, too"
+                self.refuse(topic, self.partitions_here(topic), f"{reason}, and served as soon as that is reached")
+        for topic, entry in self.entries.items():
+            problem = several_brokers(topic, entry)
+            if problem is not None:
+                self.refuse(topic, self.partitions_here(topic), problem)
+
+    def mine(self, entry: TopicEntry) -> list[int]:
+        """The partitions that the entry lists this broker for, ascending."""
+        broker = self._store.broker_id
+        return sorted(number for number, brokers in entry.partitions.items() if broker in brokers)
+
+    def has_data(self, topic: str) -> bool:
+        """Whether anything was ever stored in a log of the topic that is here; also when that cannot be told."""
+        return any(log.end > 0 or log.offline is not None for log in self._store.logs_of(topic))
+
+    def is_whole(self, topic: str, entry: TopicEntry) -> bool:
+        """Whether the entry is written down here, or need not be, and every log is there that it lists here."""
+        mine = self.mine(entry)
+        if topic in self.orphans or (mine and self.entries.get(topic) != entry):
+            return False
+        return all(self._store.log(topic, number) is not None for number in mine)
+
+    async def keep(self, topic: str, entry: TopicEntry) -> None:
+        """Write a topic down and have the logs of its partitions here; a former record of it is replaced.
+
+        Raises StorageFull or UnknownError when the disk does not take it.
+        """
+        try:
+            if self.entries.get(topic) != entry or topic in self.orphans:
+                await self._write(topic, entry)
+                self.orphans.discard(topic)
+                self._store.configure(topic, self._log_settings(topic, entry))
+            await self._make_logs(topic, entry)
+        except (LogdError, OSError) as error:
+            raise _answerable(f"topic {topic!r} cannot be made", error) from error
+
+    async def remove(self, topic: str) -> None:
+        """Remove the logs of a topic, then its record. Those who wait for its messages are told that it is gone.
+
+        Raises StorageFull or UnknownError when the disk does not take it; the call can be made again.
+        """
+        entry = self.entries.get(topic)
+        try:
+            # Of an attempt that failed some folders are left, of which there are no logs.
+            await self._remove_logs(topic, [] if entry is None else self.mine(entry))
+            if entry is not None:
+                await self._write(topic, None)
+                self.orphans.discard(topic)
+        except (LogdError, OSError) as error:
+            raise _answerable(f"what is stored of topic {topic!r} cannot be removed", error) from error
+
+    def refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
+        """Serve these logs no more, and touch nothing of them."""
+        for number in partitions:
+            log = self._store.log(topic, number)
+            if log is not None:
+                self._refused.add((topic, number))
+                log.go_offline(UnknownError(reason))
+
+    async def readmit(self, topic: str, strangers: Collection[int]) -> None:
+        """Serve what was refused of a topic again, but for ``strangers``; it is recovered as at a start.
+
+        Raises StorageFull or UnknownError when the disk does not let it; the call can be made again.
+        """
+        for number in [number for name, number in self._refused if name == topic and number not in strangers]:
+            log = self._store.log(topic, number)
+            if log is not None:
+                try:
+                    await called_back(partial(self._store.reopen, log, lambda: True))
+                except (LogdError, OSError) as error:
+                    raise _answerable(f"{topic}-{number} cannot be served again", error) from error
+                self.reopened(topic, number)
+                self._log.info("{topic}-{number} is served again", topic=topic, number=number)
+            self._refused.discard((topic, number))
+
+    def partitions_here(self, topic: str) -> list[int]:
+        """The partitions of which a log is here."""
+        return sorted(log.partition for log in self._store.logs_of(topic))
+
+    async def _make_logs(self, topic: str, entry: TopicEntry) -> None:
+        """Have a log for each partition here: first all folders, on threads, then the logs, which cannot fail any more.
+
+        Others have their turns in between, however many partitions there are.
+        """
+        missing = [number for number in self.mine(entry) if self._store.log(topic, number) is None]
+        if not missing:
+            return
+        settings = self._log_settings(topic, entry)
+        made: Deferred[list[tuple[int, SegmentWriter | None]]] = Deferred()
+        folders = self._store.make_folders(topic, missing)
+        run_in_slices(self._threads, folders, lambda: None, partial(_fire, made))
+        for count, (number, writer) in enumerate(await made, 1):
+            self.made(self._store.create(topic, number, settings, writer))
+            if count % LOGS_AT_ONCE == 0:
+                turn: Deferred[None] = Deferred()
+                self._threads.run(lambda: None, partial(_fire, turn))
+                await turn
+
+    def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
+        """A topic's settings; the broker's own for a topic whose settings another broker allows and this one does not.
+
+        The topic was decided elsewhere: to refuse it here would leave its partitions without a log.
+        """
+        try:
+            return self._settings.log_settings(entry.settings)
+        except ConfigurationError as error:
+            self._log.warn(
+                "topic {topic}: its settings are not allowed here, so this broker's are used: {error}",
+                topic=topic,
+                error=str(error),
+            )
+            return self._settings.log
+
+    async def _remove_logs(self, topic: str, partitions: list[int]) -> None:
+        await called_back(lambda done: self._store.delete(topic, done, partitions))
+        self._refused = {(name, number) for name, number in self._refused if name != topic}
+
+    async def _write(self, topic: str, entry: TopicEntry | None) -> None:
+        """Have a topic's record lasting, or gone; ``entries`` has it then. Raises what the write raised."""
+        waiter = self._waiting.new()
+        self._changes[topic] = entry
+        if not self._writing:
+            self._write_on()
+        await waiter
+
+    def _write_on(self) -> None:
+        """Replace topics.json on a thread, by what it has after all changes that wait."""
+        changes, self._changes = self._changes, {}
+        waiting, self._waiting = self._waiting, WaitingDeferreds()
+        merged = {**self.entries, **changes}
+        entries = {topic: entry for topic, entry in merged.items() if entry is not None}
+        self._writing = True
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is None:
+                self.entries = entries
+                waiting.fire(None)
+            else:
+                waiting.fail(error)
+            # Not before: what those ask for who were answered just now goes with it.
+            self._writing = False
+            if self._waiting:
+                self._write_on()
+
+        self._threads.run(lambda: self._file.write(entries), done)
+
+
+def _fire(waiter: Deferred[T], result: T | None, error: BaseException | None) -> None:
+    if error is not None:
+        waiter.errback(error)
+    else:
+        waiter.callback(result)  # type: ignore[arg-type]  # None only where T is
+
+
+def _answerable(what: str, error: LogdError | OSError) -> WireError:
+    """The error to answer when a change of topics failed."""
+    if isinstance(error, WireError):
+        return error
+    failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError
+    return failure(f"{what}: {error}")

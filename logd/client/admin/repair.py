@@ -1,0 +1,38 @@
+"""Has brokers look at their logs for damage, and mend it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from logd.client.cluster.cluster import Cluster
+from logd.errors import error_for_code
+from logd.protocol.requests.repair import Repair, RepairResponse
+
+#: Seconds: the broker looks at a whole segment before it answers, perhaps on a slow disk that others use, too.
+ANSWER_SECONDS = 600.0
+
+
+async def repair_log(
+    cluster: Cluster, topic: str, partition: int, dry_run: bool, cut: bool, accept_at: int | None = None
+) -> AsyncIterator[RepairResponse]:
+    """Yield the leader's answers, about a segment each, from the log's start to where it ended at the first of them.
+
+    With ``accept_at`` a lost log begins again at that position. Raises BrokerUnavailable, UnknownTopic, WrongPartition,
+    or what else it answers.
+    """
+    if cluster.known(topic) is None and cluster.settings.discover:
+        await cluster.read(topic)
+    link = cluster.keeper(topic, partition)
+    connection = await link.get()
+    position = -1 if accept_at is None else accept_at
+    end: int | None = None
+    while end is None or position < end:
+        request = Repair(topic, partition, dry_run, cut, position, accept_at is not None)
+        response: RepairResponse = await link.ask(connection, request, ANSWER_SECONDS)
+        if response.error:
+            raise error_for_code(response.error, response.text)
+        yield response
+        end = response.end if end is None else end
+        if response.checked_to <= position:
+            return
+        position = response.checked_to

@@ -1,0 +1,177 @@
+"""A stream for code that blocks: batches cross from the reactor's thread to one other thread, never single messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import length_hint
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+
+from logd.client.blocking.reactor_thread import call_there, wait_there
+from logd.client.blocking.thread_queue import Crossing
+from logd.client.consumer.dropped import when_dropped
+from logd.client.consumer.fetching.batches import MessageBatch
+from logd.client.consumer.stream import MessageStream
+from logd.errors import ClientClosed
+from logd.protocol.message import Message
+
+#: Batches of one stream that may lie between the threads.
+BATCHES_BETWEEN = 4
+
+
+class Pump:
+    """Carries a stream's batches to where another thread takes them. All of it runs on the reactor's thread.
+
+    Nothing in it leads to the BlockingStream, so that one which is dropped is noticed.
+    """
+
+    def __init__(self, stream: MessageStream, crossing: Crossing[MessageBatch]) -> None:
+        self._stream: MessageStream | None = stream
+        self.crossing = crossing
+        self._running: Deferred[None] = succeed(None)
+
+    def begin(self) -> None:
+        """Carry from now on."""
+        if self._stream is not None:
+            self._running = Deferred.fromCoroutine(self._carry(self._stream))
+
+    def seek(self, partition: int, position: int) -> None:
+        """Go on elsewhere. Raises what MessageStream.seek raises."""
+        stream = self._stream
+        if stream is not None:
+            failed = stream.failed
+            stream.seek(partition, position)
+            self.crossing.drop(lambda batch: batch.partition == partition)
+            if failed:
+                self.begin()
+
+    def abandon(self) -> None:
+        """Nobody takes anything any more."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.let_go()
+            self._running.cancel()
+
+    async def _carry(self, stream: MessageStream) -> None:
+        try:
+            async for batch in stream.batches():
+                room = self.crossing.put(batch)
+                if room is not None:
+                    await room
+        except CancelledError:
+            self.crossing.end()
+        except Exception as error:
+            self.crossing.end(error)
+        else:
+            self.crossing.end()
+
+
+class BlockingStream:
+    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does, and ends as that does
+    when it is dropped.
+    """
+
+    def __init__(self, reactor: Any, stream: MessageStream, pump: Pump | None = None) -> None:
+        self._reactor = reactor
+        self._stream = stream
+        self._pump = Pump(stream, Crossing(reactor, BATCHES_BETWEEN)) if pump is None else pump
+        self._crossing = self._pump.crossing
+        self._positions: dict[tuple[str, int], int] = {}
+        self._batch: MessageBatch | None = None
+        self._messages: Iterator[Message] = iter(())
+        when_dropped(self, reactor, self._pump.abandon)
+        reactor.callFromThread(self._pump.begin)
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._stream.topic
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages, for ever: blocks while there are none (paper section 3.1). Ends when the stream is closed."""
+        while True:
+            yield from self._messages
+            if not self._advance(None):
+                return
+
+    def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
+        """Batches, for ever, or until none comes within ``timeout`` seconds (TimeoutError)."""
+        while (batch := self._next_batch(timeout)) is not None:
+            yield batch
+
+    def get(self, timeout: float | None = None) -> Message:
+        """One message. Raises TimeoutError, and ClientClosed when the stream is closed."""
+        while True:
+            for message in self._messages:
+                return message
+            if not self._advance(timeout):
+                raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
+
+    def positions(self, topic: str | None = None) -> dict[int, int]:
+        """The position behind what was handed over, for each partition that handed over anything.
+
+        ``topic``: by default the stream's own; that of a group's pattern has several.
+        """
+        topic = self.topic if topic is None else topic
+        positions = {number: position for (name, number), position in self._positions.items() if name == topic}
+        batch = self._batch
+        if batch is not None and batch.topic == topic and (left := length_hint(self._messages)):
+            delivered = len(batch.messages) - left
+            positions[batch.partition] = batch.messages[delivered - 1].next_position if delivered else batch.position
+        return positions
+
+    def end_positions(self) -> dict[int, int]:
+        """Where each partition's visible log ends now. Raises BrokerUnavailable or a WireError."""
+        return wait_there(self._reactor, self._stream.end_positions)
+
+    def seek(self, partition: int, position: int) -> None:
+        """Go on at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
+        call_there(self._reactor, lambda: self._pump.seek(partition, position))
+        if self._batch is not None and self._batch.partition == partition:
+            self._batch.messages.clear()
+            self._batch = None
+        self._positions[self.topic, partition] = position
+
+    @property
+    def gaps(self) -> int:
+        """See MessageStream; these five may be ahead of what was handed over by some batches."""
+        return self._stream.gaps
+
+    @property
+    def gap_bytes(self) -> int:
+        """See MessageStream."""
+        return self._stream.gap_bytes
+
+    @property
+    def skipped(self) -> int:
+        """See MessageStream."""
+        return self._stream.skipped
+
+    @property
+    def skipped_bytes(self) -> int:
+        """See MessageStream."""
+        return self._stream.skipped_bytes
+
+    @property
+    def jumps(self) -> int:
+        """See MessageStream."""
+        return self._stream.jumps
+
+    def close(self) -> None:
+        """End the stream."""
+        call_there(self._reactor, self._stream.close)
+
+    def _advance(self, timeout: float | None) -> bool:
+        batch = self._next_batch(timeout)
+        if batch is None:
+            return False
+        self._batch = batch
+        self._messages = iter(batch.messages)
+        return True
+
+    def _next_batch(self, timeout: float | None) -> MessageBatch | None:
+        batch = self._crossing.get(timeout)
+        if batch is not None:
+            self._positions[batch.topic, batch.partition] = batch.next_position
+        return batch

@@ -1,0 +1,73 @@
+"""The bounded way from the reactor's thread to an application's: batches, never single messages."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from logd.client.consumer.dropped import afresh
+
+T = TypeVar("T")
+
+
+class Crossing(Generic[T]):
+    """``put`` on the reactor's thread, ``get`` on another. ``limit`` items lie between them at most."""
+
+    def __init__(self, reactor: Any, limit: int) -> None:
+        self._reactor = reactor
+        self._limit = limit
+        self._items: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._ended = False
+        self._error: Exception | None = None
+        self._waiting: Deferred[None] | None = None
+
+    def put(self, item: T) -> Deferred[None] | None:
+        """Hand an item over; None if there is room for more, else a Deferred that fires once there is."""
+        with self._changed:
+            self._items.append(item)
+            self._changed.notify()
+            if len(self._items) < self._limit:
+                return None
+            self._waiting = Deferred()
+            return self._waiting
+
+    def end(self, error: Exception | None = None) -> None:
+        """Nothing more will come: once the items are taken, ``get`` returns None, or raises ``error``."""
+        with self._changed:
+            self._ended = True
+            self._error = error
+            self._changed.notify_all()
+
+    def drop(self, unwanted: Callable[[T], bool]) -> None:
+        """Take out the items that are not wanted any more (on the reactor's thread), and end an error."""
+        with self._changed:
+            self._items = deque(item for item in self._items if not unwanted(item))
+            self._ended, self._error = False, None
+        self._resume()
+
+    def get(self, timeout: float | None = None) -> T | None:
+        """The next item, waiting at most ``timeout`` seconds (for ever by default); None at the end.
+
+        Raises TimeoutError, or the error that ended it.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._items or self._ended, timeout):
+                raise TimeoutError(f"nothing came within {timeout:g} seconds")
+            if not self._items:
+                if self._error is not None:
+                    raise afresh(self._error)
+                return None
+            item = self._items.popleft()
+            if self._waiting is not None and len(self._items) * 2 <= self._limit:
+                self._reactor.callFromThread(self._resume)
+            return item
+
+    def _resume(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)

@@ -1,0 +1,164 @@
+"""A client's cluster: the metadata that it has read, and a link to each broker."""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, gatherResults, succeed
+
+from logd.backoff import Backoff
+from logd.client.cluster.link import BrokerLink, ClientConnection, Connect
+from logd.client.log_warnings import warn_without_log
+from logd.client.settings import LinkSettings
+from logd.clientcore.addresses import Address, discovered, parse_brokers
+from logd.clientcore.metadata import ClusterView, TopicView, described
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import BrokerUnavailable
+from logd.net.connection import BrokerConnection
+from logd.protocol.requests.metadata import Metadata, MetadataResponse
+
+
+def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
+    """Connections over the network."""
+
+    def connect(address: Address) -> Deferred[ClientConnection]:
+        connecting: Deferred[Any] = BrokerConnection.connect(
+            reactor, address, timeout=settings.connect_timeout, max_frame_bytes=settings.frame_bytes
+        )
+        return connecting
+
+    return connect
+
+
+class Cluster:
+    """Metadata and links, shared by the parts of one client."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        brokers: str | Sequence[str | tuple[str, int]],
+        settings: LinkSettings | None = None,
+        *,
+        connect: Connect | None = None,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        """``reactor`` gives time (without ``connect``, the network too). Raises ConfigurationError for ``brokers``.
+
+        ``brokers`` may be () when ``begin_at`` tells them later.
+        """
+        if connect is None:
+            warn_without_log()
+        self.clock = reactor
+        self.settings = settings = settings or LinkSettings()
+        self.random = random
+        self._connect = connect or default_connect(reactor, settings)
+        self._bootstrap = () if brokers == () else parse_brokers(brokers)
+        self._links: dict[Address, BrokerLink] = {}
+        self._view: ClusterView[Address] = ClusterView(lambda host, port: discovered(host, port, self._bootstrap[0]))
+        self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
+
+    def begin_at(self, addresses: Sequence[Address]) -> None:
+        """Ask these brokers first from now on, when no connection is there."""
+        self._bootstrap = tuple(addresses) or self._bootstrap
+
+    def known(self, topic: str) -> TopicView | None:
+        """Return what was last read about the topic. Never waits."""
+        return self._view.known(topic)
+
+    def forget(self, topic: str) -> None:
+        """Read the topic's metadata again before it is next used."""
+        self._view.forget(topic)
+
+    def leader(self, topic: str, partition: int) -> BrokerLink:
+        """The link to the partition's leader by what was last read.
+
+        Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
+        does not serve it, UnknownTopic when nothing was read.
+        """
+        if not self.settings.discover:
+            return self.link(self._bootstrap[0])
+        return self.link(self._view.leader(topic, partition))
+
+    def keeper(self, topic: str, partition: int) -> BrokerLink:
+        """The link to the broker that leads the partition, or would if it were not offline there.
+
+        Raises as ``leader`` does, but for PartitionOffline.
+        """
+        if not self.settings.discover:
+            return self.link(self._bootstrap[0])
+        return self.link(self._view.keeper(topic, partition))
+
+    def backoff(self) -> Backoff:
+        """Return the delays of one thing that fails, as the settings have them."""
+        return Backoff(self.settings.retry_delay, self.settings.retry_delay_limit, self.random)
+
+    def link(self, address: Address) -> BrokerLink:
+        """Return the link to an address."""
+        link = self._links.get(address)
+        if link is None:
+            link = self._links[address] = BrokerLink(self.clock, address, self._connect, self.settings, self.random)
+        return link
+
+    async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
+        """A live connection to any broker. Raises BrokerUnavailable, naming the last reason, when none can be had."""
+        for link in self._links.values():
+            if link.current is not None:
+                return link, link.current
+        links = [self.link(address) for address in (*self._bootstrap, *self._view.addresses)]
+        error: BrokerUnavailable | None = None
+        for link in dict.fromkeys(sorted(links, key=lambda link: link.next_attempt)):
+            try:
+                return link, await link.get()
+            except BrokerUnavailable as failure:
+                error = failure
+        raise error or BrokerUnavailable("no broker's address is known")
+
+    async def ask_any(self, request: Any) -> Any:
+        """Send a request to any broker and return its response. Raises BrokerUnavailable."""
+        link, connection = await self.any_link()
+        return await link.ask(connection, request, self.settings.request_timeout)
+
+    async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
+        """Read metadata of some topics (None: of all), creating missing ones if asked to. Raises BrokerUnavailable."""
+        response: MetadataResponse = await self.ask_any(Metadata(topics, create))
+        self._view.read(response, self.clock.seconds())
+        return response
+
+    def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:
+        """Read one topic's metadata; calls at the same time share one request. Cancellable.
+
+        Fails with BrokerUnavailable, UnknownTopic, or what else the broker answers (TopicCreationDisabled,
+        InvalidTopic ...).
+        """
+        key = topic, create
+        asking = self._asking.get(key)
+        if asking is not None:
+            return asking.new()
+        asking = self._asking[key] = WaitingDeferreds()
+        waiter = asking.new()
+        Deferred.fromCoroutine(self._read(topic, create))
+        return waiter
+
+    def refresh(self, topic: str) -> None:
+        """Read a topic's metadata again, unless that is under way. What is known stays so until it was read."""
+        if (topic, False) not in self._asking:
+            self.read(topic).addErrback(lambda _: None)  # who uses what is known finds out what is wrong with it
+
+    def close(self) -> Deferred[None]:
+        """Close every connection once what was written has left."""
+        if not self._links:
+            return succeed(None)
+        return gatherResults([link.close() for link in self._links.values()]).addCallback(lambda _: None)
+
+    async def _read(self, topic: str, create: bool) -> None:
+        key = topic, create
+        try:
+            described(await self.metadata((topic,), create), topic)
+            view = self._view.known(topic)
+            assert view is not None  # it was just described
+        except Exception as error:
+            self._asking.pop(key).fail(error)
+        else:
+            self._asking.pop(key).fire(view)

@@ -1,0 +1,216 @@
+"""The link to one broker: its connection, made when it is first needed and again when it was lost, never too often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.backoff import Backoff
+from logd.client.cluster.broker_outages import Absence
+from logd.client.cluster.deadlines import Deadlines
+from logd.client.settings import LinkSettings
+from logd.clientcore.addresses import Address, name_of
+from logd.clientcore.answers import misfit
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdError, ProtocolViolation, error_for_code
+from logd.interfaces import Clock, Timer
+from logd.protocol.requests.responses import ErrorResponse
+
+#: A connection that lived shorter than this counts as a failed attempt: a broker that throws us out is not asked in
+#: a loop.
+SHORT_LIFE_SECONDS = 1.0
+#: Seconds that a broker has, while we close, for taking what was written.
+CLOSE_SECONDS = 5.0
+
+
+class ClientConnection(Protocol):
+    """The part of ``logd.net.connection.BrokerConnection`` that clients use; tests have a scripted one in its place."""
+
+    writable: bool
+
+    def request(self, request: Any) -> Deferred[Any]: ...
+    def send_only(self, request: Any) -> None: ...
+    def send_frames(self, frames: list[bytes]) -> None: ...
+    def when_lost(self) -> Deferred[BaseException]: ...
+    def when_writable(self) -> Deferred[None]: ...
+    def close(self) -> Deferred[None]: ...
+    def abort(self) -> None: ...
+
+
+#: ``connect(address) -> Deferred[ClientConnection]``, failing with BrokerUnavailable; cancellable.
+Connect = Callable[[Address], Deferred[ClientConnection]]
+
+
+class _Asked:
+    """One request that waits for its answer."""
+
+    __slots__ = ("answer", "connection", "request", "timeout")
+
+    def __init__(self, request: Any, answer: Deferred[Any], connection: ClientConnection, timeout: float) -> None:
+        self.request = request
+        self.answer = answer
+        self.connection = connection
+        self.timeout = timeout
+
+
+class BrokerLink:
+    """The connection to one address, made again when it is lost. ``current`` is the live one or None."""
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: Clock, address: Address, connect: Connect, settings: LinkSettings, random: Callable[[], float]
+    ) -> None:
+        self.address = address
+        self.current: ClientConnection | None = None
+        self._clock = clock
+        self._connect = connect
+        self._settings = settings
+        self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
+        self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
+        self._absence = Absence(clock, name_of(address), self._keep_trying)
+        #: When the next attempt may begin (clock's seconds).
+        self.next_attempt = 0.0
+        self._attempt: Deferred[ClientConnection] | None = None
+        self._timer: Timer | None = None
+        self._waiters: WaitingDeferreds[ClientConnection] = WaitingDeferreds()
+        self._closed = False
+
+    def get(self) -> Deferred[ClientConnection]:
+        """The live connection, or the next one. Cancellable.
+
+        Fails with BrokerUnavailable when the next attempt to connect fails (further attempts wait longer and longer),
+        and with ClientClosed after ``close``.
+        """
+        if self.current is not None:
+            return succeed(self.current)
+        if self._closed:
+            return fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
+        waiter = self._waiters.new()
+        if self._attempt is None and self._timer is None:
+            delay = self.next_attempt - self._clock.seconds()
+            if delay > 0:
+                self._timer = self._clock.callLater(delay, self._begin)
+            else:
+                self._begin()
+        return waiter
+
+    def ask(self, connection: ClientConnection, request: Any, timeout: float) -> Deferred[Any]:
+        """Send a request and wait at most ``timeout`` seconds; then the connection is given up, for it has stopped to
+        answer.
+
+        Fails with BrokerUnavailable, also for an answer that does not belong to the request, or, if the broker refused
+        the request as a whole, with what it answered (a WireError).
+        """
+        try:
+            answer = connection.request(request)
+        except LogdError as error:  # a request that cannot be written, as the conversation says
+            return fail(error)
+        asked = _Asked(request, answer, connection, timeout)
+        self._deadlines.watch(asked, timeout)
+        return answer.addBoth(self._ended, asked)
+
+    def close(self) -> Deferred[None]:
+        """Let go of the connection, once what was written has left. Fires when it is gone."""
+        self._closed = True
+        self._absence.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._attempt is not None:
+            self._attempt.cancel()
+        self._fail(ClientClosed(f"the client of {name_of(self.address)} is closed"))
+        if self.current is None:
+            return succeed(None)
+        connection, self.current = self.current, None
+        closing = connection.close()
+        patience = self._clock.callLater(CLOSE_SECONDS, connection.abort)
+
+        def closed(_: None) -> None:
+            if patience.active():
+                patience.cancel()
+
+        return closing.addCallback(closed)
+
+    def _ended(self, result: Any, asked: _Asked) -> Any:
+        if not self._deadlines.forget(asked):
+            raise BrokerUnavailable(
+                f"the broker at {name_of(self.address)} did not answer in {asked.timeout:g} seconds"
+            )
+        if isinstance(result, ErrorResponse):
+            raise error_for_code(result.error, result.text)
+        if isinstance(result, Failure) and result.check(ProtocolViolation):
+            # One that speaks nonsense is as good as none.
+            raise BrokerUnavailable(f"the broker at {name_of(self.address)}: {result.getErrorMessage()}")
+        wrong = "" if isinstance(result, Failure) else misfit(asked.request, result)
+        if wrong:
+            asked.connection.abort()
+            kind = type(asked.request).__name__
+            raise BrokerUnavailable(
+                f"the broker at {name_of(self.address)}: its answer to {kind} makes no sense: {wrong}"
+            )
+        return result
+
+    def _late(self, asked: _Asked) -> None:
+        """The connection has stopped to answer: give it up."""
+        asked.connection.abort()
+        if self.current is asked.connection:
+            self._forget("no answer in time")
+        asked.answer.cancel()
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._absence.trying()
+        self._attempt = self._connect(self.address)
+        self._attempt.addCallbacks(self._connected, self._failed)
+
+    def _connected(self, connection: ClientConnection) -> None:
+        self._attempt = None
+        if self._closed:
+            connection.abort()
+            return
+        born = self._clock.seconds()
+        self.current = connection
+        self._absence.over()
+        connection.when_lost().addCallback(self._lost, connection, born)
+        self._waiters.fire(connection)
+
+    def _failed(self, failure: Failure) -> None:
+        self._attempt = None
+        if self._closed:
+            return
+        delay = self._backoff.next()
+        self.next_attempt = self._clock.seconds() + delay
+        error = failure.value
+        if not isinstance(error, BrokerUnavailable):
+            reason = failure.getErrorMessage()
+            error = BrokerUnavailable(f"no connection to the broker at {name_of(self.address)}: {reason}")
+        self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
+        self._fail(error)
+        if not self._closed:
+            self._absence.failed(error.reason if isinstance(error, CannotConnect) else failure.getErrorMessage())
+
+    def _keep_trying(self) -> None:
+        self.get().addErrback(lambda _: None)  # the absence is told of the failure
+
+    def _lost(self, reason: BaseException, connection: ClientConnection, born: float) -> None:
+        if self._clock.seconds() - born < SHORT_LIFE_SECONDS:
+            self.next_attempt = self._clock.seconds() + self._backoff.next()
+        else:
+            self._backoff.reset()
+        if self.current is connection:
+            self._forget(str(reason) or type(reason).__name__)
+
+    def _forget(self, reason: str) -> None:
+        self.current = None
+        if not self._closed:
+            address = name_of(self.address)
+            self._log.info("lost the connection to the broker at {address}: {reason}", address=address, reason=reason)
+            self._absence.lost(reason.rstrip("."))
+
+    def _fail(self, error: Exception) -> None:
+        self._waiters.fail(error)

@@ -1,0 +1,127 @@
+"""A consumer's inside: connections, fetches and streams, which end by ``close`` or when nobody has the consumer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from logd.client.cluster.cluster import Cluster
+from logd.client.consumer.dropped import DroppedStreams
+from logd.client.consumer.fetching.fetcher import Fetcher
+from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.group.reader import Group
+from logd.client.consumer.group.stream_state import GroupStreamState
+from logd.client.consumer.stream_state import StreamState
+from logd.client.settings import ConsumerSettings
+from logd.client.starting_positions import Starts, start_for
+from logd.clientcore.answers import is_final
+from logd.coord.interfaces import ICoordination
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.errors import BrokerUnavailable, ClientClosed, WireError
+
+
+class ConsumerState:
+    """What a Consumer works with. Nothing in it leads to the consumer, or to a stream that an application has."""
+
+    _log = Logger()
+
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+        self.cluster = cluster
+        self.settings = settings
+        self.fetcher = Fetcher(cluster, settings)
+        #: None without a group.
+        self.group: Group | None = None
+        #: A client of the tree that is this consumer's own.
+        self.coordination: ICoordination | None = None
+        self.closed = False
+        self._background = Background("a consumer")
+        self._streams: list[StreamState] = []
+        self._dropped = DroppedStreams()
+
+    def open(self, topic: str, n: int, partitions: Sequence[int] | None, starts: Starts) -> list[StreamState]:
+        """Return ``n`` streams over some partitions of a topic (None: over all, which are asked for)."""
+        streams = [StreamState(topic, self.cluster.clock, self.fetcher, self.settings) for _ in range(n)]
+        self._streams += streams
+        if partitions is not None:
+            self._share_out(topic, streams, sorted(set(partitions)), starts)
+        else:
+            self._background.start(self._discover(topic, streams, starts))
+        return streams
+
+    def open_in_group(self, group: Group, topic: str | re.Pattern[str], n: int) -> list[GroupStreamState]:
+        """Return ``n`` streams over the group's share. Raises what Group.open raises."""
+        streams = group.open(topic, n)
+        self._streams += streams
+        return streams
+
+    def dropped(self, stream: StreamState) -> None:
+        """The application has dropped a stream: give back what it has, and say so unless it was closed."""
+        if stream.closed or self.closed:
+            return
+        self._dropped.warn(stream.topic, None if self.group is None else self.group.name)
+        self.end(stream)
+
+    def end(self, stream: StreamState) -> None:
+        """Nobody reads a stream any more."""
+        self._streams.remove(stream)
+        if self.group is not None and isinstance(stream, GroupStreamState):
+            self.group.end(stream)
+        else:
+            stream.close()
+
+    def abandon(self) -> None:
+        """The application has dropped the consumer, and all its streams."""
+        if not self.closed:
+            for stream in tuple(self._streams):  # which is told before or after this: a collection has no order
+                self.dropped(stream)
+            self.close()
+
+    def close(self) -> Deferred[None]:
+        """See Consumer."""
+        self.closed = True
+        if self.group is not None:  # who closes it again waits, too: to disconnect now would cut the leaving short
+            return self.group.close().addCallback(lambda _: self._disconnect())
+        for stream in self._streams:
+            stream.close()
+        return self._disconnect()
+
+    def _disconnect(self) -> Deferred[None]:
+        self.fetcher.close()
+        self._background.stop()
+        closing = self.cluster.close()
+        tree = self.coordination
+        return closing if tree is None else closing.addCallback(lambda _: tree.close())
+
+    def _share_out(self, topic: str, streams: list[StreamState], partitions: Sequence[int], starts: Starts) -> None:
+        """Give each stream consecutive partitions, the first ones one more (the paper's Algorithm 1)."""
+        each, more = divmod(len(partitions), len(streams))
+        at = 0
+        for index, stream in enumerate(streams):
+            count = each + (index < more)
+            stream.assign(
+                [Feed(topic, p, start_for(starts, p), self.settings) for p in partitions[at : at + count]],
+            )
+            at += count
+
+    async def _discover(self, topic: str, streams: list[StreamState], starts: Starts) -> None:
+        backoff = self.cluster.backoff()
+        while not all(stream.closed for stream in streams):
+            try:
+                view = await self.cluster.read(topic)
+            except ClientClosed:
+                return
+            except (BrokerUnavailable, WireError) as error:
+                if is_final(error):
+                    for stream in streams:
+                        stream.fail(error)
+                    return
+                delay = backoff.next()
+                self._log.debug("waiting for topic {topic}: {error!r}", topic=topic, error=error, delay=delay)
+                await sleep(self.cluster.clock, delay)
+            else:
+                self._share_out(topic, streams, view.partitions, starts)
+                return

@@ -1,0 +1,1 @@
+"""Fetches of a consumer: planned for each broker, kept for each partition."""

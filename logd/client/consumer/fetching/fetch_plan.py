@@ -1,0 +1,111 @@
+"""Which partitions of one broker are asked for together, so that a step costs by what moves and not by what is watched.
+
+A request that waits is answered whole as soon as one of its partitions has something. So partitions that brought bytes
+the last time are asked for apart from the idle ones: their answers are small. The idle ones share a few large requests,
+which are sent again at a bounded rate, since each answer carries all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from attrs import define, field
+
+from logd.backoff import Backoff
+from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.protocol.requests.requests import MAX_ITEMS
+
+#: Partitions that one request holds in any case: as many as this are asked for together, idle or not.
+SMALL = 100
+#: Large requests among which all idle partitions are shared out.
+LARGE_REQUESTS = 16
+#: Requests of one connection that are under way: well below a broker's ``connection.requests``, 100 by default.
+MOST_REQUESTS = 32
+#: Idle partitions that are asked for again in a second, as long as others of their requests move, and when none moves.
+#: Each costs client and broker some 10 us.
+IDLE_RATE = 20_000
+QUIET_RATE = 5_000
+
+
+@define(eq=False)
+class FetchEntry:
+    """A feed and what the fetcher does for it at the moment."""
+
+    feed: Feed
+    arrived: Callable[[Feed], None]
+    backoff: Backoff
+    #: Whether it waits for metadata, a position or a delay.
+    held_up: bool = field(default=False)
+    #: Whether the last answer brought nothing, and there was nothing to bring.
+    idle: bool = field(default=False)
+    #: Where it stands in line, if it does.
+    plan: FetchPlan | None = field(default=None)
+
+
+@define(eq=False)
+class FetchPlan:
+    """The entries of one broker that are to be asked for, and how many requests are under way. No I/O, no clock."""
+
+    under_way: int = 0
+    #: When idle entries may be asked for (the clock's seconds).
+    idle_from: float = 0.0
+    _moving: dict[FetchEntry, None] = field(factory=dict)
+    _idle: dict[FetchEntry, None] = field(factory=dict)
+
+    def add(self, entry: FetchEntry) -> None:
+        """Put an entry in line, behind the others of its kind."""
+        if entry.plan is None:
+            entry.plan = self
+            (self._idle if entry.idle else self._moving)[entry] = None
+
+    def discard(self, entry: FetchEntry) -> None:
+        """Take an entry out of the line, if it stands there."""
+        if entry.plan is self:
+            entry.plan = None
+            self._moving.pop(entry, None)
+            self._idle.pop(entry, None)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anything stands in line."""
+        return bool(self._moving or self._idle)
+
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether idle entries stand in line, which only time lets go."""
+        return bool(self._idle) and self.under_way < MOST_REQUESTS
+
+    def take(self, now: float, watched: int) -> list[list[FetchEntry]]:
+        """Take out of the line what is to be asked for now: a list for each request.
+
+        ``watched``: how many partitions the consumer has.
+        """
+        if watched <= SMALL:
+            return self._cut({**self._moving, **self._idle}, SMALL)
+        most = min(max(SMALL, -(-watched // LARGE_REQUESTS)), MAX_ITEMS)
+        requests = []
+        if self._idle and now >= self.idle_from:
+            requests = self._cut(self._idle, most)
+            self.idle_from = now + sum(map(len, requests)) / IDLE_RATE
+        return requests + self._cut(self._moving, most, len(requests))
+
+    def take_all(self) -> list[FetchEntry]:
+        """Take everything out of the line."""
+        entries = [*self._moving, *self._idle]
+        for entry in entries:
+            self.discard(entry)
+        return entries
+
+    def _cut(self, line: dict[FetchEntry, None], most: int, taken: int = 0) -> list[list[FetchEntry]]:
+        """Take entries from the front of a line, up to ``most`` for each request that may still be sent."""
+        free = max(0, MOST_REQUESTS - self.under_way - taken)
+        entries = list(islice(line, free * most))
+        for entry in entries:
+            self.discard(entry)
+        return [entries[at : at + most] for at in range(0, len(entries), most)]
+
+
+def longest_wait(max_wait: float, watched: int) -> float:
+    """Return the seconds that a broker may hold a fetch back: ``max_wait``, longer with thousands of partitions."""
+    return max(max_wait, watched / QUIET_RATE) if watched > SMALL else max_wait

@@ -1,0 +1,231 @@
+"""Keeps feeds filled: asks the brokers for those partitions together that want something, and hands the answers on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.client.cluster.cluster import Cluster
+from logd.client.cluster.describe_log import describe_logs
+from logd.client.cluster.link import BrokerLink, ClientConnection
+from logd.client.consumer.fetching.fetch_plan import FetchEntry, FetchPlan, longest_wait
+from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
+from logd.client.consumer.fetching.fetch_window import Wanted
+from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.settings import ConsumerSettings
+from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
+from logd.interfaces import Timer
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
+
+#: Room in an answer's frame for what is around the sets.
+FRAME_MARGIN = 64 << 10
+#: Bytes that are held for a partition at least, however many there are.
+LEAST_SHARE = 256
+
+
+class Fetcher:
+    """One consumer's fetches. Whatever may want something anew is looked at, and nothing else."""
+
+    _log = Logger()
+
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._settings = settings
+        self._entries: dict[Feed, FetchEntry] = {}
+        #: Entries to look at in this turn of the reactor: something has changed for them.
+        self._changed: dict[FetchEntry, None] = {}
+        self._plans: dict[BrokerLink, FetchPlan] = {}
+        #: Calls at the time from which idle entries may be asked for.
+        self._timers: dict[BrokerLink, Timer] = {}
+        self._recovery = FetchRecovery(cluster, self._entries, self._look_at)
+        self._scheduled = False
+        self._connecting: set[BrokerLink] = set()
+        self._closed = False
+
+    @property
+    def share(self) -> int:
+        """Bytes that may be held for one partition: its part of the whole, but enough to see an entry's length."""
+        return max(LEAST_SHARE, self._settings.prefetch_bytes // max(1, len(self._entries)))
+
+    def add(self, feed: Feed, arrived: Callable[[Feed], None]) -> None:
+        """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""
+        backoff = self._cluster.backoff()
+        self._entries[feed] = entry = FetchEntry(feed, arrived, backoff)
+        self._look_at(entry)
+
+    def remove(self, feed: Feed) -> None:
+        """Stop filling this feed."""
+        entry = self._entries.pop(feed, None)
+        if entry is not None:
+            self._recovery.forget(feed)
+            self._changed.pop(entry, None)
+            if entry.plan is not None:
+                entry.plan.discard(entry)
+
+    def wake(self, feed: Feed) -> None:
+        """Look at this feed at the end of this turn of the reactor: it may want something."""
+        entry = self._entries.get(feed)
+        if entry is not None:
+            self._look_at(entry)
+
+    async def visible_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """Return the ends of the visible logs of partitions. Raises what describe_log raises."""
+        logs = await describe_logs(self._cluster, topic, partitions)
+        return {partition: log.visible_end for partition, log in logs.items()}
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        self._closed = True
+        self._recovery.stop()
+        self._entries.clear()
+        self._changed.clear()
+        self._plans.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _look_at(self, entry: FetchEntry) -> None:
+        self._changed[entry] = None
+        if not self._scheduled and not self._closed:
+            self._scheduled = True
+            self._clock.callLater(0, self._woken)
+
+    def _woken(self) -> None:
+        self._scheduled = False
+        self._issue()
+
+    def _issue(self, *answered: BrokerLink) -> None:
+        """Look at what has changed, and send requests to the brokers that lead it, and to those that ``answered``."""
+        if self._closed:
+            return
+        changed, self._changed = self._changed, {}
+        links = dict.fromkeys(answered)
+        for entry in changed:
+            link = self._planned(entry)
+            if link is not None:
+                links[link] = None
+        for link in links:
+            self._send_planned(link)
+
+    def _planned(self, entry: FetchEntry) -> BrokerLink | None:
+        """Put an entry that wants something in line for its partition's leader; return that."""
+        feed = entry.feed
+        if feed not in self._entries or entry.held_up or feed.error is not None:
+            return None
+        if feed.start is not None or feed.lost_at is not None:
+            self._recovery.locate(entry)
+            return None
+        if feed.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):
+            return None
+        try:
+            link = self._cluster.leader(feed.topic, feed.partition)
+        except WireError as error:
+            self._recovery.failed(entry, error)
+            return None
+        plan = self._plans.get(link)
+        if plan is None:
+            plan = self._plans[link] = FetchPlan()
+        plan.add(entry)
+        return link
+
+    def _send_planned(self, link: BrokerLink) -> None:
+        """Send what the line of a broker lets go now, and see to it that the rest is sent in time."""
+        plan = self._plans.get(link)
+        if plan is None:
+            return
+        if link.current is None:
+            if plan.has_any and link not in self._connecting:
+                self._connecting.add(link)
+                link.get().addCallbacks(self._connected, self._unreachable, callbackArgs=(link,), errbackArgs=(link,))
+            return
+        now = self._clock.seconds()
+        share = self.share
+        for entries in plan.take(now, len(self._entries)):
+            wants = [(entry, want) for entry in entries if (want := entry.feed.wanted(share)) is not None]
+            if wants:
+                self._send(link, link.current, plan, wants)
+        if plan.waits_for_time and link not in self._timers:
+            self._timers[link] = self._clock.callLater(max(0.0, plan.idle_from - now), self._due, link)
+
+    def _due(self, link: BrokerLink) -> None:
+        del self._timers[link]
+        self._send_planned(link)
+
+    def _send(
+        self, link: BrokerLink, connection: ClientConnection, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]
+    ) -> None:
+        parts = []
+        total = 0
+        for entry, want in wants:
+            feed = entry.feed
+            feed.asked(want)
+            total += want.max_bytes
+            parts.append(FetchPart(feed.topic, feed.partition, 0, want.offset, want.max_bytes, want.exact))
+        most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
+        wait = longest_wait(self._settings.max_wait, len(self._entries))
+        request = FetchWait(int(wait * 1000), 1, max(1, most), tuple(parts))
+        plan.under_way += 1
+        answer = link.ask(connection, request, wait + self._cluster.settings.request_timeout)
+        answer.addCallbacks(
+            self._answered, self._failed, callbackArgs=(connection, link, plan, wants), errbackArgs=(plan, wants)
+        ).addErrback(self._bug)
+
+    def _answered(
+        self,
+        response: FetchWaitResponse,
+        connection: ClientConnection,
+        link: BrokerLink,
+        plan: FetchPlan,
+        wants: list[tuple[FetchEntry, Wanted]],
+    ) -> None:
+        plan.under_way -= 1
+        arrived = []
+        changed = self._changed
+        for (entry, want), part in zip(wants, response.parts, strict=True):
+            feed = entry.feed
+            if feed not in self._entries:
+                continue
+            if part.error == 0:
+                entry.backoff.reset()
+                self._recovery.served(feed)
+                if feed.received(want, part.first_position, part.message_set, part.visible_end):
+                    entry.idle = False
+                    arrived.append(entry)
+                else:  # those with nothing go before the others in the next request
+                    entry.idle = part.visible_end <= want.offset
+                    changed[entry] = None
+            elif part.error == OffsetOutOfRange.code:
+                self._recovery.out_of_range(entry, want, part)
+            elif feed.answered(want):
+                self._recovery.failed(entry, error_for_code(part.error))
+        for entry in arrived:
+            changed[entry] = None
+        self._issue(link)  # before anything is decoded: the broker works while we do
+        for entry in arrived:
+            entry.arrived(entry.feed)
+
+    def _failed(self, failure: Failure, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]) -> None:
+        plan.under_way -= 1
+        for entry, want in wants:
+            if entry.feed.answered(want):
+                self._recovery.failed(entry, failure.value)
+        # Those in line behind a request that failed may have another leader by now, and no answer will come for them.
+        for entry in plan.take_all():
+            self._look_at(entry)
+
+    def _connected(self, _: object, link: BrokerLink) -> None:
+        self._connecting.discard(link)
+        self._issue(link)
+
+    def _unreachable(self, failure: Failure, link: BrokerLink) -> None:
+        self._connecting.discard(link)
+        plan = self._plans.get(link)
+        if plan is not None and not failure.check(ClientClosed):
+            for entry in plan.take_all():
+                self._recovery.failed(entry, failure.value)
+
+    def _bug(self, failure: Failure) -> None:
+        self._log.failure("a bug in fetching", failure)

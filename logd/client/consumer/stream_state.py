@@ -1,0 +1,269 @@
+"""A stream's inside: the partitions given to it, what was handed over of them, and who waits for more.
+
+It is all that consumers, groups and fetchers hold. The application holds a MessageStream over it, so that a stream that
+nobody can read any more is noticed (see dropping.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from operator import length_hint
+from typing import TypeVar
+
+from logd.client.consumer.dropped import afresh
+from logd.client.consumer.end_positions import Ends
+from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
+from logd.client.consumer.fetching.fetcher import Fetcher
+from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.settings import ConsumerSettings
+from logd.client.starting_positions import check_start
+from logd.deferreds.sleeping import sleep
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.errors import WrongPartition
+from logd.interfaces import Clock
+from logd.protocol.message import Message
+
+T = TypeVar("T")
+
+#: Raw bytes that are handed over before the reactor gets a turn, so that it reads from the network meanwhile.
+TURN_BYTES = 1 << 20
+#: Bytes that a message counts as at least in those: it costs time however short it is.
+MESSAGE_BYTES = 100
+#: The losses that are counted of each partition.
+COUNTED = ("gaps", "gap_bytes", "skipped", "skipped_bytes", "jumps")
+
+
+class StreamState:
+    """The inside of a MessageStream. Messages of each partition come in order."""
+
+    def __init__(self, topic: str, clock: Clock, fetcher: Fetcher, settings: ConsumerSettings) -> None:
+        self.topic = topic
+        #: The messages of the batch at hand that are still to be handed over one by one.
+        self.messages: Iterator[Message] = iter(())
+        self.closed = False
+        #: Why reading fails, until ``seek``.
+        self.failure: Exception | None = None
+        self._clock = clock
+        self._fetcher = fetcher
+        self._settings = settings
+        self._feeds: dict[tuple[str, int], Feed] = {}
+        #: Feeds that may have something, each once.
+        self._ready: OrderedDict[Feed, None] = OrderedDict()
+        self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
+        #: The position before the raw chunk that was taken last, which may be inside its first entry.
+        self._raw_from = -1
+        #: The batch whose messages are being handed over one by one.
+        self._batch: MessageBatch | None = None
+        self._unassigned: WaitingDeferreds[None] | None = WaitingDeferreds()
+        self._since_turn = 0
+        #: How often the application said where to go on.
+        self._seeks = 0
+        #: What was counted of partitions that are not the stream's any more.
+        self._former: Counter[str] = Counter()
+
+    # What the stream asks of it.
+
+    async def next(self, take: Callable[[], T | None], ended: Callable[[], bool] | None = None) -> T | None:
+        """Return what ``take`` returns once there is something; None when the stream is closed, or has ``ended``."""
+        self._asked()
+        if self._since_turn >= TURN_BYTES:
+            await self._turn()
+        while not self.closed:
+            taken = take()
+            if taken is not None:
+                return taken
+            if self.failure is not None:
+                raise afresh(self.failure)
+            if ended is not None and ended():  # a position became known, and it is the end
+                return None
+            if self._since_turn >= TURN_BYTES:
+                await self._turn()
+                continue
+            self._since_turn = 0
+            await self._waiting.new()
+        return None
+
+    async def _turn(self) -> None:
+        """Let the reactor do other things before more is decoded."""
+        self._since_turn = 0
+        await sleep(self._clock, 0)
+
+    def _asked(self) -> None:
+        """The application asks for the next batch, or for a message behind the last one of a batch."""
+
+    def take_batch(self) -> MessageBatch | None:
+        """The next batch, if there is one."""
+        ready = self._ready
+        while ready:
+            feed = next(iter(ready))
+            held = feed.buffered
+            batch = feed.next_batch(self._settings.decode_messages)
+            if feed.buffered != held or batch is None or not batch.messages:
+                self._fetcher.wake(feed)
+            if batch is not None:
+                size = batch.next_position - batch.position
+                self._since_turn += max(size, MESSAGE_BYTES * len(batch.messages))
+                if feed.unfinished:  # so that a stream has one wrapper open at most
+                    self._since_turn = TURN_BYTES
+                elif len(ready) > 1:
+                    ready.move_to_end(feed)
+                return batch
+            if feed.unfinished:
+                self._since_turn = TURN_BYTES
+                return None
+            del ready[feed]
+            if feed.error is not None:
+                self.failure = feed.error
+        return None
+
+    def take_raw(self) -> RawChunk | None:
+        """The next bytes, if there are any."""
+        ready = self._ready
+        while ready:
+            feed = next(iter(ready))
+            self._raw_from = feed.position
+            chunk = feed.next_raw()
+            if chunk is not None:
+                ready.move_to_end(feed)
+                self._fetcher.wake(feed)
+                return chunk
+            del ready[feed]
+            self._fetcher.wake(feed)
+            if feed.error is not None:
+                self.failure = feed.error
+        return None
+
+    def take_messages(self) -> Iterator[Message] | None:
+        """The iterator over messages that are to be handed over one by one, if there are any."""
+        while not length_hint(self.messages):
+            batch = self.take_batch()
+            if batch is None:
+                return None
+            self._batch = batch
+            self.messages = iter(batch.messages)
+        return self.messages
+
+    def take_begun(self) -> MessageBatch | None:
+        """Return the rest of a batch that was begun message by message, if there is any."""
+        batch = self._batch
+        return self._rest(batch) if batch is not None and length_hint(self.messages) else None
+
+    def _rest(self, batch: MessageBatch) -> MessageBatch:
+        position = self._begun(batch)
+        rest = batch._replace(messages=list(self.messages), position=position)
+        self._batch = None
+        return rest
+
+    def _begun(self, batch: MessageBatch) -> int:
+        """The position behind those of a batch's messages that were handed over one by one."""
+        delivered = len(batch.messages) - length_hint(self.messages)
+        return batch.messages[delivered - 1].next_position if delivered else batch.position
+
+    def ended(self, until: Mapping[int, int] | None) -> Callable[[], bool]:
+        """A function that says whether the positions in ``until`` are reached; without any they never are."""
+        if until is None:
+            return lambda: False
+        ends = Ends(until)
+        return lambda: ends.reached(self._position_of, self._seeks)
+
+    def _position_of(self, partition: int) -> int:
+        """The position behind what was handed over of a partition; -1 where that is not known, or it is not here."""
+        feed = self._feeds.get((self.topic, partition))
+        if feed is None:
+            return -1
+        batch = self._batch
+        in_hand = batch is not None and (batch.topic, batch.partition) == (self.topic, partition)
+        if batch is not None and in_hand and length_hint(self.messages):
+            return self._begun(batch)
+        return feed.position
+
+    async def wait_assigned(self) -> tuple[int, ...]:
+        """The partitions, once they are known."""
+        if self._unassigned is not None:
+            await self._unassigned.new()
+        if self.failure is not None and not self._feeds:
+            raise afresh(self.failure)
+        return tuple(sorted(number for _, number in self._feeds))
+
+    def positions(self, topic: str | None = None) -> dict[int, int]:
+        """See MessageStream."""
+        topic = self.topic if topic is None else topic
+        positions = {feed.partition: feed.position for feed in self._feeds.values() if feed.topic == topic}
+        batch = self._batch
+        if batch is not None and batch.topic == topic and length_hint(self.messages):
+            positions[batch.partition] = self._begun(batch)
+        return positions
+
+    def seek(self, partition: int, position: int, topic: str | None = None) -> None:
+        """See MessageStream."""
+        check_start(position)
+        topic = self.topic if topic is None else topic
+        feed = self._feeds.get((topic, partition))
+        if feed is None:
+            mine = sorted(number for name, number in self._feeds if name == topic)
+            raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
+        if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
+            self._batch.messages.clear()  # which ends the iterator over them, wherever it is held
+            self._batch = None
+        feed.seek(position)
+        self._seeks += 1
+        if self.failure is not None:
+            self.failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
+        self._fetcher.wake(feed)
+
+    async def end_positions(self, topic: str | None) -> dict[int, int]:
+        """See MessageStream."""
+        await self.wait_assigned()
+        topic = self.topic if topic is None else topic
+        mine = [number for name, number in self._feeds if name == topic]
+        return await self._fetcher.visible_ends(topic, mine)
+
+    def counted(self, name: str) -> int:
+        """The sum of what the feeds count under that name (see COUNTED)."""
+        now: int = sum(getattr(feed.losses, name) for feed in self._feeds.values())
+        return self._former[name] + now
+
+    def close(self) -> None:
+        """End the stream: iterations end, nothing more is fetched for it."""
+        if not self.closed:
+            self.closed = True
+            for feed in self._feeds.values():
+                self._fetcher.remove(feed)
+                feed.close()
+            self._ready.clear()
+            self._notify()
+
+    # What the consumer tells it.
+
+    def assign(self, feeds: list[Feed]) -> None:
+        """These are the stream's partitions."""
+        if self.closed:
+            return
+        for feed in feeds:
+            self._feeds[feed.topic, feed.partition] = feed
+            self._fetcher.add(feed, self._arrived)
+        self._tell_assigned()
+
+    def fail(self, error: Exception) -> None:
+        """There will be no partitions."""
+        self.failure = error
+        self._tell_assigned()
+        self._notify()
+
+    # The inside.
+
+    def _arrived(self, feed: Feed) -> None:
+        if feed.error is not None:
+            self.failure = feed.error
+        elif feed not in self._ready:
+            self._ready[feed] = None
+        self._notify()
+
+    def _tell_assigned(self) -> None:
+        unassigned, self._unassigned = self._unassigned, None
+        if unassigned is not None:
+            unassigned.fire(None)
+
+    def _notify(self) -> None:
+        self._waiting.fire(None)

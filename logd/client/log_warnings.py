@@ -1,0 +1,73 @@
+"""Brings the log's lines that a person has to see to one: commands and scripts begin no log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
+from zope.interface import implementer
+
+#: The loggers that speak of brokers and trees that are away, of partitions that cannot be read, of streams that were
+#: not closed, and of what a group does not consume since a node in the tree cannot be read.
+NAMESPACES = (
+    "logd.client.cluster.broker_outages.Absence",
+    "logd.client.consumer.dropped.DroppedStreams",
+    "logd.client.cluster.partition_outages.UnavailablePartitions",
+    "logd.coord.groups.claims.Holdings",
+    "logd.coord.groups.registry_view.GroupView",
+    "logd.coord.zookeeper.kept_session.KeptSession",
+    "logd.coord.zookeeper.unanswered.UnansweredWarning",
+)
+
+#: What is told of these lines at present.
+_told: list[ILogObserver] = []
+
+
+@implementer(ILogObserver)
+class _WarningObserver:
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def __call__(self, event: LogEvent) -> None:
+        if event.get("log_namespace") in NAMESPACES and event.get("log_level") in (LogLevel.warn, LogLevel.error):
+            self._tell(formatEvent(event))
+
+
+def tell_warnings(tell: Callable[[str], None]) -> Callable[[], None]:
+    """Call ``tell`` with each such line from now on; return what ends that."""
+
+    observe = _WarningObserver(tell)
+    globalLogPublisher.addObserver(observe)
+    _told.append(observe)
+
+    def end() -> None:
+        globalLogPublisher.removeObserver(observe)
+        _told.remove(observe)
+
+    return end
+
+
+def warn_by_logging() -> None:
+    """Hand these lines to the standard library's logger ``logd``, which shows them on stderr unless told not to."""
+    tell_warnings(_hand_to_logging)
+
+
+def warn_without_log() -> None:
+    """Do the same in a program that has not begun Twisted's log, while nothing else is told of these lines."""
+    globalLogPublisher.addObserver(_without_log)
+
+
+def _hand_to_logging(line: str) -> None:
+    logging.getLogger("logd").warning("%s", line)
+
+
+@implementer(ILogObserver)
+class _WithoutLogObserver(_WarningObserver):
+    def __call__(self, event: LogEvent) -> None:
+        # Twisted has no public word for this: until a program begins its log, one observer keeps what comes.
+        if not _told and getattr(globalLogBeginner, "_temporaryObserver", None) is not None:
+            super().__call__(event)
+
+
+_without_log = _WithoutLogObserver(_hand_to_logging)

@@ -1,0 +1,190 @@
+"""The short way of acks=0 with one set a request: encoded frames to the connection, many of them in one write.
+
+Nothing is kept for a set that went this way, so it is open only while nothing else waits: the topic is known, its
+broker is connected and takes bytes, and the lane is empty. Otherwise the set goes the ordinary way, behind what waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.client.cluster.cluster import Cluster
+from logd.client.cluster.link import BrokerLink
+from logd.client.interfaces import IPartitioner
+from logd.client.producer.partition_queue import Lane
+from logd.client.producer.pending_send import Sent
+from logd.client.producer.router import BROKER_CHOOSES
+from logd.client.settings import ProducerSettings
+from logd.clientcore.addresses import name_of
+from logd.errors import ClientClosed, WireError
+from logd.interfaces import Clock
+from logd.protocol import loops
+from logd.protocol.message import Message
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.requests import encode_request
+
+#: Bytes of frames that are written at once, without waiting for the end of the reactor's turn.
+WRITE_BYTES = 64 << 10
+
+
+class _Outbox:
+    """Frames for one broker that are not written yet."""
+
+    _log = Logger()
+
+    def __init__(self, clock: Clock, link: BrokerLink) -> None:
+        self.link = link
+        self._clock = clock
+        self._frames: list[bytes] = []
+        self._count = 0
+        self._bytes = 0
+        #: Whether a connection is waited for.
+        self._waiting = False
+
+    def add(self, pieces: list[bytes], size: int) -> None:
+        """Take one frame."""
+        if not self._frames:
+            self._clock.callLater(0, self.write)
+        self._frames += pieces
+        self._count += 1
+        self._bytes += size
+        if self._bytes >= WRITE_BYTES:
+            self.write()
+
+    def write(self) -> None:
+        """Write all frames; if the connection is gone, on the next one."""
+        if not self._frames or self._waiting:
+            return
+        connection = self.link.current
+        if connection is None:
+            self._waiting = True
+            self.link.get().addCallbacks(self._connected, self._unreachable)
+            return
+        frames, self._frames = self._frames, []
+        self._count = self._bytes = 0
+        connection.send_frames(frames)
+
+    def _connected(self, _: object) -> None:
+        self._waiting = False
+        self.write()
+
+    def _unreachable(self, failure: Failure) -> None:
+        """Try again, when the link makes its next attempt; or give up, once the producer is closed."""
+        self._waiting = False
+        if failure.check(ClientClosed):
+            plural = "s" if self._count > 1 else ""
+            self._log.warn(
+                "{count} message{plural} with acks=0 for the broker at {address} are not sent: the producer was closed "
+                "while there was no connection",
+                count=self._count, plural=plural, address=name_of(self.link.address),
+            )  # fmt: skip
+            self._frames = []
+            self._count = self._bytes = 0
+        else:
+            self._clock.callLater(0, self.write)
+
+
+class _Way:
+    """One partition's way."""
+
+    __slots__ = ("lane", "outbox", "sent")
+
+    def __init__(self, lane: Lane, outbox: _Outbox) -> None:
+        self.lane = lane
+        self.outbox = outbox
+        self.sent = Sent(lane.topic, lane.partition)
+
+
+class Express:
+    """One producer's short ways."""
+
+    @staticmethod
+    def fits(settings: ProducerSettings) -> bool:
+        """Whether these settings leave nothing to do for a set but to send it."""
+        return (
+            settings.acks == 0
+            and settings.batch_messages == 1
+            and settings.linger == 0
+            and settings.compression == "none"
+        )
+
+    def __init__(
+        self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, lanes: dict[str, dict[int, Lane]]
+    ) -> None:
+        self._cluster = cluster
+        self._discover = cluster.settings.discover
+        self._limit = min(settings.batch_bytes, settings.message_bytes)
+        self._partitioner = partitioner
+        self._lanes = lanes
+        self._ways: dict[Lane, _Way] = {}
+        self._outboxes: dict[BrokerLink, _Outbox] = {}
+        self._last: _Outbox | None = None
+
+    def send(
+        self, topic: str, messages: Sequence[Message], partition: int | None, key: bytes | None
+    ) -> Deferred[Sent] | None:
+        """Send one set; None if the short way is not open for it."""
+        lanes = self._lanes.get(topic)
+        if lanes is None or len(messages) != 1:
+            return None
+        if partition is None:
+            partition = self._choose(topic, messages[0].key if key is None else key)
+        lane = lanes.get(partition)
+        if lane is None or len(lane):
+            return None
+        way = self._ways.get(lane) or self._find(lane)
+        if way is None:
+            return None
+        outbox = self._last = way.outbox
+        connection = outbox.link.current
+        if connection is None:
+            self._ways.pop(lane, None)
+            return None
+        data = loops.encode_set(messages)
+        if len(data) > self._limit:
+            return None
+        if not connection.writable:
+            outbox.write()  # what went the short way before stays before what now goes the other
+            return None
+        outbox.add(encode_request(Produce(topic, partition, data)), len(data) + 32)
+        return succeed(way.sent)
+
+    def full(self) -> Deferred[None] | None:
+        """A Deferred that fires, or fails, when the broker used last takes bytes again; None if it does now."""
+        if self._last is None:
+            return None
+        connection = self._last.link.current
+        return None if connection is None or connection.writable else connection.when_writable()
+
+    def write(self) -> None:
+        """Write all that is not written."""
+        for outbox in self._outboxes.values():
+            outbox.write()
+
+    def moved(self) -> None:
+        """Leaders may have changed."""
+        self._ways.clear()
+
+    def _choose(self, topic: str, key: bytes | None) -> int:
+        view = self._cluster.known(topic) if self._discover else None
+        if view is None:
+            return BROKER_CHOOSES
+        among = view.partitions if key is not None else view.available or view.partitions
+        partition = self._partitioner.choose(topic, key, among)
+        self._partitioner.sealed(topic, partition)
+        return partition
+
+    def _find(self, lane: Lane) -> _Way | None:
+        try:
+            link = self._cluster.leader(lane.topic, lane.partition)
+        except WireError:
+            return None
+        outbox = self._outboxes.get(link)
+        if outbox is None:
+            outbox = self._outboxes[link] = _Outbox(self._cluster.clock, link)
+        way = self._ways[lane] = _Way(lane, outbox)
+        return way

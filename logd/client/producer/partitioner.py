@@ -1,0 +1,91 @@
+"""Which partition a message goes to: at random, by a key, or by the application's own function (paper section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+from random import Random
+from typing import SupportsIndex
+
+from attrs import define, field, frozen
+from zope.interface import implementer
+
+from logd.client.interfaces import IPartitioner
+from logd.clientcore.partition_numbers import in_words, is_among
+from logd.protocol.key_placement import partition_of_key
+
+#: ``(topic, key, partitions) -> partition``: what an application may pass in place of an IPartitioner.
+ChoosePartition = Callable[[str, bytes | None, Sequence[int]], int]
+
+
+@implementer(IPartitioner)
+@define
+class RandomPartitioner:
+    """A partition at random, kept until a batch for it is complete: spread evenly over time, in large batches."""
+
+    random: Random = field(factory=Random)
+    _current: dict[str, int] = field(factory=dict, init=False)
+
+    def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+        """Return the topic's present partition, or a new one."""
+        chosen = self._current.get(topic)
+        if chosen is None or not is_among(chosen, partitions):
+            chosen = self._current[topic] = self.random.choice(partitions)
+        return chosen
+
+    def sealed(self, topic: str, partition: int) -> None:
+        """Forget the present partition."""
+        if self._current.get(topic) == partition:
+            del self._current[topic]
+
+
+@implementer(IPartitioner)
+@define
+class KeyedPartitioner:
+    """Messages with a key go to the partition of ``partition_of_key``; those without, at random.
+
+    A producer in any language finds the same partition: crc32 is the zlib polynomial, unsigned, over the key's bytes,
+    and the partitions are all of the topic's, ascending.
+    """
+
+    without_key: RandomPartitioner = field(factory=RandomPartitioner)
+
+    def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+        """Return the key's partition."""
+        if key is None:
+            return self.without_key.choose(topic, None, partitions)
+        return partitions[partition_of_key(key, len(partitions))]
+
+    def sealed(self, topic: str, partition: int) -> None:
+        """Let messages without a key move on."""
+        self.without_key.sealed(topic, partition)
+
+
+@implementer(IPartitioner)
+@frozen
+class FunctionPartitioner:
+    """A function of the application's own."""
+
+    function: ChoosePartition
+
+    def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
+        """Return what the function returns, if it is one of the partitions."""
+        chosen = self.function(topic, key, partitions)
+        if not (isinstance(chosen, SupportsIndex) and is_among(index(chosen), partitions)):
+            has = in_words(partitions)
+            raise ValueError(f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions {has}")
+        return chosen
+
+    def sealed(self, topic: str, partition: int) -> None:
+        """A function keeps nothing."""
+
+
+def as_partitioner(given: IPartitioner | ChoosePartition | None) -> IPartitioner:
+    """Return the IPartitioner for what a Producer was given; None means by key."""
+    if given is None:
+        return KeyedPartitioner()
+    if IPartitioner.providedBy(given):
+        return given
+    if callable(given):
+        return FunctionPartitioner(given)
+    raise TypeError(f"partitioner = {given!r} is not allowed; allowed is an IPartitioner or a function")

@@ -1,0 +1,263 @@
+"""Finds the way for every send: the topic's partitions, the partition of each message, the broker of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import CancelledError
+
+from logd.client.cluster.cluster import Cluster
+from logd.client.cluster.link import BrokerLink
+from logd.client.interfaces import IPartitioner
+from logd.client.producer.batch import SET_BYTES, encode_pieces
+from logd.client.producer.buffer_pool import Room
+from logd.client.producer.partition_queue import Lane
+from logd.client.producer.pending_send import PendingSend
+from logd.client.producer.sender import BrokerSender
+from logd.client.settings import ProducerSettings
+from logd.clientcore.answers import is_final
+from logd.clientcore.metadata import TopicView
+from logd.clientcore.partition_numbers import in_words, is_among
+from logd.deferreds.background import Background
+from logd.deferreds.sleeping import sleep
+from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
+from logd.protocol.message import Message
+
+#: What the broker is asked to choose itself (docs/protocol.md, Produce).
+BROKER_CHOOSES = -1
+
+
+class Router:
+    """One producer's lanes, by topic and partition, and the sends whose topic is not known yet."""
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, room: Room) -> None:
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._settings = settings
+        self._partitioner = partitioner
+        self._room = room
+        self._discover = cluster.settings.discover
+        #: topic -> partition -> lane
+        self.lanes: dict[str, dict[int, Lane]] = {}
+        self._senders: dict[BrokerLink, BrokerSender] = {}
+        #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
+        self._unknown: dict[str, dict[PendingSend, None]] = {}
+        #: Why the last look of such a search found nothing, by topic.
+        self._reasons: dict[str, Exception] = {}
+        self._background = Background("a producer")
+        self._closed = False
+
+    def submit(self, send: PendingSend) -> None:
+        """Put a send on its way; it ends by itself."""
+        topic = send.topic
+        unknown = self._unknown.get(topic)
+        view = self._cluster.known(topic) if self._discover else None
+        if unknown is not None or (self._discover and view is None):
+            self._hold(send)
+        else:
+            self._dispatch(send, view)
+
+    def all_lanes(self) -> list[Lane]:
+        """Every lane there is."""
+        return [lane for lanes in self.lanes.values() for lane in lanes.values()]
+
+    def expire(self) -> None:
+        """Give up what is past its deadline, and read metadata again that is older than the settings allow."""
+        now = self._clock.seconds()
+        for lane in self.all_lanes():
+            lane.expire()
+        for topic, sends in self._unknown.items():
+            for send in [send for send in sends if send.deadline <= now]:
+                cause = self._reasons.get(topic)
+                failure = DeliveryFailed(
+                    f"no metadata of topic {topic!r} within delivery_timeout = {self._settings.delivery_timeout:g} "
+                    "seconds" + (f"; the last error: {cause}" if cause else "")
+                )
+                failure.__cause__ = cause
+                self._fail_held(send, failure)
+        if self._discover:
+            for topic in self.lanes:
+                view = self._cluster.known(topic)
+                if view is not None and now - view.read_at > self._cluster.settings.metadata_age:
+                    view_again = self._cluster.read(topic)
+                    view_again.addCallbacks(self._rerouted_all, lambda _: None)
+
+    def close(self) -> None:
+        """Fail what is left."""
+        self._closed = True
+        self._background.stop()
+        for lane in self.all_lanes():
+            lane.close()
+        for sends in list(self._unknown.values()):
+            for send in list(sends):
+                self._fail_held(send, ClientClosed("the producer was closed before this was delivered"))
+
+    def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
+        """Encode a send for its destinations and put it into their lanes."""
+        settings = self._settings
+        room = self._room
+        held, send.held = send.held, 0
+        messages, send.messages = send.messages, ()
+        codec = send.codec
+        try:
+            if send.partition is not None or view is None:
+                partition = self._given(send.partition, view)
+            elif send.key is not None:
+                partition = self._partitioner.choose(send.topic, send.key, view.partitions)
+            else:
+                keys = {message.key for message in messages}
+                if len(keys) > 1:
+                    self._dispatch_by_key(send, messages, keys, held, view)
+                    return
+                (key,) = keys
+                among = view.partitions if key is not None else view.available or view.partitions
+                partition = self._partitioner.choose(send.topic, key, among)
+            pieces = encode_pieces(messages, codec, settings.batch_bytes, settings.message_bytes)
+        except Exception as error:  # a partitioner may raise anything; it is the sender's to see
+            send.fail(error)
+            room.give(held)
+            return
+        total = 0
+        for piece, _ in pieces:
+            total += len(piece) + SET_BYTES
+        room.take(total - held)
+        if len(pieces) != 1:
+            send.expect(len(pieces))
+        lanes = self.lanes.get(send.topic)
+        lane = None if lanes is None else lanes.get(partition)
+        if lane is None:
+            lane = self._lane(send.topic, partition)
+        send.holders = lane.alone
+        lane.add(pieces, settings.compression if codec == "none" else "none", send)
+
+    def _given(self, partition: int | None, view: TopicView | None) -> int:
+        """The partition that a send names, or that the broker is to choose."""
+        if partition is None:
+            return BROKER_CHOOSES
+        if not 0 <= partition < 1 << 31:
+            raise WrongPartition(f"partition {partition} is not allowed; allowed is a whole number from 0")
+        if view is not None and not is_among(partition, view.partitions):
+            raise WrongPartition(
+                f"topic {view.name!r} has no partition {partition}; it has {in_words(view.partitions)}"
+            )
+        return partition
+
+    def _dispatch_by_key(
+        self, send: PendingSend, messages: Sequence[Message], keys: set[bytes | None], held: int, view: TopicView
+    ) -> None:
+        """Messages with keys of their own: each goes where its key says; those for one partition stay in order."""
+        settings = self._settings
+        choose = self._partitioner.choose
+        available = view.available or view.partitions
+        by_key = {key: choose(send.topic, key, available if key is None else view.partitions) for key in keys}
+        parts: dict[int, list[Message]] = {}
+        for message in messages:
+            parts.setdefault(by_key[message.key], []).append(message)
+        encoded = {
+            partition: encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes)
+            for partition, part in parts.items()
+        }
+        self._room.take(sum(len(piece) + SET_BYTES for pieces in encoded.values() for piece, _ in pieces) - held)
+        send.expect(sum(map(len, encoded.values())))
+        lanes = {partition: self._lane(send.topic, partition) for partition in encoded}
+        send.holders = tuple(lanes.values())
+        codec = settings.compression if send.codec == "none" else "none"
+        for partition, pieces in encoded.items():
+            lanes[partition].add(pieces, codec, send)
+
+    def _lane(self, topic: str, partition: int) -> Lane:
+        lanes = self.lanes.setdefault(topic, {})
+        lane = lanes.get(partition)
+        if lane is None:
+            lane = lanes[partition] = Lane(
+                topic,
+                partition,
+                self._settings,
+                self._clock,
+                self._room,
+                self._partitioner,
+                self._cluster.backoff(),
+                self._reroute,
+            )
+            self._find(lane)
+        return lane
+
+    def _find(self, lane: Lane) -> None:
+        """Tell a lane its broker, by what is known now."""
+        try:
+            link = self._cluster.leader(lane.topic, lane.partition)
+        except WireError as error:
+            lane.unreachable(error)
+            return
+        sender = self._senders.get(link)
+        if sender is None:
+            sender = self._senders[link] = BrokerSender(
+                self._clock, link, self._settings.acks, self._cluster.settings.request_timeout
+            )
+        lane.found(sender.wake)
+
+    def _reroute(self, lane: Lane, error: Exception) -> None:
+        """A lane had trouble: read the metadata again, then tell it its broker."""
+        if self._closed:
+            return
+        if not self._discover:
+            self._find(lane)
+            return
+        reading = self._cluster.read(lane.topic, create=True)
+        reading.addCallbacks(lambda _: self._find(lane), lambda failure: lane.unreachable(failure.value))
+
+    def _rerouted_all(self, view: TopicView) -> None:
+        for lane in self.lanes[view.name].values():
+            if lane.idle and not lane.held_up:
+                self._find(lane)
+
+    def _hold(self, send: PendingSend) -> None:
+        """Keep a send until its topic is known."""
+        send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
+        self._room.take(send.held)
+        send.holders = (self,)
+        sends = self._unknown.get(send.topic)
+        if sends is not None:
+            sends[send] = None
+        else:
+            self._unknown[send.topic] = {send: None}
+            self._background.start(self._search(send.topic))
+
+    async def _search(self, topic: str) -> None:
+        """Read a topic's metadata until it is known, or nobody waits for it any more, or it cannot be had."""
+        backoff = self._cluster.backoff()
+        while not self._closed:
+            try:
+                view = await self._cluster.read(topic, create=True)
+                if not view.available:
+                    raise WrongPartition(f"no partition of topic {topic!r} has a leader now")
+            except (BrokerUnavailable, WireError) as error:
+                if is_final(error):
+                    for send in list(self._unknown[topic]):
+                        self._fail_held(send, error)
+                    break
+                self._reasons[topic] = error
+                await sleep(self._clock, backoff.next())
+            else:
+                sends = self._unknown[topic]
+                while sends:  # what is submitted meanwhile joins the line here: order holds
+                    send = next(iter(sends))
+                    del sends[send]
+                    self._dispatch(send, view)
+                break
+            if not self._unknown[topic]:
+                break
+        self._unknown.pop(topic, None)
+        self._reasons.pop(topic, None)
+
+    def withdraw(self, send: PendingSend) -> None:
+        """End a send that was cancelled while its topic is not known."""
+        self._fail_held(send, CancelledError())
+
+    def _fail_held(self, send: PendingSend, error: Exception) -> None:
+        """End a send that is not encoded yet."""
+        self._unknown[send.topic].pop(send, None)
+        held, send.held = send.held, 0
+        send.messages = ()
+        send.fail(error)
+        self._room.give(held)

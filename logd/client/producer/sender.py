@@ -1,0 +1,142 @@
+"""Carries batches to one broker: makes requests of what the lanes have, and hands the answers back to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from logd.client.cluster.link import BrokerLink, ClientConnection
+from logd.client.producer.batch import ProducerBatch
+from logd.client.producer.partition_queue import Lane
+from logd.client.producer.refusal import refusal
+from logd.client.settings import LARGEST_REQUEST
+from logd.errors import BrokerUnavailable, ClientClosed, LogdError
+from logd.interfaces import Clock
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
+from logd.protocol.requests.requests import MAX_ITEMS
+
+#: Bytes of sets in one request to which further partitions' batches are added.
+ENOUGH_BYTES = 1 << 20
+#: The share of the client's own timeout that the broker gets, so that its answer is there in time.
+BROKER_SHARE = 0.9
+
+
+class BrokerSender:
+    """One producer's traffic with one broker."""
+
+    def __init__(self, clock: Clock, link: BrokerLink, acks: int, request_timeout: float) -> None:
+        self.link = link
+        self._clock = clock
+        self._acks = acks
+        self._timeout = request_timeout
+        self._timeout_ms = int(request_timeout * 1000 * BROKER_SHARE)
+        #: Lanes that may have something to send, in the order of their waking.
+        self._awake: dict[Lane, None] = {}
+        self._scheduled = False
+        self._waiting = False
+
+    def wake(self, lane: Lane) -> None:
+        """Look at the lane at the end of this turn of the reactor: what is sent until then travels together."""
+        self._awake[lane] = None
+        if not self._scheduled and not self._waiting:
+            self._scheduled = True
+            self._clock.callLater(0, self._drain)
+
+    def _drain(self) -> None:
+        self._scheduled = True  # what wakes up meanwhile is looked at before this returns
+        try:
+            connection = self.link.current
+            if connection is None:
+                self._wait(self.link.get())
+            elif self._acks == 0:
+                self._drain_unanswered(connection)
+            else:
+                while self._awake:
+                    self._send(connection)
+        finally:
+            self._scheduled = False
+
+    def _send(self, connection: ClientConnection) -> None:
+        """Send one request with one batch of each lane, as many as make a good size."""
+        batches: list[tuple[Lane, ProducerBatch]] = []
+        parts: list[ProducePart] = []
+        total = 0
+        for lane in list(self._awake):
+            taken = lane.take()
+            if taken is None:
+                del self._awake[lane]
+                continue
+            batch, restart = taken
+            data = batch.encode()
+            batches.append((lane, batch))
+            parts.append(ProducePart(lane.topic, lane.partition, 0, restart, data))
+            total += len(data) + 2 * len(lane.topic) + 32
+            if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == MAX_ITEMS:
+                break
+        if parts:
+            answer = self.link.ask(connection, ProduceAck(self._acks, self._timeout_ms, tuple(parts)), self._timeout)
+            answer.addCallbacks(self._answered, self._lost, callbackArgs=(connection, batches), errbackArgs=(batches,))
+            answer.addErrback(self._broken)
+
+    def _answered(
+        self, response: ProduceAckResponse, connection: ClientConnection, batches: list[tuple[Lane, ProducerBatch]]
+    ) -> None:
+        already, self._scheduled = self._scheduled, True  # the lanes that wake up now are drained below, at once
+        for (lane, batch), part in zip(batches, response.parts, strict=True):
+            if part.error == 0:
+                lane.acknowledged(batch, part.stored_partition, part.first_id, part.next_id)
+            else:
+                lane.refused(batch, refusal(batch, part.error))
+        self._scheduled = already
+        if self._awake and not already and not self._waiting:
+            self._drain()
+
+    def _lost(self, failure: Failure, batches: list[tuple[Lane, ProducerBatch]]) -> None:
+        error = failure.value
+        if not isinstance(error, LogdError):
+            error = BrokerUnavailable(f"the request failed: {failure.getErrorMessage()}")
+        for lane, batch in batches:
+            lane.refused(batch, error)
+
+    def _broken(self, failure: Failure) -> None:
+        Lane.log.failure("a bug: an answer could not be dealt with", failure)
+
+    def _drain_unanswered(self, connection: ClientConnection) -> None:
+        """acks=0: what is handed to the transport counts as sent."""
+        for lane in list(self._awake):
+            while connection.writable:
+                taken = lane.take()
+                if taken is None:
+                    del self._awake[lane]
+                    break
+                batch, _ = taken
+                try:
+                    connection.send_only(Produce(lane.topic, lane.partition, batch.encode()))
+                except BrokerUnavailable as error:
+                    lane.refused(batch, error)
+                else:
+                    lane.acknowledged(batch, lane.partition, -1, -1)
+            else:
+                self._wait(connection.when_writable())
+                return
+
+    def _wait(self, something: Deferred[Any]) -> None:
+        if not self._waiting:
+            self._waiting = True
+            something.addCallbacks(self._resume, self._unreachable)
+
+    def _resume(self, _: object) -> None:
+        self._waiting = False
+        self._drain()
+
+    def _unreachable(self, failure: Failure) -> None:
+        self._waiting = False
+        if failure.check(ClientClosed):
+            return
+        error = BrokerUnavailable(failure.getErrorMessage())
+        lanes, self._awake = self._awake, {}
+        for lane in lanes:
+            lane.unreachable(error)

@@ -1,0 +1,77 @@
+"""Starts of reading: an end of the log, a position, or a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from attrs import frozen
+
+from logd.clientcore.starting_positions import ENDS, position_at_time, position_of
+from logd.errors import ConfigurationError
+from logd.protocol.requests.describe_log import DescribeLogResponse
+
+
+@frozen
+class Position:
+    """At this position (a byte offset); inside an entry or a compressed wrapper: with that message."""
+
+    value: int
+
+
+@frozen
+class Time:
+    """With the first message at or after this time: ms since the epoch, or a datetime (a naive one is local time).
+
+    The time is that of the append, or of the message where it carries one, and as exact as the broker's index: some
+    earlier messages may come too.
+    """
+
+    value: int | datetime
+
+    @property
+    def milliseconds(self) -> int:
+        """The time in ms since the epoch."""
+        if isinstance(self.value, datetime):
+            return int(self.value.astimezone(UTC).timestamp() * 1000)
+        return self.value
+
+
+Start = Literal["earliest", "latest"] | Position | Time | int
+#: One start for all partitions, or one for each.
+Starts = Start | Mapping[int, Start]
+
+
+def check_start(start: object) -> Literal["earliest", "latest"] | Position | Time:
+    """Return the start as it is used; a plain number is a position. Raises ConfigurationError for anything else."""
+    if start == "earliest" or start == "latest":
+        return start
+    if isinstance(start, int) and not isinstance(start, bool):
+        start = Position(start)
+    if isinstance(start, Position) and start.value >= 0:
+        return start
+    if isinstance(start, Time) and start.milliseconds >= 0:
+        return start
+    raise ConfigurationError(
+        f"start = {start!r} is not allowed; allowed is 'earliest', 'latest', a position from 0, Position or Time"
+    )
+
+
+def start_for(starts: Starts, partition: int) -> Literal["earliest", "latest"] | Position | Time:
+    """The start of one partition; those that a mapping leaves out begin at the earliest message."""
+    if isinstance(starts, Mapping):
+        return check_start(starts.get(partition, "earliest"))
+    return check_start(starts)
+
+
+def time_of(start: str | Position | Time) -> int:
+    """Return the time, in ms since the epoch, that a log is to be described with for ``resolve``; -1 where none is."""
+    return start.milliseconds if isinstance(start, Time) else -1
+
+
+def resolve(start: str | Position | Time, log: DescribeLogResponse) -> int:
+    """Return the position of a start in a log that was described with ``time_of(start)``."""
+    if isinstance(start, Time):
+        return position_at_time(log)
+    return position_of(start.value if isinstance(start, Position) else ENDS[start], log)

@@ -1,0 +1,1 @@
+"""Rotated files: found by their names, told from copies, remembered."""

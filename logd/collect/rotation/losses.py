@@ -1,0 +1,74 @@
+"""Counts and tells what was lost: rotated files that nobody read before they were compressed or removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from logd.collect.files import Files
+from logd.collect.rotation.names import rotations
+from logd.collect.rotation.packed import is_packed_from, original_bytes, packed_source
+from logd.collect.rotation.rotated import RotatedFiles, Sibling
+from logd.collect.source import SourceFile
+
+
+class Losses:
+    """What is known to be lost. ``report`` takes one line for a person."""
+
+    def __init__(self, files: Files, rotated: RotatedFiles, report: Callable[[str], None]) -> None:
+        self._files = files
+        self._rotated = rotated
+        self._report = report
+        #: Bytes, as far as they are known.
+        self.bytes = 0
+        #: Losses, of a known number of bytes or not.
+        self.count = 0
+
+    def add(self, notice: str, count: int = 0) -> None:
+        """Something is lost; ``count`` bytes of it are known."""
+        self._report(notice)
+        self.bytes += count
+        self.count += 1
+
+    def match_packed(
+        self, siblings: Iterable[Sibling], gone: Sequence[SourceFile], paths: Collection[str]
+    ) -> dict[SourceFile, str]:
+        """Pass over the compressed files of a name. Return which of the sources that are gone were compressed, and
+        where they are; what was made from a file that nobody read is lost. ``paths``: all that is there."""
+        packed: dict[SourceFile, str] = {}
+        for each in siblings:
+            if not each.packed or each.seen.path.removesuffix(each.rotation.packed) in paths:
+                continue  # still there as it was: it is just being compressed
+            passed = self._rotated.passed_of(each.name)
+            self._rotated.pass_over(each)
+            source = packed_source(self._files, each.seen, [source for source in gone if source not in packed])
+            length = original_bytes(self._files, each.seen)
+            if source is not None:
+                packed[source] = each.seen.path
+                source.sound_size = max(source.sound_size, length or 0)
+            elif length != 0 and not any(
+                is_packed_from(self._files, each.seen, old.mark, old.seen.modified) for old in passed
+            ):
+                lost = f"{each.seen.size} bytes or more are" if length is None else f"{length} bytes are"
+                self.add(
+                    f"{each.seen.path} was compressed before it was read, and compressed files are skipped: "
+                    f"its {lost} lost",
+                    each.seen.size if length is None else length,
+                )
+        return packed
+
+    def miss_numbers(self, name: str, before: str, now: str, paths: Iterable[str]) -> None:
+        """Count the files that are missing, by number, of a name whose newest file was rotated from ``before`` to
+        ``now``. ``paths``: all that is there, of this name and others, but for what is passed."""
+        if name in self._rotated.ascending:
+            return
+        start, end = _number(before, name), _number(now, name)
+        there = {_number(path, name) for path in paths}
+        there.update(_number(old.seen.path, name) for old in self._rotated.passed_of(name))
+        for number in range(1, end - max(start, 1) + 1):
+            if number not in there:
+                self.add(f"{name}.{number} is gone and was never read: all its lines are lost")
+
+
+def _number(path: str, name: str) -> int:
+    """Return the number in a rotated file's path, 0 when it has none."""
+    return next((each.number or 0 for each in rotations(path) if each.name == name), 0)

@@ -1,0 +1,237 @@
+"""Finds rotated files beside the followed ones by their names, and remembers those that are not read.
+
+A log may be rotated more than once while nobody looks. Its first file is then found again by device and inode, but
+those that came after it were never seen: no pattern has to match ``app.log.1``. They are looked for by name: in the
+first look of a run beside every name, later beside a name whose file was renamed, replaced or emptied.
+
+Some rotated files are *passed*, which is known and not read: those that were rotated before their name was followed,
+and compressed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from os.path import basename, dirname
+from typing import Protocol
+
+from attrs import frozen
+
+from logd.collect.files import Files, Identity, Seen
+from logd.collect.mark import START, ReadMark, fits, mark_at
+from logd.collect.rotation.names import Rotation, age, is_compressed, rotations
+from logd.collect.source import SourceFile
+
+
+@frozen
+class Passed:
+    """A rotated file that is known and not read; of a compressed one no bytes are in the mark."""
+
+    #: The path that it was rotated from.
+    name: str
+    seen: Seen
+    mark: ReadMark
+
+
+@frozen
+class Sibling:
+    """A rotated file beside a followed name."""
+
+    seen: Seen
+    rotation: Rotation
+
+    @property
+    def name(self) -> str:
+        """The path that the file was rotated from."""
+        return self.rotation.name
+
+    @property
+    def packed(self) -> bool:
+        """Whether the file is compressed."""
+        return bool(self.rotation.packed)
+
+
+class Before(Protocol):
+    """The memory of an earlier run, as far as it is of rotated files; ``state.State`` has it."""
+
+    @property
+    def patterns(self) -> frozenset[str] | None: ...
+
+    @property
+    def passed(self) -> Sequence[Passed]: ...
+
+
+class RotatedFiles:
+    """The rotated files of followed names. ``before``: the memory of an earlier run."""
+
+    def __init__(
+        self, files: Files, patterns: Collection[str], excluded: Callable[[str], bool], before: Before | None
+    ) -> None:
+        self._files = files
+        self._patterns = patterns
+        self._excluded = excluded
+        self._before = before
+        self._gone: list[Passed] = []
+        #: Names whose highest number is the newest file.
+        self.ascending: set[str] = set()
+        passed = before.passed if before is not None else ()
+        self.passed: dict[Identity, Passed] = {each.seen.identity: each for each in passed}
+
+    def unknown(
+        self,
+        names: Collection[str],
+        found: Collection[Identity],
+        known: Collection[Identity],
+        by_name: Mapping[str, Sequence[SourceFile]],
+        first: bool,
+    ) -> dict[str, list[Sibling]]:
+        """Return the rotated files of names that have to be dealt with, the oldest of a name first.
+
+        ``found`` are matched by a pattern, ``known`` are followed or copies, ``by_name`` is followed now. ``first``:
+        nobody looked before, in this run; then all names are looked for. Files that were rotated before their name was
+        followed are passed.
+        """
+        result: dict[str, list[Sibling]] = {}
+        there: set[Identity] = set()
+        for name, siblings in self.find(names, first).items():
+            for each in siblings:
+                there.add(each.seen.identity)
+                # A compressed file may have the inode of a source that is gone.
+                if (each.seen.identity in known and not each.packed) or self.is_passed(each):
+                    continue
+                if first and each.seen.identity not in found and self._is_past(each, by_name.get(name, ())):
+                    self.pass_over(each)
+                else:
+                    result.setdefault(name, []).append(each)
+        gone = [key for key, each in self.passed.items() if each.name in names and key not in there]
+        self._gone = [self.passed.pop(identity) for identity in gone]
+        return result
+
+    def passed_of(self, name: str) -> list[Passed]:
+        """Return what is known of the passed files of a name, those included that the last look did not find."""
+        return [each for each in (*self.passed.values(), *self._gone) if each.name == name]
+
+    def find(self, names: Collection[str], everywhere: bool) -> dict[str, list[Sibling]]:
+        """Return the rotated files by name, the oldest first: of ``names``, and with ``everywhere`` of each name that
+        a pattern matches, its own file or not."""
+        found: dict[Identity, Sibling] = {}
+        for folder in sorted({dirname(name) for name in names}):
+            prefix = folder if folder.endswith("/") or not folder else f"{folder}/"
+
+            def wanted(name: str, _: int, prefix: str = prefix) -> bool:
+                return self._rotation(prefix + name, names, False) is not None
+
+            self._note(self._files.in_folder(folder, wanted), names, False, found)
+        if everywhere:
+            longer = [f"{pattern}[._-]*" for pattern in self._patterns if basename(pattern) != "**"]
+            self._note(self._files.find([*self._patterns, *longer]), names, True, found)
+        by_name: dict[str, list[Sibling]] = {}
+        for sibling in found.values():
+            by_name.setdefault(sibling.name, []).append(sibling)
+        for name, siblings in by_name.items():
+            numbered = [each for each in siblings if each.rotation.number is not None]
+            if len(numbered) > 1:
+                first, last = (most(numbered, key=_number) for most in (min, max))
+                (self.ascending.add if first.seen.modified < last.seen.modified else self.ascending.discard)(name)
+            siblings.sort(key=self._age)
+        return by_name
+
+    def age(self, path: str, name: str) -> tuple[int, tuple[int, ...]]:
+        """Return a key that sorts the files of a name by what their paths say, the oldest first.
+
+        The highest number is the oldest, unless the times of the files say otherwise.
+        """
+        kind, numbers = age(path, name)
+        return kind, tuple(-each for each in numbers) if kind == 0 and name in self.ascending else numbers
+
+    def name_of(self, path: str, names: Collection[str]) -> str:
+        """Return the name that a path was rotated from, if it is one of ``names``; else the path itself."""
+        rotation = self._rotation(path, names, False)
+        return path if rotation is None else rotation.name
+
+    def is_passed(self, sibling: Sibling) -> bool:
+        """Whether a file is one of those that are known and not read; one whose inode has another file now is not."""
+        known = self.passed.get(sibling.seen.identity)
+        if known is None:
+            return False
+        same = known.seen[3:] == sibling.seen[3:]
+        if not same and not sibling.packed and sibling.seen.size >= known.mark.position > 0:
+            same = self._fits(sibling.seen, known.mark)
+        if same:
+            self.passed[sibling.seen.identity] = Passed(sibling.name, sibling.seen, known.mark)
+        else:
+            del self.passed[sibling.seen.identity]
+        return same
+
+    def pass_over(self, sibling: Sibling) -> None:
+        """Never read a file."""
+        mark = START
+        if not sibling.packed:
+            try:
+                file = self._files.open(sibling.seen.path)
+                try:
+                    mark = mark_at(file, sibling.seen.size)
+                finally:
+                    file.close()
+            except OSError:
+                return  # gone, or not to be read: the next look has another try
+        self.passed[sibling.seen.identity] = Passed(sibling.name, sibling.seen, mark)
+
+    def _is_past(self, sibling: Sibling, followed: Sequence[SourceFile]) -> bool:
+        before = self._before
+        if before is None:
+            return True
+        if before.patterns is not None:
+            return not followed and not before.patterns.issuperset(self._patterns)
+        # That memory says nothing of rotated files: those that are newer than the newest followed one came since.
+        newest = followed[-1] if followed else None
+        if newest is None:
+            return True
+        return not (newest.missed or newest.broken) and self._age(sibling) <= self.age(newest.path, newest.name)
+
+    def _age(self, sibling: Sibling) -> tuple[int, tuple[int, ...]]:
+        return self.age(sibling.seen.path.removesuffix(sibling.rotation.packed), sibling.name)
+
+    def _note(
+        self, files: Iterable[Seen], names: Collection[str], matching: bool, found: dict[Identity, Sibling]
+    ) -> None:
+        for seen in files:
+            rotation = self._rotation(seen.path, names, matching)
+            if rotation is not None and not self._excluded(seen.path):
+                found.setdefault(seen.identity, Sibling(seen, rotation))
+
+    def _rotation(self, path: str, names: Collection[str], matching: bool) -> Rotation | None:
+        for rotation in rotations(path):
+            if rotation.name in names or (matching and self._is_followed(rotation.name)):
+                return rotation
+        return None
+
+    def _is_followed(self, name: str) -> bool:
+        return (
+            not is_compressed(name)
+            and not self._excluded(name)
+            and any(name == pattern or _matches(name.split("/"), pattern.split("/")) for pattern in self._patterns)
+        )
+
+    def _fits(self, seen: Seen, mark: ReadMark) -> bool:
+        try:
+            file = self._files.open(seen.path)
+            try:
+                return fits(file, mark)
+            finally:
+                file.close()
+        except OSError:
+            return False
+
+
+def _number(sibling: Sibling) -> int:
+    return sibling.rotation.number or 0
+
+
+def _matches(parts: list[str], pattern: list[str]) -> bool:
+    """Whether a path matches a pattern of the shell, both by their parts; ``**`` is any number of folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[count:], pattern[1:]) for count in range(len(parts))) or len(pattern) == 1
+    return bool(parts) and fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

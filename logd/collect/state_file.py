@@ -1,0 +1,78 @@
+"""The state file: replaced as a whole, so that a crash leaves the old state or the new; one collector at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from os.path import basename, dirname, join
+
+from logd.collect.state import BadState, State, decode_state, encode_state
+from logd.errors import LogdError
+from logd.interfaces import IFile, IFileOperations
+from logd.log.disk.atomic import read_file, replace_file
+
+LOCK_SUFFIX = ".lock"
+#: A hundred thousand files with long names take less.
+_LARGEST = 1 << 30
+
+
+class StateInUse(LogdError):
+    """Another process has the state file: both would send the same lines."""
+
+
+def default_path(topic: str, broker: str, patterns: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Where the state is kept when nothing is said: one file for each combination of topic, broker and patterns.
+
+    ``$XDG_STATE_HOME/logd/collect-<hash>.json``, where XDG_STATE_HOME is ``~/.local/state`` unless it is set.
+    """
+    said = "\0".join((topic, broker, *sorted(set(patterns))))
+    base = environment.get("XDG_STATE_HOME") or join(environment.get("HOME") or "/", ".local", "state")
+    return join(
+        base, "logd", f"collect-{blake2b(said.encode(errors='surrogateescape'), digest_size=8).hexdigest()}.json"
+    )
+
+
+class StateFile:
+    """One state file. Calls wait for the disk."""
+
+    def __init__(self, files: IFileOperations, path: str, topic: str) -> None:
+        """``path`` is absolute."""
+        self._files = files
+        self._path = path
+        self._topic = topic
+        self._lock: IFile | None = None
+
+    def open(self) -> State | None:
+        """Lock it and return what is in it, None when there is no state yet. Raises StateInUse and BadState."""
+        folder = dirname(self._path)
+        try:
+            self._make_folders(folder)
+            self._lock = self._files.lock(self._path + LOCK_SUFFIX)
+            content = read_file(self._files, self._path, _LARGEST)
+        except BlockingIOError:
+            raise StateInUse(
+                f"another process collects with the state file {self._path}: end it, or give --state another one"
+            ) from None
+        except OSError as error:
+            raise BadState(f"the state file {self._path} cannot be used: {error.strerror or error}") from error
+        if content is None:
+            return None
+        try:
+            return decode_state(content, self._topic)
+        except BadState as error:
+            raise BadState(f"the state file {self._path} {error}") from None
+
+    def save(self, state: State) -> None:
+        """Keep what is acknowledged; on return that survives a loss of power. Raises OSError: the old state stands."""
+        replace_file(self._files, dirname(self._path), basename(self._path), encode_state(self._topic, state))
+
+    def close(self) -> None:
+        """Let another process have it."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+
+    def _make_folders(self, folder: str) -> None:
+        if not self._files.exists(folder):
+            self._make_folders(dirname(folder))
+            self._files.make_directory(folder)

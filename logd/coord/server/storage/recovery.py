@@ -1,0 +1,184 @@
+"""What a durable tree's folder holds when it is opened: the newest sound snapshot, and the changes behind it.
+
+A tail that a crash tore is cut. What was acknowledged and is not there any more, in the middle or at the end, is an
+error that names file and remedy: it is never left out in silence. That a change was acknowledged is known from later
+records, and from the mark, which is written after each sync (changefile.py, logd/log/recovery/flush_mark.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from logd.coord.server.storage.change_file import ChangeFileHead, ChangeFileScan, scan
+from logd.coord.server.storage.folder import DAMAGED_SUFFIX, changes_name, numbers_of, snapshot_name
+from logd.coord.server.storage.snapshot_file import decode_snapshot
+from logd.errors import DataDirectoryError
+from logd.interfaces import IFileOperations
+from logd.log.disk.names import TEMPORARY_SUFFIX, join
+from logd.log.recovery.flush_mark import read_mark
+
+#: Called with what is to be told to whoever runs the server: a format and its fields, as Twisted's logger has it.
+Report = Callable[..., None]
+
+
+@define
+class RecoveredTree:
+    """What was found; everything in it is on the disk."""
+
+    #: Of the newest sound snapshot, 0 and no pieces where there is none.
+    snapshot_zxid: int = 0
+    pieces: list[bytes] = field(factory=list)
+    #: The changes behind the snapshot.
+    changes: list[tuple[int, bytes]] = field(factory=list)
+    #: The last change of all.
+    last: int = 0
+    #: The head of the file to go on with, None for a new one.
+    head: ChangeFileHead | None = None
+    #: Bytes in the files of changes that are behind the snapshot.
+    change_bytes: int = 0
+
+
+def recover(files: IFileOperations, folder: str, report: Report) -> RecoveredTree:
+    """Read the folder, which this process has locked; cut a torn tail and make sure that the rest is on the disk.
+
+    Raises DataDirectoryError for what is damaged, and OSError.
+    """
+    for name in files.list(folder):
+        if name.endswith(TEMPORARY_SUFFIX):
+            files.remove(join(folder, name))
+    found = _newest_snapshot(files, folder, report)
+    found.last = found.snapshot_zxid
+    flushed = read_mark(files, folder)
+    bases = _relevant(numbers_of("changes", files.list(folder)), found.snapshot_zxid)
+    if bases and bases[0] > found.snapshot_zxid:
+        raise _damage(folder, f"no snapshot at or behind {changes_name(bases[0])} is there, and no changes before it")
+    for position, base in enumerate(bases):
+        is_last = position == len(bases) - 1
+        if position and base != found.last:
+            raise _damage(folder, f"{changes_name(base)} does not follow change {found.last:#x}: files are missing")
+        flushed = max(flushed, _read_changes(files, folder, base, is_last, flushed, found, report))
+    if found.last < flushed:
+        raise _damage(
+            folder,
+            f"its changes end with {found.last:#x}, but all up to {flushed:#x} were on the disk: "
+            f"{changes_name(bases[-1]) if bases else 'every file of changes'} is damaged or missing",
+        )
+    files.sync_directory(folder)
+    return found
+
+
+def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> RecoveredTree:
+    """The newest sound one. One that is not is set aside, if an older one with the changes behind it stands in."""
+    unsound: list[str] = []
+    problem = ""
+    for zxid in reversed(numbers_of("snapshot", files.list(folder))):
+        name = snapshot_name(zxid)
+        try:
+            read_zxid, pieces = decode_snapshot(_read(files, join(folder, name)))
+            if read_zxid != zxid:
+                raise ValueError(f"it says that it is of {read_zxid:#x}")
+        except ValueError as error:
+            problem = problem or f"{name} is damaged: {error}"
+            unsound.append(name)
+            continue
+        break
+    else:
+        zxid, pieces = 0, []
+    bases = numbers_of("changes", files.list(folder))
+    if unsound and not any(base <= zxid for base in bases):
+        raise _damage(folder, problem)
+    for name in unsound:
+        report("{folder}: {name} is damaged; an older snapshot stands in for it", folder=folder, name=name)
+        files.rename(join(folder, name), join(folder, name + DAMAGED_SUFFIX))
+    return RecoveredTree(zxid, pieces)
+
+
+def _relevant(bases: list[int], snapshot_zxid: int) -> list[int]:
+    """The files that can have changes behind the snapshot: those from the last one that begins at or before it."""
+    before = [base for base in bases if base <= snapshot_zxid]
+    return bases[max(len(before) - 1, 0) :]
+
+
+def _read_changes(
+    files: IFileOperations,
+    folder: str,
+    base: int,
+    is_last: bool,
+    flushed: int,
+    found: RecoveredTree,
+    report: Report,
+) -> int:
+    """Read one file into ``found``; return up to where its records say that all was on the disk."""
+    name = changes_name(base)
+    path = join(folder, name)
+    data = _read(files, path)
+
+    def keep(zxid: int, change: bytes) -> None:
+        if zxid > found.snapshot_zxid:
+            found.changes.append((zxid, change))
+            found.last = zxid
+
+    try:
+        result = scan(data, keep, found.snapshot_zxid)
+    except ValueError as error:
+        raise DataDirectoryError(f"{path}: {error}") from error
+    if result.passed_over:
+        report(
+            "{path}: {count} damaged bytes are passed over; the snapshot has what was in them",
+            path=path,
+            count=result.passed_over,
+        )
+    if result.head is not None and result.head.base != base:
+        raise _damage(folder, f"the head of {name} says {result.head.base:#x}")
+    if result.end < len(data) and (not is_last or max(flushed, result.flushed) > max(found.last, result.last)):
+        raise _damage(
+            folder,
+            f"{name} is damaged at byte {result.end}, in what was acknowledged",
+        )
+    if is_last:
+        _settle(files, path, data, result, found, report)
+    found.change_bytes += result.end
+    return result.flushed
+
+
+def _settle(
+    files: IFileOperations, path: str, data: bytes, result: ChangeFileScan, found: RecoveredTree, report: Report
+) -> None:
+    """Cut what a crash left of a record that nobody was told of; what is read now has to outlast the next crash."""
+    if result.head is None:
+        # A crash while it was made: nothing in it can have been acknowledged, for its head is synced first.
+        files.remove(path)
+        return
+    if result.last == found.last:
+        found.head = result.head
+    file = files.open(path)
+    try:
+        if result.end < len(data):
+            report(
+                "{path}: {count} bytes behind the last whole change are cut; nobody was told that they were kept",
+                path=path,
+                count=len(data) - result.end,
+            )
+            file.truncate(result.end)
+        file.sync_data()
+    finally:
+        file.close()
+
+
+def _read(files: IFileOperations, path: str) -> bytes:
+    file = files.open_for_reading(path)
+    try:
+        # After a failed sync the cache may hold what the disk never got.
+        file.drop_cache()
+        return file.read_at(0, file.size())
+    finally:
+        file.close()
+
+
+def _damage(folder: str, text: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"the coordination tree in {folder}: {text}. Put back a copy of the folder; or let "
+        f"`logd zookeeper --data {folder} --salvage` show what is lost, and go on without that"
+    )

@@ -1,0 +1,1 @@
+"""ZooKeeper's client protocol: frames and records to bytes and back."""

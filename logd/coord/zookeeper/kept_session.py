@@ -1,0 +1,265 @@
+"""A session with the servers of a coordination tree that is kept: lost connections and lost sessions are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from logd.coord.errors import (
+    AuthFailed,
+    ClientClosing,
+    ConnectionLoss,
+    CoordinationError,
+    NoAuth,
+    NodeExists,
+    OperationTimeout,
+    SessionExpired,
+)
+from logd.coord.pending_calls import OutstandingCalls, PendingCall
+from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
+from logd.coord.watches import ClientWatches, WatchKind
+from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
+from logd.coord.zookeeper.reactor_queue import ThreadReactor
+from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
+from logd.coord.zookeeper.unanswered import UnansweredWarning
+from logd.deferreds.waiting import WaitingDeferreds
+from logd.interfaces import Timer
+
+#: Seconds before kazoo's thread is begun again when it came to an end by itself.
+_BEGIN_AGAIN = 1.0
+#: Seconds that the servers have to answer that a session is closed, and at most until ``close`` fires.
+_FAREWELL, _FAREWELL_LIMIT = 2.0, 5.0
+
+
+class KeptSession:
+    """The life of a client between ``open`` and ``close``: its state, what it says, its calls and watches."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: ThreadReactor,
+        settings: CoordinationSettings,
+        make: Callable[[ThreadReactor, CoordinationSettings, Events, Identity | None], KazooSession] = KazooSession,
+    ) -> None:
+        """``make`` is how a session of kazoo's is made, with the id and password of one that is to be found again."""
+        self._make = make
+        self.state = SessionState.SUSPENDED
+        self.session_id = 0
+        self.session_timeout = settings.session_timeout
+        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight, settings.waiting)
+        self.watches = ClientWatches()
+        self.contact = Contact(reactor, self._probe, self._silent)
+        self._reactor = reactor
+        self._settings = settings
+        self._address = settings.address
+        self.password = b""
+        self._connection = 0
+        self._kazoo: KazooSession | None = None
+        self._listeners: dict[object, Callable[[SessionState], None]] = {}
+        self._opening: Deferred[None] | None = None
+        self._again: Timer | None = None
+        self._unanswered = UnansweredWarning(reactor, settings.address.hosts, lambda: self.contact.last)
+        self._farewell: WaitingDeferreds[None] = WaitingDeferreds()
+        self._limit: Timer | None = None
+        self._ended = False
+
+    def open(self, limit: float) -> Deferred[None]:
+        """Begin; fires when there is a session, and the chroot. Closes where that fails or takes too long."""
+        if self._opening is not None:
+            raise RuntimeError("connect is called once")
+        opening = self._opening = Deferred()
+        given_up = False
+
+        def give_up(_: object = None) -> None:
+            nonlocal given_up
+            given_up = True
+            self._end()
+
+        def too_late() -> None:
+            give_up()
+            text = f"no session within {limit:g} s: no server of {self._address.hosts} answered"
+            opened.errback(OperationTimeout(text))
+
+        opened: Deferred[None] = Deferred(give_up)
+        timer = None if limit == FOR_EVER else self._reactor.callLater(limit, too_late)
+
+        def settle(result: object) -> None:
+            if timer is not None and timer.active():
+                timer.cancel()
+            if isinstance(result, Failure):
+                self._end()
+            if not opened.called and not given_up:
+                opened.callback(result)  # type: ignore[arg-type]
+
+        opening.addCallback(lambda _: self._make_chroot()).addBoth(settle)
+        self._unanswered.begin(self.session_timeout)
+        self._begin()
+        return opened
+
+    def _make_chroot(self) -> Deferred[None]:
+        async def make() -> None:
+            chroot = self._address.chroot
+            path = ""
+            for name in chroot.split("/")[1:]:
+                path = f"{path}/{name}"
+                while True:
+                    # It is asked again, as long as connecting may take: in another session, if that one is over.
+                    with suppress(ConnectionLoss, SessionExpired):
+                        # Without the right to make it, what is asked for inside it will tell.
+                        with suppress(NodeExists, NoAuth):
+                            await self.calls.ask(Create(path, acl=self._settings.default_acl), chroot, None)
+                        break
+
+        return Deferred.fromCoroutine(make()) if self._address.chroot else succeed(None)
+
+    def subscribe(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
+        """As ICoordination's."""
+        key = object()
+        self._listeners[key] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(key, None)
+
+        return unsubscribe
+
+    def close(self) -> Deferred[None]:
+        """As ICoordination's."""
+        self._end()
+        if self._ended:
+            return succeed(None)
+        return self._farewell.new().addErrback(lambda failure: failure.trap(CancelledError) and None)
+
+    def _end(self) -> None:
+        if self.state is SessionState.CLOSED:
+            return
+        self.state = SessionState.CLOSED
+        kazoo, self._kazoo = self._kazoo, None
+        self.contact.end()
+        self._unanswered.end()
+        if self._again is not None and self._again.active():
+            self._again.cancel()
+        if kazoo is None:
+            self._ended = True
+        else:
+            self._limit = self._reactor.callLater(_FAREWELL_LIMIT, self._say_farewell)
+            kazoo.end(_FAREWELL, self._say_farewell)
+        self.calls.fail_all(lambda path: ClientClosing(f"{path}: the client was closed", path))
+        if self._opening is not None and not self._opening.called:
+            self._opening.errback(ClientClosing("the client was closed before it was connected"))
+        self.watches.fire_all(SessionState.CLOSED)
+        self._tell(SessionState.CLOSED)
+
+    def _say_farewell(self) -> None:
+        self._ended = True
+        if self._limit is not None and self._limit.active():
+            self._limit.cancel()
+        self._farewell.fire(None)
+
+    # What kazoo's thread tells, on the reactor's.
+
+    def _begin(self) -> None:
+        identity = (self.session_id, self.password) if self.session_id else None
+        events = Events(self._told, self._fired, self._thread_ended)
+        self._kazoo = self._make(self._reactor, self._settings, events, identity)
+        self._kazoo.start()
+
+    def _told(self, told: Told) -> None:
+        if self.state is SessionState.CLOSED:
+            return
+        if told.state is SessionState.CONNECTED:
+            if self.session_id not in (0, told.session_id):  # it ended while kazoo's thread was begun again
+                lost = Told(SessionState.LOST)
+                self._told(lost)
+                if self.state is not lost.state:
+                    return  # closed by one of those whom that was told to
+            self._connected(told)
+        elif told.state is SessionState.SUSPENDED:
+            self._suspended()
+        else:
+            self._over()
+        if self.state is told.state:  # not closed by one of those whom that was told to
+            self._tell(told.state)
+
+    def _connected(self, told: Told) -> None:
+        self.state = SessionState.CONNECTED
+        self.session_id, self.password, self._connection = told.session_id, told.password, told.connection
+        self.session_timeout = told.session_timeout or self._settings.session_timeout
+        self._unanswered.answered()
+        self.contact.begin(told.sent, self.session_timeout)
+        self.calls.flush()
+        if self._opening is not None and not self._opening.called:
+            self._opening.callback(None)
+
+    def _suspended(self) -> None:
+        self.state = SessionState.SUSPENDED
+        self.contact.end()
+        self._unanswered.begin(self.session_timeout)
+        self.watches.fire_all(SessionState.SUSPENDED)
+
+    def _over(self) -> None:
+        self.state = SessionState.LOST
+        self._log.warn("session 0x{id:x} is over; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
+        self.session_id, self.password = 0, b""
+        self.contact.end()
+        self.calls.fail_all(lambda path: SessionExpired(path=path))
+        self.watches.fire_all(SessionState.LOST)
+
+    def _fired(self, kind: WatchKind, path: str, event: EventType) -> None:
+        self.watches.fire(kind, self._address.ours(path), event)
+
+    def _thread_ended(self, error: BaseException | None) -> None:
+        """kazoo gave up, which it does when answers make no sense or credentials are refused: begin again."""
+        kazoo, self._kazoo = self._kazoo, None
+        if self.state is SessionState.CLOSED or kazoo is None:
+            return
+        kazoo.end(0.0, lambda: None)
+        refused = error is None
+        if refused and self._opening is not None and not self._opening.called:
+            self._opening.errback(AuthFailed(f"{self._address.hosts}: the credentials were refused"))
+            return
+        self._log.warn(
+            "the connection to {hosts} ended ({reason}); it is made again in {seconds} s",
+            hosts=self._address.hosts,
+            reason="the credentials were refused" if refused else repr(error),
+            seconds=_BEGIN_AGAIN,
+        )
+        self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
+        self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
+        if self.state is SessionState.CONNECTED:
+            self._told(Told(SessionState.SUSPENDED))
+
+    def _tell(self, state: SessionState) -> None:
+        for listener in list(self._listeners.values()):
+            try:
+                listener(state)
+            except Exception:
+                self._log.failure("a listener for the session's state failed")
+
+    def _probe(self) -> Deferred[object]:
+        return self.calls.ask_at_once(Sync(self._address.full("/")), "/")
+
+    def _silent(self) -> None:
+        self._log.warn("{hosts}: the server is silent; its connection is given up", hosts=self._address.hosts)
+        if self._kazoo is not None:
+            self._kazoo.cut()
+
+    def _send(self, call: PendingCall) -> bool:
+        if self.state is not SessionState.CONNECTED or self._kazoo is None:
+            return False
+
+        sent = self._reactor.seconds()
+
+        def done(value: object, error: CoordinationError | None) -> None:
+            # Only what the leader answered: see Contact.
+            if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
+                self.contact.heard(sent)
+            self.calls.answered(call, value, error)
+
+        return self._kazoo.send(call.request, self._connection, done)

@@ -1,0 +1,1 @@
+"""Damage in stored logs: walks that find it, evidence, inspection, repair."""

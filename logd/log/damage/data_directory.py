@@ -1,0 +1,167 @@
+"""What a data directory, or a part of one, is made of: looked at from outside, without its lock."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from logd.errors import DataDirectoryError
+from logd.interfaces import IFileOperations
+from logd.log.damage.inspection import MissingSegments, Remark, SegmentPlace, read_places
+from logd.log.disk.names import (
+    CHECKPOINT,
+    COORDINATION,
+    DELETED_SUFFIX,
+    META,
+    META_COPY,
+    TEMPORARY_SUFFIX,
+    TOPICS,
+    folder_name,
+    folder_partition,
+    is_beginning_name,
+    is_lost_name,
+    join,
+    segment_start,
+)
+from logd.log.store.meta import Meta
+from logd.log.store.topics_file import TopicsFile
+
+_META_LIMIT = 4096
+
+
+@define
+class Contents:
+    """Everything in a path that is to be looked at."""
+
+    #: The directory with ``meta``, None when the path belongs to none.
+    data_directory: str | None = None
+    segments: list[SegmentPlace] = field(factory=list)
+    missing: list[MissingSegments] = field(factory=list)
+    remarks: list[Remark] = field(factory=list)
+    partitions: int = 0
+
+
+def read_contents(files: IFileOperations, path: str) -> Contents:
+    """Tell what ``path`` (absolute) is, a data directory, a partition's folder or one segment, and what is in it.
+
+    Raises OSError; DataDirectoryError for what is none
+    of these.
+    """
+    if not files.is_directory(path):
+        return _segment(files, path)
+    names = files.list(path)
+    if META in names or TOPICS in names:
+        return _directory(files, path, names)
+    if CHECKPOINT in names or any(segment_start(name) is not None for name in names):
+        found = Contents(_parent_directory(files, path))
+        _add_partition(files, path, found)
+        return found
+    if any(folder_partition(name) for name in names):
+        return _directory(files, path, names)
+    raise DataDirectoryError(f"{path} is no data directory, no partition's folder and no segment of logd")
+
+
+def _parent_directory(files: IFileOperations, folder: str) -> str | None:
+    parent = folder.rpartition("/")[0]
+    return parent if files.exists(join(parent, META)) else None
+
+
+def _segment(files: IFileOperations, path: str) -> Contents:
+    folder, _, name = path.rpartition("/")
+    start = segment_start(name)
+    files.size(path)  # whether it is there at all
+    if start is None:
+        raise DataDirectoryError(f"{path} is not called as a segment is: 20 digits and .log")
+    places = read_places(files, folder)
+    found = Contents(_parent_directory(files, folder), partitions=1)
+    found.segments = [place for place in places.segments if place.start == start]
+    if not found.segments:
+        raise DataDirectoryError(f"{path} is no part of its log any more: retention has let it go")
+    return found
+
+
+def _add_partition(files: IFileOperations, folder: str, found: Contents) -> None:
+    try:
+        places = read_places(files, folder)
+    except FileNotFoundError:
+        return  # deleted just now
+    found.partitions += 1
+    found.segments += places.segments
+    found.missing += [places.missing] if places.missing is not None else []
+    found.remarks += places.remarks
+
+
+def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
+    found = Contents(path if META in names else None)
+    broker_id = _check_meta(files, path, found)
+    folders = set()
+    for name in names:
+        where = join(path, name)
+        if name in (META, META_COPY, TOPICS, COORDINATION):
+            continue
+        is_folder = files.is_directory(where)
+        if is_folder and folder_partition(name) is not None:
+            folders.add(name)
+            _add_partition(files, where, found)
+        elif is_lost_name(name):
+            found.remarks.append(Remark(where, "is what was left of a log that was given up; nothing reads it", False))
+        elif is_beginning_name(name):
+            found.remarks.append(
+                Remark(where, "is left of a log that was to begin again; the next start removes it", False)
+            )
+        elif name.endswith(DELETED_SUFFIX):
+            found.remarks.append(Remark(where, "is left of a topic that was deleted; the next start removes it", False))
+        elif name.endswith(TEMPORARY_SUFFIX):
+            text = "is left of a write that was not finished, or of one under way"
+            found.remarks.append(Remark(where, text, False))
+        else:
+            found.remarks.append(Remark(where, "is not a part of logd", False))
+    _check_topics(files, path, broker_id, folders, found)
+    return found
+
+
+def _check_meta(files: IFileOperations, path: str, found: Contents) -> int | None:
+    """Return whose directory it is, None when that cannot be known."""
+    where = join(path, META)
+    if found.data_directory is None:
+        found.remarks.append(Remark(where, "is missing: no broker starts here", True))
+        return None
+    file = files.open_for_reading(where)
+    try:
+        return Meta.decode(file.read_at(0, _META_LIMIT)).broker_id
+    except (ValueError, DataDirectoryError) as error:
+        found.remarks.append(Remark(where, f"is damaged: {error}", True))
+        return None
+    finally:
+        file.close()
+
+
+def _check_topics(files: IFileOperations, path: str, broker_id: int | None, folders: set[str], found: Contents) -> None:
+    """Compare topics.json with the folders. A partition that is stored by other brokers alone has none here."""
+    where = join(path, TOPICS)
+    file = TopicsFile(files, path)
+    try:
+        topics = file.read()
+    except DataDirectoryError as error:
+        found.remarks.append(Remark(where, str(error).partition(" is ")[2] or str(error), True))
+        return
+    if file.damage:
+        text = f"is damaged ({file.damage}): the broker takes the records that are lost from the coordination tree"
+        found.remarks.append(Remark(where, text, True))
+        return
+    if not files.exists(where):
+        return
+    stored = {
+        folder_name(topic, number): brokers
+        for topic, entry in topics.items()
+        for number, brokers in entry.partitions.items()
+    }
+    expected = {name for name, brokers in stored.items() if broker_id is None or broker_id in brokers}
+    for name in sorted(folders - set(stored)):
+        # A broker makes the logs of a new topic first, so this may be one that is being made.
+        found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
+    for name in sorted(expected - folders):
+        text = (
+            "is missing, though topics.json has it: put it back (is its disk mounted?), or start the broker and accept "
+            "the loss with `logd repair --broker`"
+        )
+        found.remarks.append(Remark(join(path, name), text, True))

@@ -1,0 +1,252 @@
+"""The contents of a partition's folder, looked at from outside: no lock is taken and nothing is changed.
+
+Up to the checkpoint, or the mark where that is further on, everything was flushed and has to be sound. What is behind
+it a broker may be appending at this moment, or a crash may have left: it is looked at, and told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from attrs import define, evolve, field, frozen
+
+from logd.interfaces import IFile, IFileOperations
+from logd.log.damage.kinds import Damage, DamageKind
+from logd.log.damage.walk import SegmentWalk
+from logd.log.disk.names import (
+    CHECKPOINT,
+    DROPPED_SUFFIX,
+    MARK,
+    TEMPORARY_SUFFIX,
+    index_name,
+    index_start,
+    is_kept_entry,
+    join,
+    segment_name,
+    segment_start,
+)
+from logd.log.index.boundaries import Boundaries, read_boundaries
+from logd.log.recovery.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint
+from logd.log.recovery.flush_mark import read_mark
+from logd.log.recovery.lost_segments import find_losses, start_of_log
+from logd.protocol.checksums import Checksums
+
+
+@frozen
+class Remark:
+    """Something about a file, other than damaged entries; not ``wrong`` when only worth knowing."""
+
+    path: str
+    text: str
+    wrong: bool
+
+
+@frozen
+class SegmentPlace:
+    """One segment's file: the offset of its first byte, and where in it the flushed entries end (None: not known)."""
+
+    folder: str
+    start: int
+    end: int | None
+    #: Another segment follows.
+    closed: bool
+    #: Which files are missing or short, where flushed bytes at this one's end are lost; else empty.
+    loss: str = ""
+
+    @property
+    def path(self) -> str:
+        """The segment's file."""
+        return join(self.folder, segment_name(self.start))
+
+    @property
+    def index_path(self) -> str:
+        """The file of its index."""
+        return join(self.folder, index_name(self.start))
+
+    @classmethod
+    def of_log(cls, folder: str, start: int, following: int | None, flushed: int | None) -> SegmentPlace:
+        """Describe a segment; ``following`` is where the next begins, ``flushed`` up to where the log is flushed."""
+        end: int | None
+        if flushed is None:
+            end = None if following is None else following - start
+        else:
+            end = max(0, min(flushed, flushed if following is None else following) - start)
+        return cls(folder, start, end, following is not None and (flushed is None or following <= flushed))
+
+
+@frozen
+class MissingSegments:
+    """Flushed bytes at a log's beginning, or all of them, that are in no file; there is no segment to lengthen."""
+
+    #: The segment to make.
+    place: SegmentPlace
+    damage: Damage
+
+
+@define
+class PartitionPlaces:
+    """The segments of a partition, ascending, and what there is to say about the rest of its folder."""
+
+    checkpoint: Checkpoint | None = None
+    segments: list[SegmentPlace] = field(factory=list)
+    missing: MissingSegments | None = None
+    remarks: list[Remark] = field(factory=list)
+
+    @property
+    def has_losses(self) -> bool:
+        """Return whether flushed bytes are in no file."""
+        return self.missing is not None or any(place.loss for place in self.segments)
+
+
+def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
+    """Read what ``folder`` holds; raises OSError."""
+    found = _look(files, folder)
+    # Retention may have removed files while they were looked at: lost is what is missing each time.
+    return _look(files, folder) if found.has_losses else found
+
+
+def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
+    found = PartitionPlaces()
+    remark = found.remarks.append
+    path = join(folder, CHECKPOINT)
+    unusable = False
+    # Before the names: a segment that is rolled in between is then behind it.
+    mark = read_mark(files, folder)
+    try:
+        found.checkpoint = read_checkpoint(files, folder)
+    except EmptyCheckpoint as error:
+        unusable = True
+        remark(Remark(path, f"tells nothing ({error}): the next start checks more than usual", False))
+    except ValueError as error:
+        unusable = True
+        remark(Remark(path, f"is damaged ({error}): the next start checks more than usual", True))
+    names = files.list(folder)
+    starts = sorted(start for start in map(segment_start, names) if start is not None)
+    for name in names:
+        if segment_start(name) is None:
+            found.remarks += _name_remarks(folder, name, starts)
+    flushed = mark or None
+    if found.checkpoint is not None:
+        flushed = max(found.checkpoint.flushed, mark)
+        # What retention let go, and has not removed yet, is no part of the log.
+        while len(starts) > 1 and starts[1] <= found.checkpoint.start:
+            starts.pop(0)
+        if starts and starts[0] > found.checkpoint.start and found.checkpoint.flushed == found.checkpoint.start:
+            text = (
+                f"begins at {starts[0]}, though the checkpoint says {found.checkpoint.start}; nothing was flushed there"
+            )
+            remark(Remark(folder, text, False))
+    elif starts and not unusable:
+        remark(Remark(path, "is missing: the next start checks more than usual", False))
+    found.segments = [
+        SegmentPlace.of_log(folder, start, following, flushed) for start, following in zip_longest(starts, starts[1:])
+    ]
+    if flushed is not None:
+        _note_losses(files, folder, found, start_of_log(found.checkpoint, unusable, starts, mark), flushed)
+    return found
+
+
+def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, log_start: int, flushed: int) -> None:
+    """Tell which flushed bytes no file has: of a segment, or in front of the first."""
+    sizes = []
+    for place in found.segments:
+        try:
+            sizes.append((place.start, files.size(place.path)))
+        except FileNotFoundError:
+            continue  # removed just now, or a link to nothing
+    losses = {loss.before: loss for loss in find_losses(sizes, log_start, flushed)}
+    for number, place in enumerate(found.segments):
+        if place.start in losses:
+            found.segments[number] = evolve(place, loss=losses[place.start].describe(files, folder))
+    first = losses.get(None)
+    if first is not None:
+        size = first.end - first.start
+        damage = Damage(0, size, DamageKind.MISSING, first.describe(files, folder))
+        place = SegmentPlace(folder, first.start, size, bool(sizes))
+        found.missing = MissingSegments(place, damage)
+
+
+def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
+    path = join(folder, name)
+    start = index_start(name)
+    if name in (CHECKPOINT, MARK) or start in starts:
+        return []
+    if start is not None:
+        return [Remark(path, "is the index of no segment; the next start removes it", False)]
+    if name.endswith(TEMPORARY_SUFFIX):
+        return [Remark(path, "is left of a write that was not finished, or of one under way", False)]
+    if name.endswith(DROPPED_SUFFIX):
+        if is_kept_entry(name):
+            return [Remark(path, "is an entry that a repair could not read, kept for a person to look at", False)]
+        return [Remark(path, "is a segment that a start had to give up, kept for a person to look at", True)]
+    return [Remark(path, "is not a file of logd", False)]
+
+
+@define(eq=False)
+class SegmentInspection:
+    """One segment looked at: iterate ``run``, then read the rest. ``close`` it, or use it in a with statement."""
+
+    place: SegmentPlace
+    file: IFile
+    walk: SegmentWalk
+    boundaries: Boundaries
+    damages: list[Damage] = field(factory=list)
+
+    @classmethod
+    def open(
+        cls,
+        files: IFileOperations,
+        place: SegmentPlace,
+        checksums: Checksums,
+        writable: bool = False,
+        with_tail: bool = True,
+    ) -> SegmentInspection:
+        """Open the segment and read its index; without the tail nothing behind ``place.end`` is looked at.
+
+        Raises OSError.
+        """
+        file = files.open(place.path) if writable else files.open_for_reading(place.path)
+        try:
+            size = file.size()
+            end = size if place.end is None else min(place.end, size)
+            size = size if with_tail else end
+            boundaries = read_boundaries(files, place.index_path, place.start, end if place.end is not None else 0)
+            walk = SegmentWalk(file, size, place.end, place.closed, boundaries, checksums)
+        except BaseException:
+            file.close()
+            raise
+        return cls(place, file, walk, boundaries)
+
+    def run(self) -> Iterator[int]:
+        """Look at every entry; yield positions in the file, ascending, now and then. Raises OSError."""
+        for damage in self.walk.run():
+            if damage is not None:
+                known = damage.kind is DamageKind.SHORT and self.place.loss
+                self.damages.append(evolve(damage, reason=self.place.loss) if known else damage)
+            yield self.walk.position
+
+    def index_remarks(self) -> list[Remark]:
+        """Return the remarks on the index, once ``run`` has come to its end."""
+        path = self.place.index_path
+        found = self.boundaries
+        closed = self.place.closed
+        if self.walk.misplaced >= 0:
+            return [Remark(path, f"says that an entry begins at {self.walk.misplaced + self.place.start}", True)]
+        if found.problem:
+            # That of the last segment may be half written at this moment.
+            return [Remark(path, f"is damaged: {found.problem}; it is made again when it is needed", closed)]
+        if closed and (found.missing or found.last != self.place.end):
+            what = "is missing" if found.missing else "does not reach its segment's end"
+            return [Remark(path, f"{what}; it is made again when it is needed", False)]
+        return []
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def __enter__(self) -> SegmentInspection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,137 @@
+"""The entries of a segment one by one for people to look at, the damaged ones among them."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, NamedTuple
+
+from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.interfaces import IFileOperations
+from logd.log.damage.entries import Entries
+from logd.log.damage.evidence import Evidence
+from logd.log.damage.inspection import SegmentPlace
+from logd.log.index.boundaries import read_boundaries
+from logd.protocol.codecs import CODEC_NAMES
+from logd.protocol.entry import GAP, LEAST_BYTES, MAGIC_AT, WRAPPER_HEAD, codec_at
+from logd.protocol.message import Message
+from logd.protocol.slices import decode_in_slices
+
+
+class Record(NamedTuple):
+    """One entry, or a message ``inside`` of a wrapper."""
+
+    id: int
+    next_position: int
+    magic: int | None
+    codec: str | None
+    #: Bytes on the disk; 0 for what is inside of a wrapper.
+    size: int
+    problem: str
+    inside: bool = False
+    timestamp: int | None = None
+    #: Shortened, beside how long they are.
+    key: bytes | None = None
+    key_bytes: int = 0
+    headers: int = 0
+    payload: bytes | None = None
+    payload_bytes: int = 0
+    #: Why a sound wrapper is not expanded, empty where it is.
+    unopened: str = ""
+
+    def to_json(self) -> str:
+        """One line; bytes that are no UTF-8 are in base64, in a field named for it."""
+        value: dict[str, Any] = {"id": self.id, "next": self.next_position, "magic": self.magic, "codec": self.codec}
+        value |= {"size": self.size, "inside": self.inside, "crc_ok": not self.problem, "problem": self.problem or None}
+        value |= {"timestamp": self.timestamp, **_bytes_field("key", self.key), "headers": self.headers}
+        if self.unopened:
+            value |= {"unopened": self.unopened}
+        return json.dumps(value | _bytes_field("payload", self.payload) | {"payload_bytes": self.payload_bytes})
+
+
+def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(data).decode()}
+
+
+def read_records(files: IFileOperations, place: SegmentPlace, start: int, expand: bool, shown: int) -> Iterator[Record]:
+    """Yield the entries that begin at or behind offset ``start``, up to the file's end. Raises OSError.
+
+    With ``expand`` a wrapper is followed by its messages. At most ``shown`` bytes of a key or payload are kept.
+    """
+    file = files.open_for_reading(place.path)
+    try:
+        entries = Entries(file, file.size())
+        limit = entries.size if place.end is None else min(place.end, entries.size)
+        boundaries = read_boundaries(files, place.index_path, place.start, limit)
+        evidence = Evidence(entries)
+        near = boundaries.after(start - place.start)
+        position = boundaries.positions[near - 1] if near else 0
+        while position < entries.size:
+            problem = entries.problem(position)
+            end = entries.claimed_end(position)
+            if problem:
+                near = boundaries.after(position)
+                anchor = boundaries.positions[near] if near < len(boundaries.positions) else place.end
+                if anchor is not None and anchor <= position:
+                    anchor = None
+                resume = evidence.resume(position, anchor)
+                end = entries.size if resume is None else min(resume.position, entries.size)
+            if position + place.start >= start:
+                yield from _records(entries, position, end, place.start, problem, expand, shown)
+            position = end
+    finally:
+        file.close()
+
+
+def _records(
+    entries: Entries, position: int, end: int, start: int, problem: str, expand: bool, shown: int
+) -> Iterator[Record]:
+    here, following, size = start + position, start + end, end - position
+    head = entries.read(position, LEAST_BYTES)
+    magic = head[MAGIC_AT] if len(head) > MAGIC_AT else None
+    if problem or magic == GAP:
+        yield Record(here, following, magic, None, size, problem)
+        return
+    entry = entries.read(position, size)
+    codec = CODEC_NAMES[codec_at(entry)]
+    if codec != "none":
+        slices = decode_in_slices(entry, here) if expand else iter(())
+        first = next((decoded for decoded in slices if decoded.messages or decoded.error is not None), None)
+        wrong = first.error if first is not None else None
+        note = wrong.reason if isinstance(wrong, CorruptMessage) else ""
+        unopened = str(wrong) if isinstance(wrong, WrapperTooLarge) else ""
+        payload_bytes = size - WRAPPER_HEAD.size
+        yield Record(here, following, magic, codec, size, note, payload_bytes=payload_bytes, unopened=unopened)
+        for decoded in chain(() if first is None else (first,), slices):
+            for message in decoded.messages:
+                yield _of_message(message, magic, codec, 0, shown, inside=True)
+        return
+    for decoded in decode_in_slices(entry, here):
+        for message in decoded.messages:
+            yield _of_message(message, magic, codec, size, shown)
+
+
+def _of_message(message: Message, magic: int | None, codec: str, size: int, shown: int, inside: bool = False) -> Record:
+    key, payload = message.key, message.payload
+    return Record(
+        message.id,
+        message.next_position,
+        magic,
+        codec,
+        size,
+        "",
+        inside,
+        message.timestamp,
+        None if key is None else key[:shown],
+        len(key or b""),
+        len(message.headers),
+        None if payload is None else payload[:shown],
+        len(payload or b""),
+    )

@@ -1,0 +1,37 @@
+"""Replacing a small file so that a loss of power leaves the old content or the new, and nothing in between."""
+
+from __future__ import annotations
+
+from logd.interfaces import IFileOperations
+from logd.log.disk.names import TEMPORARY_SUFFIX, join
+
+
+def replace_file(files: IFileOperations, folder: str, name: str, content: bytes) -> None:
+    """Give ``folder/name`` the bytes ``content``; on return they survive a loss of power.
+
+    The content must be on the disk before the rename is, and the rename before anybody relies on it: hence two syncs.
+    Raises OSError; then the old content stands. One call at a time for each name.
+    """
+    target = join(folder, name)
+    temporary = target + TEMPORARY_SUFFIX
+    if files.exists(temporary):
+        files.remove(temporary)
+    file = files.open(temporary, create=True)
+    try:
+        file.append([content])
+        file.sync_data()
+    finally:
+        file.close()
+    files.rename(temporary, target)
+    files.sync_directory(folder)
+
+
+def read_file(files: IFileOperations, path: str, limit: int) -> bytes | None:
+    """Return the first ``limit`` bytes of a small file, None when there is no such file. Raises OSError."""
+    if not files.exists(path):
+        return None
+    file = files.open_for_reading(path)
+    try:
+        return file.read_at(0, limit)
+    finally:
+        file.close()

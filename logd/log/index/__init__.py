@@ -1,0 +1,1 @@
+"""The sparse index of a segment, and searches that use it."""

@@ -1,0 +1,67 @@
+"""Begins a lost log again, far behind every id that was ever given.
+
+    <topic>-<partition>.<position>.beginning    the new folder while it is made; removed at a start
+    <topic>-<partition>.<position>.lost         what was left of the old log; nothing reads it, and nobody removes it
+
+The new folder is whole and lasting before it takes the old one's name, so a crash leaves the old log, no log, or the
+new one. With the first two the partition is as lost as before, and the same call can be made again.
+"""
+
+from __future__ import annotations
+
+from logd.errors import UnknownError
+from logd.interfaces import IFileOperations
+from logd.log.disk.folders import remove_folder
+from logd.log.disk.names import BEGINNING_SUFFIX, LOST_SUFFIX
+from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
+from logd.log.writer import create_segment
+
+#: A log that begins again begins at a multiple of this many bytes, so that a position of the former log is plainly out
+#: of range.
+JUMP = 1 << 40
+#: So far at least above the highest end that is known: a log may grow by this much before its end is noted again.
+LEAST_JUMP = 1 << 39
+
+
+def beginning_after(end: int) -> int:
+    """Return where a log begins again of which ``end`` is the highest end known: a multiple of JUMP.
+
+    Raises UnknownError where no position is left; only a name or number that is not logd's is so high.
+    """
+    position = -(-(end + LEAST_JUMP) // JUMP) * JUMP
+    if position >= 1 << 63:
+        raise UnknownError(
+            f"no log can begin behind {end}, as positions end at 2^63: no log of logd comes so far, so look for a file "
+            "in the partition's folder whose name is such a number, and move it away"
+        )
+    return position
+
+
+def begin_folder_again(files: IFileOperations, folder: str, position: int, now: float) -> None:
+    """Put an empty log that begins at ``position`` in a partition's place, lastingly; keep the old one aside.
+
+    ``now`` is in seconds since the epoch. Nobody may use the folder meanwhile. Blocks; raises OSError, and then the old
+    log, or none, is there: the call can be made again.
+    """
+    parent = folder.rpartition("/")[0]
+    beginning = f"{folder}.{position}{BEGINNING_SUFFIX}"
+    if files.exists(beginning):
+        remove_folder(files, beginning)
+    files.make_directory(beginning)
+    writer = create_segment(files, beginning, position, now)
+    writer.close()
+    write_checkpoint(files, beginning, Checkpoint(position, position))  # syncs the names, too
+    if files.exists(folder):
+        files.rename(folder, _free_name(files, f"{folder}.{position}"))
+        files.sync_directory(parent)
+    files.rename(beginning, folder)
+    files.sync_directory(parent)
+
+
+def _free_name(files: IFileOperations, stem: str) -> str:
+    """Return a name for the old folder. It is taken only where a crash was followed by another loss."""
+    name, number = stem + LOST_SUFFIX, 1
+    while files.exists(name):
+        number += 1
+        name = f"{stem}.{number}{LOST_SUFFIX}"
+    return name

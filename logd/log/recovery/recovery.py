@@ -1,0 +1,369 @@
+"""What a partition's folder holds when a broker starts, made sound: a torn tail is cut, and nothing flushed is touched.
+
+Up to the checkpoint, or the mark where that is further on, all was flushed and is taken as it is: after a clean stop
+that is everything, and nothing is read. Damage there is bit rot: readers find it, repair makes a gap of it, and nothing
+is cut for it. Behind it every entry is checked against what the disk has (not what the page cache says: after a failed
+fdatasync it may hold bytes that the disk never got). The first entry that is not sound, and all that follows, is what a
+crash tore off; it is cut. What is kept is synced before anybody may see it. Every step can be repeated: a crash during
+recovery is followed by another recovery.
+
+Where a file does not have what was flushed, nothing at all is changed and the partition is not served (losses.py): its
+end is never set below what something vouches for, as ids would be given again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from logd.config import LogSettings
+from logd.interfaces import IFileOperations
+from logd.log.disk.errors import NO_ROOM
+from logd.log.disk.names import (
+    CHECKPOINT,
+    DROPPED_SUFFIX,
+    MARK,
+    TEMPORARY_SUFFIX,
+    index_name,
+    index_start,
+    join,
+    segment_name,
+    segment_start,
+)
+from logd.log.index.index import ActiveIndex, load_active_index
+from logd.log.index.index_file import WrongIndex
+from logd.log.recovery.checkpoint import Checkpoint, EmptyCheckpoint, read_checkpoint, write_checkpoint
+from logd.log.recovery.flush_mark import read_mark
+from logd.log.recovery.lost_segments import BytesLost, LostRange, find_losses, start_of_log
+from logd.log.scan import Scan, scan_entries
+from logd.log.segments import Segment, SegmentList
+from logd.log.writer import SegmentWriter, create_segment
+
+Report = Callable[..., None]
+
+
+@define(eq=False)
+class Recovered:
+    """A partition that is sound and lasting up to ``writer.end``."""
+
+    #: Offset of the first byte.
+    start: int
+    segments: SegmentList
+    writer: SegmentWriter
+    #: The one that is on the disk.
+    checkpoint: Checkpoint | None
+
+
+def recover_partition(
+    files: IFileOperations,
+    folder: str,
+    settings: LogSettings,
+    now: float,
+    report: Report,
+    known_end: int | None = None,
+) -> Recovered:
+    """Make a partition's folder sound and say what is in it. Blocks.
+
+    ``known_end`` is a position up to which the log is known from outside to have been flushed; with one, even 0, a
+    folder without any segment is a loss too. Raises BytesLost when flushed bytes are in no file, and OSError when a
+    file cannot be read; then nothing was cut, renamed or removed.
+    """
+    return _Recovery(files, folder, settings, now, report, known_end).run()
+
+
+@define(eq=False)
+class _Recovery:
+    files: IFileOperations
+    folder: str
+    settings: LogSettings
+    now: float
+    report: Report
+    known_end: int | None = None
+    names: list[str] = field(factory=list)
+    starts: list[int] = field(factory=list)
+    #: Sizes of the segments as they were found.
+    sizes: dict[int, int] = field(factory=dict)
+    checkpoint: Checkpoint | None = None
+    #: The checkpoint's file cannot be read.
+    damaged: bool = False
+    mark: int = 0
+    #: Where the log begins, and up to where the checkpoint or the mark vouches for it.
+    start: int = 0
+    sound: int = 0
+    #: Something was found behind the checkpoint, so that names and bytes may not last yet.
+    unclean: bool = False
+
+    def run(self) -> Recovered:
+        self._read_folder()
+        self._read_checkpoint()
+        self._check_losses()
+        self._remove_leftovers()
+        self._drop_expired()
+        if self.starts and self.starts[0] > self.start:
+            # A crash can do that to a partition of which nothing was flushed yet: the name of its first segment was
+            # not synced, that of the second was.
+            self.report(
+                "{folder} begins at {found} and not at {start}: what was there had not been flushed",
+                folder=self.folder,
+                found=self.starts[0],
+                start=self.start,
+            )
+            self.start, self.sound = self.starts[0], max(self.sound, self.starts[0])
+        writer = None
+        for number, start in enumerate(self.starts):
+            following = self.starts[number + 1] if number + 1 < len(self.starts) else None
+            if following is not None and self._is_vouched_for(start, following):
+                continue
+            checked, scan = self._make_sound(start, following)
+            if following is None or start + scan.end < following:
+                self._drop_segments(number + 1)
+                writer = self._writer(start, checked, scan)
+                break
+        if writer is None:
+            # No file, and nothing was in any that retention had left.
+            writer = create_segment(self.files, self.folder, self.sound, self.now)
+            writer.configure(self.settings)
+            self.starts = [self.sound]
+            self.start = self.sound
+            self.unclean = True
+        try:
+            return self._recovered(writer)
+        except OSError:
+            writer.close()
+            raise
+
+    def _recovered(self, writer: SegmentWriter) -> Recovered:
+        """Make what was found lasting."""
+        checkpoint = Checkpoint(self.start, writer.end)
+        if self.unclean:
+            # A broker that was killed may have left names that it had not synced.
+            self.files.sync_directory(self.folder)
+        # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
+        if self.damaged or checkpoint != (self.checkpoint or Checkpoint(0, 0)):
+            self._write_checkpoint(checkpoint)
+        segments = [
+            Segment(start, self.files.modified(self._path(start))) for start in self.starts if start < self.starts[-1]
+        ]
+        return Recovered(self.start, SegmentList.of([*segments, writer.segment]), writer, self.checkpoint)
+
+    def _write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        try:
+            write_checkpoint(self.files, self.folder, checkpoint)
+        except OSError as error:
+            # On a full disk the old one does for now.
+            if error.errno not in NO_ROOM:
+                raise
+            self.report("no checkpoint for {folder}: {error}", folder=self.folder, error=error)
+        else:
+            self.checkpoint = checkpoint
+
+    def _path(self, start: int) -> str:
+        return join(self.folder, segment_name(start))
+
+    def _read_folder(self) -> None:
+        self.names = self.files.list(self.folder)
+        self.starts = sorted(start for start in map(segment_start, self.names) if start is not None)
+
+    def _check_losses(self) -> None:
+        self.sizes = {start: self.files.size(self._path(start)) for start in self.starts}
+        losses = find_losses([*self.sizes.items()], self.start, self.sound)
+        if not losses and not self.starts and self.known_end is not None:
+            losses = [LostRange(self.start, self.sound, None)]  # of no bytes, perhaps; but a log was here
+        if losses:
+            raise BytesLost(self.files, self.folder, losses)
+
+    def _remove_leftovers(self) -> None:
+        known = set(self.starts)
+        for name in self.names:
+            start = index_start(name)
+            if start is not None:
+                if start not in known:
+                    # Of a segment that a crash took. It must not come back beside another one that begins there.
+                    self.files.remove(join(self.folder, name))
+                    self.unclean = True
+            elif name.endswith(TEMPORARY_SUFFIX) and not self.files.is_directory(join(self.folder, name)):
+                self.files.remove(join(self.folder, name))  # what a crash left of a replacement, or of a truncation
+                self.unclean = True
+            elif segment_start(name) is None and name not in (CHECKPOINT, MARK) and not name.endswith(DROPPED_SUFFIX):
+                self.report("{path} is not a file of logd; it is left alone", path=join(self.folder, name))
+
+    def _read_checkpoint(self) -> None:
+        self.mark = read_mark(self.files, self.folder)
+        wrong, unusable = "is missing", False
+        try:
+            self.checkpoint = read_checkpoint(self.files, self.folder)
+        except EmptyCheckpoint:
+            wrong, unusable = "was emptied on a full disk", True
+        except ValueError:
+            wrong, unusable = "is damaged", True
+        self.damaged = unusable
+        vouched = max(self.mark, self.known_end or 0)
+        self.start = start_of_log(self.checkpoint, unusable, self.starts, vouched)
+        if self.checkpoint is not None:
+            self.sound = max(self.checkpoint.flushed, vouched)
+            return
+        self.sound = max(self.start, vouched)
+        if self.starts and (len(self.starts) > 1 or self.files.size(self._path(self.starts[0]))):
+            self.report(
+                "the checkpoint of {folder} {wrong}: all of it is checked{but}",
+                folder=self.folder,
+                wrong=wrong,
+                but=f" from the mark at {self.sound} on" if self.sound > self.start else "",
+            )
+
+    def _drop_expired(self) -> None:
+        """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
+        while self.starts and self.starts[0] < self.start:
+            start = self.starts[0]
+            end = start + self.sizes[start]
+            if len(self.starts) > 1:
+                end = min(end, self.starts[1])
+            if end > self.start:
+                break
+            if not self.unclean:
+                # The checkpoint's own name has to last before the files that it explains are gone: a broker that was
+                # killed may have renamed it and not synced.
+                self.files.sync_directory(self.folder)
+                self.unclean = True
+            self._remove(start)
+            del self.starts[0]
+
+    def _is_vouched_for(self, start: int, following: int) -> bool:
+        """Whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""
+        if following > self.sound:
+            return False
+        size = self.sizes[start]
+        if size > following - start:
+            self.report("{path} is longer than it should be; the rest is cut", path=self._path(start))
+            self._cut(start, following)
+        return size >= following - start
+
+    def _make_sound(self, start: int, following: int | None) -> tuple[int, Scan]:
+        """Check what no checkpoint vouches for, cut what is not sound, and sync the rest.
+
+        Return from where in the file it was checked, and what was found.
+        """
+        path = self._path(start)
+        size = self.files.size(path)
+        if following is None and start + size == self.sound and not self.unclean:
+            return size, Scan(size)
+        self.unclean = True
+        modified = self.files.modified(path)
+        file = self.files.open(path)
+        try:
+            file.drop_cache()
+            size = file.size()
+            limit = size if following is None else min(size, following - start)
+            checked = max(0, self.sound - start)
+            scan = scan_entries(file, checked, limit, self.settings.index_bytes)
+            if scan.end < size:
+                self.report(
+                    "{path}: cut {count} bytes behind offset {end}: {problem}",
+                    path=path,
+                    count=size - scan.end,
+                    end=start + scan.end,
+                    problem=scan.problem or "the next segment begins there",
+                )
+                file.truncate(scan.end)
+            file.sync_data()
+        finally:
+            file.close()
+        self.files.set_modified(path, modified)
+        return checked, scan
+
+    def _cut(self, start: int, end: int) -> None:
+        path = self._path(start)
+        modified = self.files.modified(path)
+        file = self.files.open(path)
+        try:
+            file.truncate(end - start)  # not synced: what comes back after a crash is cut again
+        finally:
+            file.close()
+        self.files.set_modified(path, modified)
+
+    def _drop_segments(self, number: int) -> None:
+        """Give up the segments from ``number`` on: what they should follow is not there."""
+        for start in reversed(self.starts[number:]):
+            path = self._path(start)
+            if self.checkpoint is None and not self.mark:
+                # Without both nothing tells what had been flushed: only a person may throw it away.
+                self.report("{path} cannot be served: what it follows is lost. It is kept aside", path=path)
+                self.files.rename(path, path + DROPPED_SUFFIX)
+                self._remove_index(start)
+            else:
+                self.report("{path} is removed: what it follows was not flushed, so nor was it", path=path)
+                self._remove(start)
+        del self.starts[number:]
+
+    def _remove(self, start: int) -> None:
+        self.files.remove(self._path(start))
+        self._remove_index(start)
+
+    def _remove_index(self, start: int) -> None:
+        path = join(self.folder, index_name(start))
+        if self.files.exists(path):
+            self.files.remove(path)
+
+    def _writer(self, start: int, checked: int, scan: Scan) -> SegmentWriter:
+        """Return a writer for the last segment, with its index; ``scan`` was made from ``checked`` on."""
+        path = self._path(start)
+        modified = self.files.modified(path)
+        modified_ms = int(modified * 1000)  # stands in for the times of the appends
+        index, whole = self._index(start, min(start + checked, self.sound))
+        position, highest_ms = start, -1
+        if index.tail:
+            position, _, highest_ms = index.tail[-1]
+        if position < start + checked:
+            file = self.files.open_for_reading(path)
+            try:
+                known = scan_entries(file, position - start, checked, self.settings.index_bytes, highest_ms)
+            finally:
+                file.close()
+            highest_ms = known.highest_ms
+            for boundary, highest in known.boundaries:
+                index.note(start + boundary, modified_ms, highest)
+            if known.problem:
+                self.report(
+                    "{path} is damaged at {position}: {problem}",
+                    path=path,
+                    position=start + known.end,
+                    problem=known.problem,
+                )
+        for boundary, highest in scan.boundaries:
+            index.note(start + boundary, modified_ms, max(highest, highest_ms))
+        if not whole:
+            index.cut()
+        writer = SegmentWriter(
+            self.files,
+            self.folder,
+            Segment(start, modified),
+            index,
+            start + scan.end,
+            max(highest_ms, scan.highest_ms),
+        )
+        writer.configure(self.settings)
+        return writer
+
+    def _index(self, start: int, sound: int) -> tuple[ActiveIndex, bool]:
+        """Return what can be believed of the last segment's index, and whether that is all that its file has."""
+        path = join(self.folder, index_name(start))
+        try:
+            if self.files.exists(path):
+                index, left_out = load_active_index(self.files, path, start, sound)
+                return index, not left_out
+            clean = self.checkpoint is not None and self.checkpoint.flushed == self.sound and not self.unclean
+            if sound > start and clean:  # a broker that was killed had perhaps not written it yet
+                self.report("{path} is missing: it is made again", path=path)
+        except WrongIndex as error:
+            self.report("{path} is of no use ({error}): it is made again", path=path, error=error)
+            return ActiveIndex(self.files, path, start), False
+        except OSError as error:
+            # A hint is not worth a partition. What cannot be read must not come back later, though, and be believed.
+            if self.files.is_directory(path):
+                self.report("{path} is in the way of an index: there is none", path=path)
+                return ActiveIndex(self.files, path, start, broken=True), True
+            self.report("{path} cannot be read ({error}): it is removed and made again", path=path, error=error)
+            self.files.remove(path)
+            self.files.sync_directory(self.folder)
+        return ActiveIndex(self.files, path, start), True

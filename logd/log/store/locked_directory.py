@@ -1,0 +1,65 @@
+"""A data directory that is locked by this process: its identity, and the partitions' folders in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attrs import define, field
+
+from logd.interfaces import IFile, IFileOperations
+from logd.log.disk.folders import make_folder, may_be_directory, remove_leftovers
+from logd.log.disk.names import COORDINATION, META, META_COPY, TOPICS, folder_partition, is_lost_name, join
+from logd.log.store.meta import Meta, lock_directory, read_or_make_meta
+
+
+@define(eq=False)
+class LockedDirectory:
+    """Locked from ``lock`` to ``unlock``. Every method blocks."""
+
+    _files: IFileOperations
+    _path: str
+    #: None: the id that the directory has, else 0.
+    _broker_id: int | None
+    _new_instance: Callable[[], str]
+    #: Names in the directory that others look after.
+    _other_names: frozenset[str]
+    _report: Callable[..., None]
+    _lock: IFile | None = field(init=False, default=None)
+    _meta: Meta | None = field(init=False, default=None)
+
+    @property
+    def meta(self) -> Meta:
+        """The directory's identity."""
+        if self._meta is None:
+            raise RuntimeError("the data directory was not locked")
+        return self._meta
+
+    def lock(self) -> None:
+        """Lock the directory, made when missing, and remove what a crash left. Raises DataDirectoryError, OSError.
+
+        ``unlock`` it after an error, too.
+        """
+        make_folder(self._files, self._path)
+        self._lock = lock_directory(self._files, self._path)
+        self._meta = read_or_make_meta(
+            self._files, self._path, self._lock, self._broker_id, self._new_instance, self._report
+        )
+        remove_leftovers(self._files, self._path, self._report)
+
+    def partitions(self) -> Iterator[tuple[str, int, str]]:
+        """Yield topic, partition and path of each folder; what is not logd's is reported. Raises OSError."""
+        for name in self._files.list(self._path):
+            path = join(self._path, name)
+            if name in (META, META_COPY, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
+                continue
+            found = folder_partition(name)
+            if found is not None and may_be_directory(self._files, path):
+                yield *found, path
+            else:
+                self._report("{path} is not logd's; it is left alone", path=path)
+
+    def unlock(self) -> None:
+        """Let others use the directory."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()

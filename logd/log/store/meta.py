@@ -1,0 +1,142 @@
+"""Who a data directory belongs to, and the lock that lets one process at a time use it.
+
+{"format": 1, "broker_id": 0, "instance": "<uuid>", "check": "<CRC-32 of the other values, 8 hex digits>"}
+
+One line of JSON, in ``meta`` and in ``meta.copy``: a damaged one is written again from the other. Directories of former
+releases have a ``meta`` without a checksum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from zlib import crc32
+
+from attrs import frozen
+
+from logd.errors import DataDirectoryError
+from logd.interfaces import IFile, IFileOperations
+from logd.log.disk.atomic import read_file, replace_file
+from logd.log.disk.names import META, META_COPY, TOPICS, folder_partition, is_deleted_name, join
+
+FORMAT = 1
+_LIMIT = 512
+
+
+@frozen
+class Meta:
+    """The identity of a data directory; ``instance`` tells it from every other, whatever its broker id."""
+
+    broker_id: int
+    instance: str
+
+    def encode(self) -> bytes:
+        """Return the file's content."""
+        value = {"format": FORMAT, "broker_id": self.broker_id, "instance": self.instance}
+        return json.dumps({**value, "check": _check(FORMAT, self.broker_id, self.instance)}).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, data: bytes) -> Meta:
+        """Read the file's content; raise ValueError, and DataDirectoryError for another format."""
+        value = json.loads(data)
+        try:
+            found, broker_id, instance = value["format"], value.get("broker_id"), value.get("instance")
+            if value.get("check") not in (None, _check(found, broker_id, instance)):
+                raise ValueError("its checksum does not hold")
+            if found == FORMAT:
+                return cls(int(value["broker_id"]), str(value["instance"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{error!r} in {value!r}") from error
+        raise DataDirectoryError(f"it says format {found!r}; this release of logd knows format {FORMAT} only")
+
+
+def _check(format: object, broker_id: object, instance: object) -> str:  # noqa: A002  # the name in the file
+    return f"{crc32(f'{format} {broker_id} {instance}'.encode()):08x}"
+
+
+def lock_directory(files: IFileOperations, path: str) -> IFile:
+    """Lock the data directory until the answer is closed or the process ends; raise DataDirectoryError."""
+    try:
+        return files.lock(join(path, META))
+    except BlockingIOError as error:
+        raise DataDirectoryError(
+            f"data directory {path} is in use by another process: "
+            "stop that broker, or give this one a directory of its own"
+        ) from error
+    except OSError as error:
+        raise DataDirectoryError(f"data directory {path} cannot be used: {error}") from error
+
+
+def read_or_make_meta(
+    files: IFileOperations,
+    path: str,
+    lock: IFile,
+    broker_id: int | None,
+    new_instance: Callable[[], str],
+    report: Callable[..., None],
+) -> Meta:
+    """Return the directory's identity; give it one when it has none yet: the caller syncs the directory. Blocks.
+
+    ``broker_id`` None: the one it has, else 0. A copy that is damaged or missing is made again. Raises
+    DataDirectoryError when the directory belongs to another broker, or both copies are damaged.
+    """
+    where = join(path, META)
+    copy = _read_copy(files, path)
+    content = lock.read_at(0, _LIMIT)
+    try:
+        meta = Meta.decode(content)
+        if copy is not None and copy != meta and b'"check"' not in content:
+            raise ValueError(f"it differs from {META_COPY}, and has no checksum")
+    except DataDirectoryError as error:
+        raise DataDirectoryError(f"{where}: {error}") from error
+    except ValueError as error:
+        if copy is not None:
+            report(
+                "{path} was damaged ({error}); it is written again from {copy}", path=where, error=error, copy=META_COPY
+            )
+            meta = copy
+        elif any(map(_is_ours, files.list(path))):
+            raise _unknown_instance(path, error) from error
+        else:
+            # Written in place, because the lock is on this very file: a loss of power may leave a part of it. But then
+            # nothing else of ours is there yet, for this file is synced before anything else is made. Others may have
+            # something there: a new file system comes with its lost+found.
+            meta = Meta(broker_id or 0, new_instance())
+        lock.truncate(0)
+        lock.append([meta.encode()])
+    if broker_id is not None and broker_id != meta.broker_id:
+        raise DataDirectoryError(
+            f"data directory {path} belongs to broker {meta.broker_id}, not {broker_id}: "
+            f"start with --id {meta.broker_id}, or give broker {broker_id} a directory of its own"
+        )
+    # Also when it was there: who wrote it may have been killed before this.
+    lock.sync_data()
+    if copy != meta:
+        try:
+            replace_file(files, path, META_COPY, meta.encode())
+        except OSError as error:
+            report("no copy of {path} could be made, the next start tries again: {error}", path=where, error=error)
+    return meta
+
+
+def _read_copy(files: IFileOperations, path: str) -> Meta | None:
+    """Return what the second copy says; None when it is missing, damaged or unreadable."""
+    try:
+        data = read_file(files, join(path, META_COPY), _LIMIT)
+        return None if data is None or b'"check"' not in data else Meta.decode(data)
+    except (OSError, ValueError, DataDirectoryError):
+        return None
+
+
+def _unknown_instance(path: str, error: ValueError) -> DataDirectoryError:
+    """Nothing in the directory says whose it is; a new uuid would make a lost log of every partition."""
+    return DataDirectoryError(
+        f"{join(path, META)} is damaged ({error}), and {META_COPY} is missing or damaged: the broker's id and the uuid "
+        "of this directory are not known, and are not guessed. Put a copy of meta back, or write there "
+        '{"format": 1, "broker_id": ID, "instance": "UUID"}: the coordination tree has the UUID at '
+        "/brokers/stored/TOPIC-UUID/ID"
+    )
+
+
+def _is_ours(name: str) -> bool:
+    return name in (TOPICS, META_COPY) or folder_partition(name) is not None or is_deleted_name(name)

@@ -1,0 +1,153 @@
+"""Cuts the end off a partition's log, as a follower does where its log and its leader's part ways.
+
+    checkpoint := at most the position    1. nothing vouches any more for what will go: a start after a crash that finds
+    mark := at most the position             less than something vouches for would take the partition for lost
+    segments behind it removed, last first
+    the segment that holds it cut         2. a crash here leaves more than is wanted, never a hole that recovery keeps
+    fdatasync, fsync of the folder        3. before anything is appended: nothing of what was cut can come back
+    recovery, as at a start               4. index, writer and times of the segment that is the last one now
+
+After a crash between any two steps the log ends at the position or behind it, at the end of an entry: the caller asks
+again. Ids behind the position are given anew, so only bytes that no reader has seen may go, and the coordination tree
+must not vouch for them either; a log that goes below those is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define
+
+from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline
+from logd.interfaces import IFileOperations, IThreads
+from logd.log.disk.names import MARK, TEMPORARY_SUFFIX, index_name, index_start, join, segment_name, segment_start
+from logd.log.disk.open_files import OpenFiles
+from logd.log.index import lookup
+from logd.log.offline import is_truncated, not_truncated
+from logd.log.partition import PartitionLog
+from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from logd.log.recovery.flush_mark import encode_mark, read_mark
+from logd.log.store.reopening import Reopener
+
+#: In a partition's folder while it is cut; recovery removes it, as all temporary files.
+UNFINISHED = f"truncation{TEMPORARY_SUFFIX}"
+
+
+class TruncationRefused(LogdError):
+    """A log is not cut at a position, and nothing of it was changed."""
+
+
+def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: int, position: int) -> None:
+    """Cut a partition that begins at ``start`` and was flushed up to ``flushed``; lasting on return.
+
+    Nobody may use the folder meanwhile, and recovery has to follow. Blocks; raises OSError.
+    """
+    _vouch_for_no_more(files, folder, Checkpoint(start, min(flushed, position)), position)
+    names = files.list(folder)
+    starts = sorted(found for name in names if (found := segment_start(name)) is not None)
+    indexes = {found for name in names if (found := index_start(name)) is not None}
+    # Until all of it lasts, a start has to sync what it finds: a kill, and then a loss of power, would bring back what
+    # that start did not see any more.
+    unfinished = join(folder, UNFINISHED)
+    if UNFINISHED not in names:
+        files.open(unfinished, create=True).close()
+    last = max((each for each in starts if each <= position), default=start)
+    for each in reversed([each for each in starts if each > last]):
+        files.remove(join(folder, segment_name(each)))
+        if each in indexes:
+            files.remove(join(folder, index_name(each)))
+    path = join(folder, segment_name(last))
+    modified = files.modified(path)
+    file = files.open(path)
+    try:
+        file.require(position - last)
+        file.truncate(position - last)
+        file.sync_data()
+    finally:
+        file.close()
+    files.set_modified(path, modified)
+    files.remove(unfinished)
+    files.sync_directory(folder)
+
+
+def _vouch_for_no_more(files: IFileOperations, folder: str, checkpoint: Checkpoint, position: int) -> None:
+    """Write the checkpoint and the mark lastingly, also where they read as wanted: an older one may be on the disk."""
+    try:
+        found = read_checkpoint(files, folder)
+    except ValueError:
+        found = checkpoint
+    if found is not None or checkpoint != Checkpoint(0, 0):
+        write_checkpoint(files, folder, checkpoint)
+    if files.exists(join(folder, MARK)):
+        mark = min(read_mark(files, folder), position)
+        file = files.open(join(folder, MARK))
+        try:
+            file.write_at(0, encode_mark(mark))
+            file.sync_data()
+        finally:
+            file.close()
+
+
+@define(eq=False)
+class Truncator:
+    """Truncates logs on threads. Owner thread only."""
+
+    _files: IFileOperations
+    _threads: IThreads
+    _open_files: OpenFiles
+    _reopener: Reopener
+
+    def truncate(
+        self, log: PartitionLog, position: int, known_end: int, done: Callable[[BaseException | None], None]
+    ) -> None:
+        """See LogStore.truncate."""
+        error = _refusal(log, position, known_end)
+        if error is not None or position == log.end:
+            done(error)
+            return
+
+        def checked(boundary: int | None, error: BaseException | None) -> None:
+            error = error or _refusal(log, position, known_end)  # retention, readers or an error may have come on
+            if error is None and boundary != position:
+                error = TruncationRefused(f"{log.folder} is not cut at {position}: that is inside an entry")
+            if error is not None:
+                done(error)
+            else:
+                self._cut(log, position, known_end, done)
+
+        snapshot = log.snapshot(log.end)
+        self._threads.run(lambda: lookup.find_boundary(snapshot, position), checked)
+
+    def _cut(
+        self, log: PartitionLog, position: int, known_end: int, done: Callable[[BaseException | None], None]
+    ) -> None:
+        start, flushed = log.start, log.flushed_end
+        log.go_offline(is_truncated(log.folder, position), reported=False)
+        for each in log.segment_list.starts:
+            if each >= position:  # another segment may begin there later
+                self._open_files.forget(join(log.folder, segment_name(each)))
+
+        def prepare() -> bool:
+            truncate_folder(self._files, log.folder, start, flushed, position)
+            return True
+
+        def reopened(error: BaseException | None) -> None:
+            if error is not None:
+                log.offline = not_truncated(log.folder, position, error)
+            done(error)
+
+        self._reopener.reopen(log, prepare, known_end, reopened)
+
+
+def _refusal(log: PartitionLog, position: int, known_end: int) -> LogdError | None:
+    """Return why a log is not cut at a position, None when it may be."""
+    if log.offline is not None:
+        return PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}")
+    if not log.start <= position <= log.end:
+        return OffsetOutOfRange(f"{log.folder}: position {position} is not between {log.start} and {log.end}")
+    for end, why in ((log.visible_end, "readers have seen it"), (known_end, "the coordination tree vouches for it")):
+        if position < end:
+            return TruncationRefused(
+                f"{log.folder} is not cut at {position}, so that no id is given twice: {why} up to {end}"
+            )
+    return None

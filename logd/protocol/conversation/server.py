@@ -1,0 +1,117 @@
+"""The conversation of the native port: requests of 0.7 and of ours on one connection, each answered in its own way."""
+
+from __future__ import annotations
+
+from struct import Struct, error
+
+from zope.interface import implementer
+
+from logd.errors import ProtocolViolation
+from logd.protocol.conversation.foreign import foreign_opening, foreign_request, is_api_versions
+from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES, FrameBuffer
+from logd.protocol.conversation.interfaces import IConversation, Received
+from logd.protocol.conversation.legacy import LegacyConversation, LegacyToken
+from logd.protocol.conversation.ours import OurConversation, OurToken
+from logd.protocol.requests.apis import LEGACY_BY_NUMBER, LEGACY_BY_REQUEST
+from logd.protocol.requests.fields import Piece
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.requests import Unsupported
+from logd.protocol.requests.responses import Response
+
+_PRODUCE = LEGACY_BY_REQUEST[Produce].number
+_TYPE_AND_LENGTH = Struct(">hh")
+_PRODUCE_TAIL = Struct(">ii")
+
+
+@implementer(IConversation)
+class ServerConversation:
+    """Frames are cut here, and read and answered by the one of two conversations that knows their type."""
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._frames = FrameBuffer(max_frame_bytes)
+        self._legacy = LegacyConversation(max_frame_bytes)
+        self._ours = OurConversation(max_frame_bytes)
+        self.violation: ProtocolViolation | None = None
+        #: True once a request has come: a peer that speaks another protocol shows it at once.
+        self._spoke = False
+
+    @property
+    def unanswered(self) -> int:
+        """See IConversation."""
+        return self._legacy.unanswered + self._ours.unanswered
+
+    @property
+    def kept_bytes(self) -> int:
+        """See IConversation."""
+        return self._frames.kept_bytes
+
+    def receive_data(self, data: bytes) -> list[Received]:
+        """See IConversation."""
+        received: list[Received] = []
+        if self.violation is not None:
+            return received
+        append = received.append
+        try:
+            for frame, start, stop in self._frames.feed(data):
+                request = _read_produce(frame, start, stop)
+                if request is not None:
+                    append((request, None))
+                elif self._spoke or received:
+                    append(self._read(frame, start, stop))
+                else:
+                    append(self._read_first(frame, start, stop))
+        except ProtocolViolation as violation:
+            foreign = None if self._spoke or received else foreign_opening(self._frames.refused_size)
+            self.violation = foreign or violation
+        if received:
+            self._spoke = True
+        return received
+
+    def answer(self, token: LegacyToken | OurToken, response: Response) -> list[Piece]:
+        """See IConversation. An answer of 0.7 waits for those before it, one of ours for nothing."""
+        if isinstance(token, OurToken):
+            return self._ours.answer(token, response)
+        return self._legacy.answer(token, response)  # type: ignore[arg-type]  # the response to a request of 0.7
+
+    def close(self) -> list[Piece]:
+        """See IConversation."""
+        return [*self._legacy.close(), *self._ours.close()]
+
+    def _read(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
+        number = int.from_bytes(frame[start : start + 2], "big", signed=True)
+        if number in LEGACY_BY_NUMBER:
+            return self._legacy.read_frame(frame, start, stop)
+        return self._ours.read_frame(frame, start, stop)
+
+    def _read_first(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
+        """Read the first request of a connection; if it is none of ours, a client of today's Kafka may have sent it.
+
+        Kafka's ApiVersions has the type of our FetchWait, and in its later versions looks like one of a later release.
+        """
+        try:
+            received = self._read(frame, start, stop)
+        except ProtocolViolation as violation:
+            raise foreign_request(frame, start, stop) or violation from None
+        foreign = is_api_versions(frame, start, stop) if isinstance(received[0], Unsupported) else None
+        if foreign is not None:
+            raise foreign
+        return received
+
+
+def _read_produce(frame: bytes | memoryview, start: int, stop: int) -> Produce | None:
+    """Read a Produce without a detour: a producer may send one message in each. None for any other request.
+
+    One that is not sound is left to decode_legacy_request, which says what is wrong with it.
+    """
+    try:
+        number, length = _TYPE_AND_LENGTH.unpack_from(frame, start)
+        if number != _PRODUCE or length < 0:
+            return None
+        at = start + 4 + length
+        partition, set_bytes = _PRODUCE_TAIL.unpack_from(frame, at)
+        at += 8
+        if set_bytes < 0 or at + set_bytes != stop:
+            return None
+        return tuple.__new__(Produce, (str(frame[start + 4 : at - 8], "utf-8"), partition, bytes(frame[at:stop])))
+    except (error, UnicodeDecodeError):
+        return None

@@ -1,0 +1,1 @@
+"""Requests and responses: one module for each, and the table of all."""

@@ -1,0 +1,91 @@
+"""CreateTopic and DeleteTopic, request types 19 and 20.
+
+19 request   str topic | int32 partitions | list of (str setting | int64 value)        response  str uuid
+20 request   str topic                                                                 response  nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from logd.protocol.requests.fields import INT32, INT64, Piece, Reader, encode_text
+
+
+class CreateTopic(NamedTuple):
+    """Make a topic of ``partitions`` partitions; ``settings`` override the broker's, such as ``retention.ms``."""
+
+    topic: str
+    partitions: int
+    settings: Mapping[str, int]
+    correlation_id: int = 0
+
+
+class CreateTopicResponse(NamedTuple):
+    """The uuid of the new topic; or an error code and what to tell people about it."""
+
+    error: int
+    uuid: str = ""
+    text: str = ""
+
+
+class DeleteTopic(NamedTuple):
+    """Remove a topic and everything in it."""
+
+    topic: str
+    correlation_id: int = 0
+
+
+class DeleteTopicResponse(NamedTuple):
+    """0 for done; or an error code and what to tell people about it."""
+
+    error: int
+    text: str = ""
+
+
+def encode_create_topic(request: CreateTopic) -> list[bytes]:
+    """Return the body of the request."""
+    pieces = [encode_text(request.topic), INT32.pack(request.partitions), INT32.pack(len(request.settings))]
+    for name, value in request.settings.items():
+        pieces += (encode_text(name), INT64.pack(value))
+    return [b"".join(pieces)]
+
+
+def read_create_topic(reader: Reader, correlation_id: int) -> CreateTopic:
+    """Read the body of the request; of a setting that comes twice the last counts."""
+    topic, partitions = reader.text(), reader.int32()
+    settings: dict[str, int] = {}
+    for _ in range(reader.count(10)):
+        name = reader.text()
+        (settings[name],) = reader.unpack(INT64)
+    return CreateTopic(topic, partitions, settings, correlation_id)
+
+
+def encode_create_topic_response(response: CreateTopicResponse) -> list[Piece]:
+    """Return the body of a response without an error."""
+    return [encode_text(response.uuid)]
+
+
+def read_create_topic_response(reader: Reader) -> CreateTopicResponse:
+    """Read the body of a response without an error."""
+    return CreateTopicResponse(0, reader.text())
+
+
+def encode_delete_topic(request: DeleteTopic) -> list[bytes]:
+    """Return the body of the request."""
+    return [encode_text(request.topic)]
+
+
+def read_delete_topic(reader: Reader, correlation_id: int) -> DeleteTopic:
+    """Read the body of the request."""
+    return DeleteTopic(reader.text(), correlation_id)
+
+
+def encode_delete_topic_response(response: DeleteTopicResponse) -> list[Piece]:
+    """Return the body of a response without an error, which is empty."""
+    return [b""]
+
+
+def read_delete_topic_response(reader: Reader) -> DeleteTopicResponse:
+    """Read the body of a response without an error."""
+    return DeleteTopicResponse(0)

@@ -1,0 +1,156 @@
+"""The table of all requests: a row for each, with its number, its response, and how both are written and read.
+
+A request is added by a module with its records and functions, a row here, and a handler in the broker's table
+(``logd/broker/requests/session.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from logd.protocol.requests import (
+    administration,
+    describe_log,
+    fetch_wait,
+    legacy_requests,
+    legacy_responses,
+    metadata,
+    produce_ack,
+    repair,
+)
+from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
+from logd.protocol.requests.fields import Piece
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchResponse, OffsetsResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse
+from logd.protocol.requests.repair import Repair, RepairResponse
+
+
+class Api(NamedTuple):
+    """One kind of request.
+
+    The functions write and read bodies alone, but those of the responses of 0.7: each of these is a whole frame to
+    write, and is read from its error code on. A request that is never answered has None in the place of its response.
+    """
+
+    number: int
+    request: type
+    response: type | None
+    encode_request: Callable[[Any], list[bytes]]
+    #: ``read_request(reader)`` for 0.7, ``read_request(reader, correlation_id)`` for ours.
+    read_request: Callable[..., Any]
+    encode_response: Callable[[Any], list[Piece]] | None = None
+    #: ``read_response(reader, request)`` for 0.7, where the request says how many parts there are; else without it.
+    read_response: Callable[..., Any] | None = None
+
+
+#: The requests of Kafka 0.7, which has no others.
+LEGACY_APIS = (
+    Api(0, Produce, None, legacy_requests.encode_produce, legacy_requests.read_produce),
+    Api(
+        1,
+        Fetch,
+        FetchResponse,
+        legacy_requests.encode_fetch,
+        legacy_requests.read_fetch,
+        legacy_responses.encode_fetch_response,
+        legacy_responses.read_fetch_response,
+    ),
+    Api(
+        2,
+        MultiFetch,
+        MultiFetchResponse,
+        legacy_requests.encode_multi_fetch,
+        legacy_requests.read_multi_fetch,
+        legacy_responses.encode_multi_fetch_response,
+        legacy_responses.read_multi_fetch_response,
+    ),
+    Api(3, MultiProduce, None, legacy_requests.encode_multi_produce, legacy_requests.read_multi_produce),
+    Api(
+        4,
+        Offsets,
+        OffsetsResponse,
+        legacy_requests.encode_offsets,
+        legacy_requests.read_offsets,
+        legacy_responses.encode_offsets_response,
+        legacy_responses.read_offsets_response,
+    ),
+)
+
+#: Our own requests; the numbers from 32 on are kept for those between brokers.
+OUR_APIS = (
+    Api(
+        16,
+        Metadata,
+        MetadataResponse,
+        metadata.encode_metadata,
+        metadata.read_metadata,
+        metadata.encode_metadata_response,
+        metadata.read_metadata_response,
+    ),
+    Api(
+        17,
+        ProduceAck,
+        ProduceAckResponse,
+        produce_ack.encode_produce_ack,
+        produce_ack.read_produce_ack,
+        produce_ack.encode_produce_ack_response,
+        produce_ack.read_produce_ack_response,
+    ),
+    Api(
+        18,
+        FetchWait,
+        FetchWaitResponse,
+        fetch_wait.encode_fetch_wait,
+        fetch_wait.read_fetch_wait,
+        fetch_wait.encode_fetch_wait_response,
+        fetch_wait.read_fetch_wait_response,
+    ),
+    Api(
+        19,
+        CreateTopic,
+        CreateTopicResponse,
+        administration.encode_create_topic,
+        administration.read_create_topic,
+        administration.encode_create_topic_response,
+        administration.read_create_topic_response,
+    ),
+    Api(
+        20,
+        DeleteTopic,
+        DeleteTopicResponse,
+        administration.encode_delete_topic,
+        administration.read_delete_topic,
+        administration.encode_delete_topic_response,
+        administration.read_delete_topic_response,
+    ),
+    Api(
+        21,
+        DescribeLog,
+        DescribeLogResponse,
+        describe_log.encode_describe_log,
+        describe_log.read_describe_log,
+        describe_log.encode_describe_log_response,
+        describe_log.read_describe_log_response,
+    ),
+    Api(
+        22,
+        Repair,
+        RepairResponse,
+        repair.encode_repair,
+        repair.read_repair,
+        repair.encode_repair_response,
+        repair.read_repair_response,
+    ),
+)
+
+LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}
+LEGACY_BY_REQUEST: dict[type, Api] = {api.request: api for api in LEGACY_APIS}
+LEGACY_BY_RESPONSE: dict[type, Api] = {api.response: api for api in LEGACY_APIS if api.response is not None}
+OURS_BY_NUMBER: dict[int, Api] = {api.number: api for api in OUR_APIS}
+OURS_BY_REQUEST: dict[type, Api] = {api.request: api for api in OUR_APIS}
+OURS_BY_RESPONSE: dict[type, Api] = {api.response: api for api in OUR_APIS if api.response is not None}

@@ -1,0 +1,107 @@
+"""ProduceAck, request type 17: append sets and hear where they went.
+
+    request   int16 acks | int32 timeout_ms | list of (str topic | int32 partition | int32 leader epoch | int8 flags
+                                                       | int32 set_bytes | set)
+    response  list of (str topic | int32 partition as asked | int16 error | int32 partition stored
+                       | int64 first id | int64 next id)
+
+Flags, bit 0: a restart, the first set after one that was refused.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from logd.protocol.requests.fields import INT32, Piece, Reader, encode_text
+
+_REQUEST = Struct(">hi")
+_PART = Struct(">iibi")
+_PRODUCED = Struct(">ihiqq")
+_RESTART = 1
+
+
+class ProducePart(NamedTuple):
+    """One set for one partition (-1: the broker picks).
+
+    ``restart``: this is the first set after a refused one, sent again from there on; it ends the broker's refusal for
+    this topic and partition, as asked, on this connection.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    restart: bool
+    message_set: bytes
+
+
+class ProduceAck(NamedTuple):
+    """Append the parts.
+
+    ``acks``: 0 no response at all, 1 appended, n > 1 in n copies, -1 flushed and in every in-sync copy; ``timeout_ms``
+    is how long the broker may wait for that.
+    """
+
+    acks: int
+    timeout_ms: int
+    parts: tuple[ProducePart, ...]
+    correlation_id: int = 0
+
+
+class ProducedPart(NamedTuple):
+    """The place of a set in the log: ids of its first message and of the next after it; -1 where ``error`` is not 0."""
+
+    topic: str
+    partition: int
+    error: int
+    stored_partition: int = -1
+    first_id: int = -1
+    next_id: int = -1
+
+
+class ProduceAckResponse(NamedTuple):
+    """The answer to ProduceAck, part for part in the request's order."""
+
+    parts: tuple[ProducedPart, ...]
+
+    @property
+    def error(self) -> int:
+        """0: each part carries an error of its own."""
+        return 0
+
+
+def encode_produce_ack(request: ProduceAck) -> list[bytes]:
+    """Return the body of the request; each set is a piece of its own and not copied."""
+    head = _REQUEST.pack(request.acks, request.timeout_ms) + INT32.pack(len(request.parts))
+    pieces: list[bytes] = []
+    for topic, partition, epoch, restart, message_set in request.parts:
+        fixed = _PART.pack(partition, epoch, _RESTART if restart else 0, len(message_set))
+        pieces += (head + encode_text(topic) + fixed, message_set)
+        head = b""
+    return pieces or [head]
+
+
+def read_produce_ack(reader: Reader, correlation_id: int) -> ProduceAck:
+    """Read the body of the request."""
+    acks, timeout_ms = reader.unpack(_REQUEST)
+    parts = []
+    for _ in range(reader.count(2 + _PART.size)):
+        topic = reader.text()
+        partition, epoch, flags, length = reader.unpack(_PART)
+        parts.append(ProducePart(topic, partition, epoch, bool(flags & _RESTART), reader.take(length)))
+    return ProduceAck(acks, timeout_ms, tuple(parts), correlation_id)
+
+
+def encode_produce_ack_response(response: ProduceAckResponse) -> list[Piece]:
+    """Return the body of the response."""
+    pieces = [INT32.pack(len(response.parts))]
+    for topic, *numbers in response.parts:
+        pieces += (encode_text(topic), _PRODUCED.pack(*numbers))
+    return [b"".join(pieces)]
+
+
+def read_produce_ack_response(reader: Reader) -> ProduceAckResponse:
+    """Read the body of the response."""
+    return ProduceAckResponse(
+        tuple([ProducedPart(reader.text(), *reader.unpack(_PRODUCED)) for _ in range(reader.count(2 + _PRODUCED.size))])
+    )

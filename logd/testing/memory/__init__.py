@@ -1,0 +1,1 @@
+"""Whole clusters in memory, on a clock: brokers, tree, disks, network, threads."""

@@ -1,0 +1,241 @@
+"""A network in memory: listeners, connections between named hosts on one clock, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from attrs import define, field
+from twisted.internet import error
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamClientEndpoint
+from zope.interface import implementer
+
+from logd.client.cluster.link import Connect
+from logd.errors import BrokerUnavailable
+from logd.interfaces import Clock
+from logd.net.connection import BrokerConnection
+from logd.testing.memory.transport import MemoryTransport, Wire
+
+#: Ports of those who connect begin here.
+_FIRST_PORT = 49_152
+
+
+@define(eq=False)
+class MemoryNetwork:
+    """Connections between hosts that have names. Protocols at both ends are real ones; nothing is encoded twice.
+
+    ``delay()`` gives the seconds that a piece takes, 0.1 ms by default. With ``random`` writes are torn into pieces at
+    random, as TCP may. A connection's bytes never overtake one another, those of different connections may.
+    """
+
+    clock: Clock
+    delay: Callable[[], float] = lambda: 0.0001
+    random: Random | None = None
+    #: Told of each piece that arrives: (from, to, bytes).
+    observe: Callable[[MemoryTransport, MemoryTransport, bytes], None] = lambda source, target, data: None
+    #: Open connections, oldest first.
+    wires: dict[Wire, None] = field(factory=dict, init=False)
+    #: What is left of processes that were killed: kept, since Python would close their coroutines, which then act.
+    graveyard: list[object] = field(factory=list, init=False)
+    _listeners: dict[tuple[str, int], MemoryPort] = field(factory=dict, init=False)
+    _next_port: int = field(default=_FIRST_PORT, init=False)
+    #: Pairs of hosts between which nothing arrives.
+    _blocked: set[frozenset[str]] = field(factory=set, init=False)
+
+    def listen(self, host: str, port: int, factory: IProtocolFactory, clock: Clock | None = None) -> MemoryPort:
+        """Take connections to ``host:port``; ``clock`` is that of the process. Raises CannotListenError if it is taken.
+
+        Port 0 is any free one.
+        """
+        if port == 0:
+            port = self._free_port()
+        if (host, port) in self._listeners:
+            raise error.CannotListenError(host, port, OSError("address already in use"))
+        listener = MemoryPort(self, host, port, factory, self.clock if clock is None else clock)
+        self._listeners[host, port] = listener
+        factory.doStart()
+        return listener
+
+    def endpoint(
+        self, source: str, host: str, port: int, clock: Clock | None = None, timeout: float = 10.0
+    ) -> MemoryEndpoint:
+        """The way from ``source`` to ``host:port``; ``clock`` is that of the process which connects."""
+        return MemoryEndpoint(self, source, host, port, self.clock if clock is None else clock, timeout)
+
+    def connector(self, source: str = "client", clock: Clock | None = None, timeout: float = 10.0) -> Connect:
+        """What producers, consumers and the like on the host ``source`` are given as ``connect``."""
+
+        def connect(address: Any) -> Deferred[Any]:
+            if isinstance(address, str):
+                raise BrokerUnavailable(f"{address!r}: a network in memory has no endpoint strings, but host and port")
+            endpoint = self.endpoint(source, address[0], address[1], clock, timeout)
+            connecting: Deferred[Any] = BrokerConnection.connect(None, endpoint)
+            return connecting
+
+        return connect
+
+    # What goes wrong.
+
+    def cut(self, wire: Wire) -> None:
+        """Break one connection: both ends learn it in their time, and of what was on its way a part arrives."""
+        for end in wire.ends:
+            end.reset_later()
+
+    def half_open(self, wire: Wire, end: int) -> None:
+        """Let one end (0: who connected) lose the connection; the other learns it when it next writes."""
+        wire.ends[end].reset_later()
+
+    def block(self, one: str, other: str) -> None:
+        """Let nothing pass between two hosts, without telling anybody, until ``heal``."""
+        self._blocked.add(frozenset((one, other)))
+        for wire in self.wires:
+            if self._is_blocked(wire.ends[0].host.host, wire.ends[1].host.host):
+                wire.silent = True
+
+    def heal(self) -> None:
+        """Let everything pass again; what was held up arrives."""
+        self._blocked.clear()
+        for wire in tuple(self.wires):
+            if wire.silent:
+                wire.silent = False
+                for end in wire.ends:
+                    if end.other.gone and not end.gone:
+                        end.reset_later()  # sent once more, and answered so
+                    else:
+                        end.clock.callLater(0, end.arrive_late)
+
+    def end_host(self, host: str, quietly: bool = False) -> None:
+        """The process on a host is gone, killed perhaps: its listeners and its ends of connections go.
+
+        Its peers get to know it soon; ``quietly`` (the power went): when they next write.
+        """
+        for key in [key for key in self._listeners if key[0] == host]:
+            del self._listeners[key]
+        for wire in tuple(self.wires):
+            for end in wire.ends:
+                if end.host.host == host and not end.gone:
+                    if not quietly and not wire.silent and not end.other.gone:
+                        end.other.reset_later()
+                    end.vanish()
+
+    # The inside.
+
+    def begin(self, endpoint: MemoryEndpoint, factory: Any) -> Deferred[Any]:
+        """Connect."""
+        connecting: Deferred[Any] = Deferred(lambda _: client.vanish())
+        mine = IPv4Address("TCP", endpoint.source, self._free_port())
+        there = IPv4Address("TCP", endpoint.host, endpoint.port)
+        listener = self._listeners.get((endpoint.host, endpoint.port))
+        clock = endpoint.clock
+        wire = Wire(self.delay, self._first_piece, self.observe, self._forget)
+        client = MemoryTransport(wire, clock, mine, there)
+        server = MemoryTransport(wire, clock if listener is None else listener.clock, there, mine)
+        client.other, server.other = server, client
+        wire.ends = client, server
+
+        def fail(reason: Exception) -> None:
+            if not connecting.called:
+                client.vanish()
+                connecting.errback(reason)
+
+        if self._is_blocked(endpoint.source, endpoint.host):
+            server.gone = True
+            clock.callLater(endpoint.timeout, fail, error.TimeoutError())
+            return connecting
+        out, back = self.delay(), self.delay()
+        if listener is None:
+            server.gone = True
+            clock.callLater(out + back, fail, error.ConnectionRefusedError())
+            return connecting
+        self.wires[wire] = None
+        now = clock.seconds()
+        server.last_arrival, client.last_arrival = now + out, now + out + back
+
+        def accept() -> None:
+            protocol = None if listener.closed else listener.factory.buildProtocol(mine)
+            if protocol is None:
+                server.vanish()
+                client.reset_later()
+            else:
+                server.establish(protocol)
+
+        def established() -> None:
+            if client.gone:
+                fail(error.ConnectError(string="the connection was closed at once"))
+            elif not connecting.called:
+                protocol = factory.buildProtocol(there)
+                client.establish(protocol)
+                connecting.callback(protocol)
+
+        listener.clock.callLater(out, accept)
+        clock.callLater(out + back, established)
+        return connecting
+
+    def close_port(self, listener: MemoryPort) -> None:
+        """Take no more connections there."""
+        if self._listeners.get((listener.host, listener.port)) is listener:
+            del self._listeners[listener.host, listener.port]
+
+    def _is_blocked(self, one: str, other: str) -> bool:
+        return bool(self._blocked) and frozenset((one, other)) in self._blocked
+
+    def _first_piece(self, count: int) -> int:
+        random = self.random
+        if random is None or count < 2 or random.random() < 0.9:
+            return count
+        return random.randrange(1, count)
+
+    def _forget(self, wire: Wire) -> None:
+        self.wires.pop(wire, None)
+
+    def _free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+
+@implementer(IListeningPort)
+@define(eq=False)
+class MemoryPort:
+    """A listener; see IListeningPort."""
+
+    _network: MemoryNetwork
+    host: str
+    port: int
+    factory: Any
+    clock: Clock
+    closed: bool = field(default=False, init=False)
+
+    def startListening(self) -> None:  # noqa: N802
+        """See IListeningPort; it listens already."""
+
+    def stopListening(self) -> Deferred[None]:  # noqa: N802
+        """See IListeningPort."""
+        if not self.closed:
+            self.closed = True
+            self._network.close_port(self)
+            self.factory.doStop()
+        return succeed(None)
+
+    def getHost(self) -> IPv4Address:  # noqa: N802
+        """See IListeningPort."""
+        return IPv4Address("TCP", self.host, self.port)
+
+
+@implementer(IStreamClientEndpoint)
+@define(eq=False)
+class MemoryEndpoint:
+    """The way to a listener; see IStreamClientEndpoint."""
+
+    _network: MemoryNetwork
+    source: str
+    host: str
+    port: int
+    clock: Clock
+    timeout: float
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[Any]:  # noqa: N803
+        """See IStreamClientEndpoint. Fails with ConnectionRefusedError, or TimeoutError where nothing arrives."""
+        return self._network.begin(self, protocolFactory)

@@ -1,0 +1,116 @@
+"""A real broker in a process of its own, on a free port of loopback, ready when ``start`` returns."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from attrs import define, field
+
+from logd.errors import LogdError
+from logd.testing.processes.server import ServerProcess
+
+#: Seconds between two looks whether a broker answers yet.
+_POLL_SECONDS = 0.02
+
+_TWISTD = "from twisted.scripts.twistd import run; run()"
+
+
+#: Sockets that keep the ports of ``free_port`` for this process and its children.
+_RESERVED: list[socket.socket] = []
+
+
+def free_port() -> int:
+    """Return a TCP port of loopback that is given to no other caller, in this process or another, while this one lives.
+
+    A socket that is bound and does not listen holds the port: the kernel then hands it out neither to who asks for any
+    port nor to outgoing connections, while a server that sets SO_REUSEADDR, as Twisted, asyncio and Java do, can
+    listen on it. A connection to it is refused until then.
+    """
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind(("127.0.0.1", 0))
+    _RESERVED.append(reservation)
+    return int(reservation.getsockname()[1])
+
+
+@define(eq=False)
+class BrokerProcess(ServerProcess):
+    """``twistd -n logd`` over the data directory ``data``; a context manager that stops it at the end.
+
+    ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
+    ``DATA.log``). It keeps its port when it is started again.
+    """
+
+    data: str
+    options: Sequence[str] = ()
+    port: int = field(factory=free_port)
+    log_path: str = ""
+    #: What stands before the command, such as ``("nice",)``.
+    wrap: Sequence[str] = ()
+    #: Seconds in which a broker has to answer, and to stop when it is asked to.
+    patience: float = 30.0
+    #: Servers of the coordination tree; without, it keeps one of its own, at ``coordination_port``.
+    zookeeper: str | None = None
+    coordination_port: int = field(factory=free_port)
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def address(self) -> str:
+        """Where clients connect: ``127.0.0.1:PORT``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def coordination(self) -> str:
+        """Where the coordination tree is that it uses."""
+        return self.zookeeper or f"127.0.0.1:{self.coordination_port}"
+
+    @property
+    def log(self) -> str:
+        """Where it writes its log."""
+        return self.log_path or f"{self.data}.log"
+
+    @property
+    def command(self) -> list[str]:
+        """The command line."""
+        listen = f"tcp:{self.port}:interface=127.0.0.1"
+        tree = f"--zookeeper-listen=tcp:{self.coordination_port}:interface=127.0.0.1"
+        if self.zookeeper is not None:
+            tree = f"--zookeeper={self.zookeeper}"
+        twistd = [sys.executable, "-c", _TWISTD, "-n", "--pidfile=", "--logfile", self.log]
+        return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, tree, *self.options]
+
+    def start(self) -> Self:
+        """Start it and wait until it takes connections, and SIGTERM ends it in order.
+
+        Raises LogdError with the end of its log when it does not.
+        """
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline and self.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                time.sleep(_POLL_SECONDS)
+            else:  # the system takes connections before the broker does, when a SIGTERM would still kill it
+                if _heeds(self.process.pid, signal.SIGTERM):
+                    return self
+                time.sleep(_POLL_SECONDS)
+        self.kill()
+        raise LogdError(f"the broker did not start: {self.end_of_log()}")
+
+
+def _heeds(process: int, number: int) -> bool:
+    """Whether a process has a handler for a signal; where the system does not tell, it counts as having one."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return True
+    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "-1")
+    return bool(int(caught, 16) >> (number - 1) & 1)

@@ -1,0 +1,1 @@
+"""A blocking client for Spark's workers: connections, metadata, ranges of ids, rows, sends."""

@@ -1,0 +1,213 @@
+"""A blocking client's cluster: the metadata that it has read, a connection to each broker, and trying again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from attrs import define, field, frozen
+
+from logd.backoff import Backoff
+from logd.clientcore import defaults
+from logd.clientcore.answers import is_final
+from logd.clientcore.endpoints import HostPort, parse_endpoints
+from logd.clientcore.metadata import ClusterView, TopicView, described
+from logd.clientcore.retries import RetryBudget
+from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartition, error_for_code
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
+from logd.protocol.requests.metadata import Metadata, MetadataResponse
+from logd.protocol.requests.requests import OurRequest
+from logd.spark.blocking.connection import BlockingConnection, Dial, dial, dial_tls
+from logd.spark.blocking.tls import tls_context
+
+T = TypeVar("T")
+
+
+@frozen(kw_only=True)
+class ClusterSettings:
+    """Settings of the way to the brokers; they travel to the executors, so they are text and numbers alone."""
+
+    #: Where to begin: one or more, separated by commas, of ``HOST:PORT`` and ``tls:HOST:PORT:trustRoots=FOLDER``.
+    brokers: str = "127.0.0.1:6667"
+    #: Seconds that one attempt to connect may take.
+    connect_timeout: float = defaults.CONNECT_TIMEOUT
+    #: Seconds to wait for an answer before the connection is given up.
+    request_timeout: float = defaults.REQUEST_TIMEOUT
+    #: Seconds without any progress after which no further attempt is made.
+    retry_timeout: float = defaults.DELIVERY_TIMEOUT
+    #: Speak TLS to the brokers, also where ``brokers`` does not say so.
+    tls: bool = False
+    #: A file of certificates to trust in place of the system's; a client's own certificate and its key.
+    tls_ca: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+    def addresses(self) -> tuple[HostPort, ...]:
+        """Return the addresses to begin with. Raises ConfigurationError that names what is none."""
+        return tuple(each.address for each in parse_endpoints(self.brokers))
+
+    @property
+    def secure(self) -> bool:
+        """Return whether TLS is spoken. Raises as ``addresses``."""
+        return self.tls or parse_endpoints(self.brokers)[0].tls is not None
+
+    def dial(self) -> Dial:
+        """Return the function that connects. Raises ConfigurationError when a certificate cannot be read."""
+        if not self.secure:
+            return dial
+        folder, certificate, key = parse_endpoints(self.brokers)[0].tls or (None, None, None)
+        own = (self.tls_certificate, self.tls_key) if self.tls_certificate is not None else (certificate, key)
+        return dial_tls(tls_context(self.tls_ca, folder, *own))
+
+
+@define(eq=False)
+class Attempts:
+    """The attempts at one thing, and the sleeps between them."""
+
+    budget: RetryBudget
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+
+    def reset(self) -> None:
+        """Begin anew, since an attempt has succeeded."""
+        self.budget.reset()
+
+    def failed(self, error: Exception) -> None:
+        """Wait before the next attempt, longer each time; raise ``error`` when patience is over."""
+        self.sleep(self.budget.delay(error, self.clock()))
+
+
+@define(eq=False)
+class BlockingCluster:
+    """Connections to brokers, and what was last read about topics. For one thread; a context manager."""
+
+    settings: ClusterSettings
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+    _dial: Dial | None = field(default=None, alias="dial")
+    _view: ClusterView[HostPort] = field(factory=lambda: ClusterView(lambda host, port: (host, port)), init=False)
+    _connections: dict[HostPort, BlockingConnection] = field(factory=dict, init=False)
+
+    def attempts(self) -> Attempts:
+        """A new count of attempts, as patient as the settings say."""
+        backoff = Backoff(defaults.RETRY_DELAY, defaults.RETRY_DELAY_LIMIT, self.random)
+        return Attempts(RetryBudget(backoff, self.settings.retry_timeout), self.clock, self.sleep)
+
+    def retry(self, work: Callable[[], T]) -> T:
+        """Call ``work`` until it succeeds, for ``retry_timeout`` seconds while it fails with what may pass.
+
+        Raises the last BrokerUnavailable or retriable WireError, and at once whatever else ``work`` raises.
+        """
+        attempts = self.attempts()
+        while True:
+            try:
+                return work()
+            except BrokerUnavailable as error:
+                attempts.failed(error)
+            except WireError as error:
+                if is_final(error) or isinstance(error, UnknownTopic):
+                    raise
+                attempts.failed(error)
+            self._view.forget_all()
+
+    def metadata(self, topics: Sequence[str] | None, create: bool = False) -> MetadataResponse:
+        """Ask any broker about topics, None for all. Raises what ``ask_any`` raises."""
+        response: MetadataResponse = self.ask_any(Metadata(None if topics is None else tuple(topics), create))
+        self._view.read(response, self.clock())
+        for topic in response.topics:
+            if topic.error:
+                self._view.forget(topic.topic)
+        return response
+
+    def topic(self, name: str, fresh: bool = False) -> TopicView:
+        """Return what is known about a topic, read now if nothing is or ``fresh``.
+
+        Raises UnknownTopic, BrokerUnavailable, or what else the broker answers.
+        """
+        view = None if fresh else self._view.known(name)
+        if view is None:
+            described(self.metadata([name]), name, self.settings.brokers)
+            view = self._view.known(name)
+            assert view is not None  # it was just described
+        return view
+
+    def leader(self, topic: str, partition: int) -> BlockingConnection:
+        """A connection to the partition's leader. Raises WrongPartition, UnknownTopic, BrokerUnavailable."""
+        self.topic(topic)
+        try:
+            return self._connection(self._view.keeper(topic, partition))
+        except WrongPartition:
+            self.forget(topic)  # the next one may have it, or its leader
+            raise
+
+    def ask_leader(self, topic: str, partition: int, request: OurRequest) -> Any:
+        """Send a request to the partition's leader and return the response, tried once. Raises BrokerUnavailable."""
+        return self.leader(topic, partition).ask(request, self.settings.request_timeout)
+
+    def describe(
+        self, topic: str, partition: int, positions: Sequence[int] = (), time_ms: int = -1
+    ) -> DescribeLogResponse:
+        """Ask the leader about a log, and again while that may help.
+
+        Raises BrokerUnavailable or what the broker answers.
+        """
+
+        def once() -> DescribeLogResponse:
+            response: DescribeLogResponse = self.ask_leader(
+                topic, partition, DescribeLog(topic, partition, tuple(positions), time_ms)
+            )
+            if response.error:
+                raise error_for_code(response.error, f"topic {topic!r}, partition {partition}: {response.text}")
+            return response
+
+        return self.retry(once)
+
+    def forget(self, topic: str) -> None:
+        """Read the topic's metadata again before it is next used."""
+        self._view.forget(topic)
+
+    def close(self) -> None:
+        """Close every connection."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def ask_any(self, request: OurRequest) -> Any:
+        """Send a request to any broker and return the response, tried once with each.
+
+        Raises the last BrokerUnavailable or retriable WireError, and at once another WireError.
+        """
+        error: BrokerUnavailable | WireError | None = None
+        # Those that are connected first, then those that were discovered, then where all began.
+        known = (*self._connections, *self._view.addresses, *self.settings.addresses())
+        for address in dict.fromkeys(known):
+            try:
+                return self._connection(address).ask(request, self.settings.request_timeout)
+            except BrokerUnavailable as failure:
+                error = failure
+            except WireError as refusal:
+                if is_final(refusal):
+                    raise
+                error = refusal
+        raise error or BrokerUnavailable("no broker's address is known")
+
+    def _connection(self, address: HostPort) -> BlockingConnection:
+        connection = self._connections.get(address)
+        if connection is None or connection.closed:
+            if self._dial is None:
+                self._dial = self.settings.dial()
+            self._connections.pop(address, None)
+            connection = BlockingConnection.open(*address, self.settings.connect_timeout, self._dial)
+            self._connections[address] = connection
+        return connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,156 @@
+"""One blocking connection to a broker: requests go out, responses come in, and every wait has an end."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from logd.clientcore.addresses import name_of
+from logd.clientcore.answers import misfit
+from logd.errors import BrokerUnavailable, CannotConnect, error_for_code
+from logd.protocol.conversation.client import ClientConversation
+from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.responses import ErrorResponse, Response
+
+#: Largest answer that is accepted, in bytes: the largest piece of log that can be asked for, and what is around it.
+MAX_FRAME_BYTES = (64 << 20) + (64 << 10)
+#: Bytes taken from the socket at a time.
+_READ_BYTES = 1 << 20
+
+
+class Stream(Protocol):
+    """The part of a socket that a connection uses."""
+
+    def sendall(self, data: bytes, /) -> None: ...
+
+    def recv(self, size: int, /) -> bytes: ...
+
+    def settimeout(self, seconds: float | None, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+#: Makes a stream to (host, port) within so many seconds; raises OSError.
+Dial = Callable[[str, int, float], Stream]
+
+
+def dial(host: str, port: int, timeout: float) -> Stream:
+    """Connect over TCP; raise OSError."""
+    stream = socket.create_connection((host, port), timeout)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
+def dial_tls(context: ssl.SSLContext) -> Dial:
+    """Connect over TLS with what ``context`` trusts."""
+
+    def connect(host: str, port: int, timeout: float) -> Stream:
+        plain = socket.create_connection((host, port), timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return context.wrap_socket(plain, server_hostname=host)
+        except BaseException:
+            plain.close()
+            raise
+
+    return connect
+
+
+class BlockingConnection:
+    """A connection on which several requests may be under way. After any error it is closed and of no more use."""
+
+    def __init__(self, name: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
+        """``name`` is for messages to people: where the stream leads."""
+        self.name = name
+        self._stream = stream
+        self._clock = clock
+        self._conversation = ClientConversation(MAX_FRAME_BYTES)
+        self._arrived: deque[tuple[object, Response]] = deque()
+        self._heard = False
+        self.closed = False
+
+    @classmethod
+    def open(cls, host: str, port: int, timeout: float, connect: Dial = dial) -> BlockingConnection:
+        """Connect within ``timeout`` seconds. Raises BrokerUnavailable."""
+        name = name_of((host, port))
+        try:
+            return cls(name, connect(host, port, timeout))
+        except (OSError, UnicodeError) as error:  # a host's name may be one that cannot be looked up at all
+            raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
+
+    def send(self, request: OurRequest, timeout: float) -> None:
+        """Write a request, within ``timeout`` seconds. Raises BrokerUnavailable, or MessageTooLarge and
+        InvalidRequest for one that cannot be sent."""
+        pieces = self._conversation.send(request)
+        try:
+            self._stream.settimeout(timeout)
+            for piece in pieces if len(pieces) < 8 else [b"".join(pieces)]:
+                self._stream.sendall(piece)
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def receive(self, request: OurRequest, timeout: float) -> Any:
+        """Wait up to ``timeout`` seconds for the response to ``request``, which was sent; its type is the request's.
+
+        Raises BrokerUnavailable, also for an answer to another question (see ``misfit``), and the WireError with which
+        a request is refused as a whole.
+        """
+        deadline = self._clock() + timeout
+        while True:
+            for place, (asked, response) in enumerate(self._arrived):
+                if asked is request:
+                    del self._arrived[place]
+                    return self._checked(request, response)
+            if self._conversation.violation is not None:
+                raise self._lost(self._conversation.violation)
+            left = deadline - self._clock()
+            if left <= 0:
+                raise self._lost(f"no answer to {type(request).__name__} within {timeout:g} seconds")
+            try:
+                self._stream.settimeout(left)
+                data = self._stream.recv(_READ_BYTES)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise self._lost(error) from None
+            if not data:
+                more = "" if self._heard else ", which said nothing (one that speaks TLS alone does so, and wants it)"
+                raise self._lost(f"it was closed by the broker{more}")
+            self._heard = True
+            self._arrived.extend(self._conversation.receive_data(data))
+
+    def ask(self, request: OurRequest, timeout: float) -> Any:
+        """Send a request and wait for its response. Raises what ``send`` and ``receive`` raise."""
+        self.send(request, timeout)
+        return self.receive(request, timeout)
+
+    def _checked(self, request: OurRequest, response: Response) -> Response:
+        if isinstance(response, ErrorResponse):
+            refusal = error_for_code(response.error)
+            raise error_for_code(response.error, f"the broker at {self.name}: {response.text or refusal}")
+        wrong = misfit(request, response)
+        if wrong:
+            raise self._lost(f"its answer to {type(request).__name__} makes no sense: {wrong}")
+        return response
+
+    def close(self) -> None:
+        """Close; more than once is harmless."""
+        self.closed = True
+        self._stream.close()
+
+    def _lost(self, why: object) -> BrokerUnavailable:
+        self.close()
+        return BrokerUnavailable(f"the connection to the broker at {self.name} is lost: {why}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,130 @@
+"""Limits of reading: an end of the log, a position or a time; for all partitions, or for each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from attrs import field, frozen
+
+from logd.clientcore.starting_positions import EARLIEST, ENDS, LATEST, position_at_time, position_of
+from logd.protocol.requests.describe_log import DescribeLogResponse
+
+
+@frozen
+class At:
+    """A place in one partition: a position from 0, LATEST or EARLIEST; or a time in ms since the epoch."""
+
+    position: int = LATEST
+    time_ms: int | None = None
+
+
+@frozen
+class OffsetLimits:
+    """The limit of each partition, where reading begins or ends: ``rest``, but for those of ``places``.
+
+    ``places`` has a topic, then a partition, then its limit.
+    """
+
+    rest: At
+    places: Mapping[str, Mapping[int, At]] = field(factory=dict)
+
+    @classmethod
+    def of(cls, name: str) -> OffsetLimits:
+        """``earliest`` or ``latest``, for all."""
+        return cls(At(ENDS[name]))
+
+    def has(self, end: int) -> bool:
+        """Return whether an end of the log, LATEST or EARLIEST, is named for all or for any partition."""
+        named = [at for places in self.places.values() for at in places.values()] or [self.rest]
+        return any(at.time_ms is None and at.position == end for at in named)
+
+    def at(self, topic: str, partition: int) -> At:
+        """The place for one partition."""
+        return self.places.get(topic, {}).get(partition, self.rest)
+
+
+def resolve(at: At, log: DescribeLogResponse) -> int:
+    """The position that a place means in a log, described with its time asked for (where it is one).
+
+    A time after all messages is the visible end. A position is returned as it is, also outside the log.
+    """
+    if at.time_ms is not None:
+        return position_at_time(log)
+    return position_of(at.position, log)
+
+
+def parse_offsets(text: str, rest: str) -> OffsetLimits:
+    """Read ``earliest``, ``latest``, JSON with positions, or a time as ISO text; raise ValueError that says so.
+
+    In JSON -2 is earliest and -1 latest; partitions that it leaves out have the place that ``rest`` names.
+    """
+    if text in ("earliest", "latest"):
+        return OffsetLimits.of(text)
+    allowed = (
+        'earliest, latest, JSON such as {"topic": {"0": 4711, "1": -1}} (-2 is earliest, -1 latest), '
+        "or a time such as 2011-11-11T00:00:00Z"
+    )
+    if text.startswith("{"):
+        places = _parse_places(text, allowed)
+        for partitions in places.values():
+            if any(value < EARLIEST for value in partitions.values()):
+                raise ValueError(allowed)
+        return OffsetLimits(
+            OffsetLimits.of(rest).rest,
+            {
+                topic: {number: At(value) for number, value in partitions.items()}
+                for topic, partitions in places.items()
+            },
+        )
+    try:
+        return OffsetLimits(At(time_ms=parse_time(text)))
+    except ValueError:
+        raise ValueError(allowed) from None
+
+
+def parse_timestamp(text: str) -> OffsetLimits:
+    """Read one time for all partitions; raise ValueError."""
+    return OffsetLimits(At(time_ms=parse_time(text)))
+
+
+def parse_by_timestamp(text: str, rest: str) -> OffsetLimits:
+    """Read JSON with a time in ms for each partition; raise ValueError."""
+    allowed = 'JSON with times in ms since the epoch, such as {"topic": {"0": 1320969600000}}'
+    places = _parse_places(text, allowed)
+    if any(value < 0 for partitions in places.values() for value in partitions.values()):
+        raise ValueError(allowed)
+    return OffsetLimits(
+        OffsetLimits.of(rest).rest,
+        {
+            topic: {number: At(time_ms=value) for number, value in partitions.items()}
+            for topic, partitions in places.items()
+        },
+    )
+
+
+def parse_time(text: str) -> int:
+    """Read ms since the epoch, or ISO text (UTC where it names no zone); raise ValueError."""
+    try:
+        if text.isdigit():
+            return int(text)
+        time = datetime.fromisoformat(text)
+        milliseconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        milliseconds = -1
+    if milliseconds < 0:
+        raise ValueError("ms since the epoch, or a time such as 2011-11-11T00:00:00Z (UTC unless it names a zone)")
+    return milliseconds
+
+
+def _parse_places(text: str, allowed: str) -> dict[str, dict[int, int]]:
+    try:
+        value: Any = json.loads(text)
+        places = {topic: {int(number): each for number, each in value[topic].items()} for topic in value}
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(allowed) from None
+    if not all(type(each) is int for partitions in places.values() for each in partitions.values()):
+        raise ValueError(allowed)
+    return places

@@ -1,0 +1,108 @@
+"""How far a stream has come: the offsets that Spark keeps in its checkpoint, and how much of what is new a batch takes.
+
+    {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}, "began": {NUMBER: POSITION}}}}
+
+Positions are entry boundaries. The uuid tells a topic from a later one of the same name. ``began`` is where the stream
+first met a partition that came later, if that was above 0, or went on in a log that began behind its position: a batch
+that is run again begins where it did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import field, frozen
+
+from logd.errors import ConfigurationError
+from logd.spark.blocking.planning import PartitionName
+
+VERSION = 1
+
+
+@frozen
+class Progress:
+    """A position for each partition; ``began`` where the stream met it, of those that it did not meet at 0."""
+
+    positions: Mapping[PartitionName, int] = field(factory=dict)
+    began: Mapping[PartitionName, int] = field(factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the offsets as Spark stores them; equal ones give equal text."""
+        topics: dict[str, Any] = {}
+        for name, position in sorted(self.positions.items()):
+            topic = topics.setdefault(name.topic, {"uuid": name.uuid, "partitions": {}})
+            topic["partitions"][str(name.partition)] = position
+            if name in self.began:
+                topic.setdefault("began", {})[str(name.partition)] = self.began[name]
+        return {"version": VERSION, "topics": topics}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Progress:
+        """Read stored offsets. Raises ConfigurationError when they are not ours, or of a later release."""
+        try:
+            if value["version"] != VERSION:
+                raise ConfigurationError(
+                    f"the checkpoint holds offsets of version {value['version']}, this release reads {VERSION}"
+                )
+            positions: dict[PartitionName, int] = {}
+            began: dict[PartitionName, int] = {}
+            for topic, entry in value["topics"].items():
+                for found, places in ((positions, entry["partitions"]), (began, entry.get("began", {}))):
+                    for number, position in places.items():
+                        found[PartitionName(topic, str(entry["uuid"]), int(number))] = int(position)
+            return cls(positions, began)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ConfigurationError(f"not offsets of a logd stream: {str(value)[:200]}") from None
+
+
+class Places(Protocol):
+    """What admission asks the brokers."""
+
+    def boundary(self, name: PartitionName, position: int) -> int:
+        """The entry boundary at or before a position."""
+        ...
+
+    def entry_end(self, name: PartitionName, position: int) -> int:
+        """Where the entry that begins at a position ends."""
+        ...
+
+
+def admit(
+    start: Mapping[PartitionName, int], ends: Mapping[PartitionName, int], budget: int | None, places: Places
+) -> dict[PartitionName, int]:
+    """Return how far a batch of at most ``budget`` bytes of log goes, for each partition of ``ends``.
+
+    Each gets a share in proportion to what it has, rounded down to an entry boundary; what is left over then goes to
+    those that have most. Where no entry at all fits, one is taken whole, so that a stream never stands still: a batch
+    exceeds its budget by no more than that. ``None`` is no bound.
+    """
+    behind = {name: max(end - start[name], 0) for name, end in ends.items()}
+    total = sum(behind.values())
+    if budget is None or total <= budget:
+        return {name: start[name] + size for name, size in behind.items()}
+    taken = {
+        name: _down_to(start[name], start[name] + budget * size // total, name, places) for name, size in behind.items()
+    }
+    left = budget - sum(taken[name] - start[name] for name in taken)
+    for name in _most_behind(taken, ends):
+        further = min(taken[name] + left, ends[name])
+        if left <= 0:
+            break
+        reached = further if further == ends[name] else _down_to(taken[name], further, name, places)
+        left -= reached - taken[name]
+        taken[name] = reached
+    if left == budget:
+        name = _most_behind(taken, ends)[0]
+        taken[name] = places.entry_end(name, taken[name])
+    return taken
+
+
+def _down_to(least: int, position: int, name: PartitionName, places: Places) -> int:
+    return max(places.boundary(name, position), least) if position > least else least
+
+
+def _most_behind(taken: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]) -> Sequence[PartitionName]:
+    """The partitions that have something left, those with most first."""
+    left = [(taken[name] - ends[name], name) for name in taken if taken[name] < ends[name]]
+    return [name for _, name in sorted(left)]

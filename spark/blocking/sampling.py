@@ -1,0 +1,38 @@
+"""Finds out how large messages are, by reading some: ids are bytes of the log, and nobody counts messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+
+from attrs import evolve
+
+from logd.spark.blocking.cluster import BlockingCluster
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import DataLost, RangeReader, ReadSettings
+
+#: Partitions that are looked into, those with most to read, and the bytes of each.
+SAMPLED_PARTITIONS = 4
+SAMPLED_BYTES = 64 << 10
+
+
+def average_bytes(cluster: BlockingCluster, ranges: Iterable[IdRange], settings: ReadSettings) -> float:
+    """Return the bytes of log that a message takes, on the average of the first of each range; 1.0 where none is.
+
+    Gaps count as nothing, and a wrapper by its compressed size. Raises what RangeReader.rows raises, but for DataLost:
+    the task that reads the range reports that, by its settings.
+    """
+    messages = size = 0
+    for each in ranges:
+        if not each.bytes:
+            continue
+        reader = RangeReader(cluster, each, evolve(settings, fetch_bytes=SAMPLED_BYTES))
+        try:
+            with closing(reader.rows()) as rows:
+                found = next(rows, None)
+        except DataLost:
+            continue
+        if found is not None:
+            messages += len(found)
+            size += found.nexts[-1] - found.ids[0]
+    return max(size / messages, 1.0) if messages else 1.0

@@ -1,0 +1,204 @@
+"""The stream reader: offsets out of the brokers' logs, batches within a budget, the same tasks as a batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from logd.errors import BrokerUnavailable, OffsetOutOfRange, error_for_code
+from logd.protocol.entry import LENGTH_BYTES, size_by_length
+from logd.protocol.requests.describe_log import DescribeLogResponse
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait
+from logd.spark.blocking.cluster import BlockingCluster
+from logd.spark.blocking.offsets import OffsetLimits
+from logd.spark.blocking.planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
+from logd.spark.blocking.progress import Progress, admit
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import DataLost
+from logd.spark.blocking.sampling import SAMPLED_PARTITIONS, average_bytes
+from logd.spark.driver.batch import RangePartition
+from logd.spark.worker.options import ReadOptions
+from logd.spark.worker.tasks import read_batches
+
+_log = logging.getLogger("logd.spark")
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream. What it remembers saves requests only: the checkpoint is the truth."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._cluster = BlockingCluster(options.cluster)
+        self._initial: Progress | None = None
+        #: Where a query that takes what is available now ends.
+        self._last: dict[PartitionName, int] | None = None
+        self._ends: dict[PartitionName, int] = {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        if self._initial is None:  # Spark asks twice, and "latest" would have moved
+            options = self._options
+            ranges = plan_ranges(
+                self._cluster,
+                options.subscription,
+                options.starting,
+                OffsetLimits.of("latest"),
+                options.reading.fail_on_data_loss,
+            )
+            self._initial = Progress({PartitionName(r.topic, r.uuid, r.partition): r.start for r in ranges})
+        return self._initial.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        size, messages = self._options.trigger_bytes, self._options.trigger_messages
+        if messages is not None:
+            return ReadMaxRows(messages)
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._last = {name: log.visible_end for name, log in self._read_logs().items()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        begun = Progress.from_json(start)
+        logs = self._read_logs()
+        ends = {name: log.visible_end for name, log in logs.items()}
+        if self._last is not None:
+            last = {**begun.positions, **self._last}
+            ends = {name: min(end, last[name]) for name, end in ends.items() if name in last}
+        self._ends = ends
+        self._check_topics(begun.positions, ends)
+        starts = {name: self._start(name, begun.positions.get(name), logs[name]) for name in ends}
+        moved = {name: at for name, at in starts.items() if at > begun.positions.get(name, 0)}
+        # What is behind the start is of a log that has ended before it since.
+        began = {name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, -1)}
+        ends = {name: max(end, starts[name]) for name, end in ends.items()}
+        budget = self._budget(limit, starts, ends)
+        return Progress(admit(starts, ends, budget, _Asking(self._cluster)), began).to_json()
+
+    def _budget(
+        self, limit: ReadLimit, starts: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]
+    ) -> int | None:
+        """How many bytes of log a batch may take; None for all."""
+        if isinstance(limit, ReadMaxBytes):
+            return limit.max_bytes
+        if not isinstance(limit, ReadMaxRows):
+            return None
+        most = sorted(ends, key=lambda name: starts[name] - ends[name])[:SAMPLED_PARTITIONS]
+        size = average_bytes(
+            self._cluster,
+            [IdRange(name.topic, name.uuid, name.partition, starts[name], ends[name]) for name in most],
+            self._options.reading,
+        )
+        return max(1, round(limit.max_rows * size))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return Progress(self._ends).to_json() if self._ends else None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begun, reached = Progress.from_json(start), Progress.from_json(end)
+        ranges = [
+            IdRange(
+                name.topic,
+                name.uuid,
+                name.partition,
+                max(begun.positions.get(name, 0), reached.began.get(name, 0)),
+                position,
+            )
+            for name, position in reached.positions.items()
+        ]
+        options = self._options
+        pieces = split_for_tasks(self._cluster, ranges, options.range_bytes, options.min_partitions)
+        return [RangePartition(piece) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return iter(()) if partition.value is None else read_batches(self._options, partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: brokers keep what retention lets them keep."""
+
+    def stop(self) -> None:
+        self._cluster.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What travels to the executors is what ``read`` needs.
+        return {"_options": self._options, "_initial": None, "_last": None, "_ends": {}, "_cluster": None}
+
+    def _read_logs(self) -> dict[PartitionName, DescribeLogResponse]:
+        logs = {}
+        strict = self._options.reading.fail_on_data_loss
+        for name in find_partitions(self._cluster, self._options.subscription, strict):
+            log = self._cluster.describe(name.topic, name.partition)
+            logs[PartitionName(name.topic, log.uuid or name.uuid, name.partition)] = log
+        return logs
+
+    def _check_topics(self, begun: Mapping[PartitionName, int], ends: dict[PartitionName, int]) -> None:
+        """Report topics that the stream has read from and that are gone."""
+        for name in begun:
+            if name in ends:
+                continue
+            text = f"{name}: it was deleted, or made again; what was not read of it is lost"
+            if self._options.reading.fail_on_data_loss:
+                raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with what there is")
+            _log.warning("%s", text)
+
+    def _start(self, name: PartitionName, position: int | None, log: DescribeLogResponse) -> int:
+        """Where the stream goes on in a partition: at its position, or in the log where that is outside of it."""
+        if position is None:
+            # A partition that is new to the stream begins where its log does. (Left out it would be lost.)
+            if log.log_start:
+                _log.warning("%s: it is new to the stream, and begins at %d", name, log.log_start)
+            return log.log_start
+        if position < log.log_start:
+            return self._lost(
+                f"{name}: an unknown number of messages from {position} to {log.log_start} is lost: the log begins at "
+                f"{log.log_start} now, because retention removed what was before or the log was lost",
+                log.log_start,
+            )
+        if position > log.visible_end:
+            return self._lost(
+                f"{name}: an unknown number of messages between {log.visible_end} and {position} is lost: the log ends "
+                f"at {log.visible_end} now, before {position}, up to where the stream has read it",
+                log.visible_end,
+            )
+        return position
+
+    def _lost(self, text: str, position: int) -> int:
+        if self._options.reading.fail_on_data_loss:
+            raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on at {position}")
+        _log.warning("%s; the stream goes on at %d", text, position)
+        return position
+
+
+class _Asking:
+    """What admission wants to know, asked of the brokers."""
+
+    def __init__(self, cluster: BlockingCluster) -> None:
+        self._cluster = cluster
+
+    def boundary(self, name: PartitionName, position: int) -> int:
+        return self._cluster.describe(name.topic, name.partition, (position,)).boundaries[0]
+
+    def entry_end(self, name: PartitionName, position: int) -> int:
+        def once() -> int:
+            part = FetchPart(name.topic, name.partition, 0, position, LENGTH_BYTES, exact=True)
+            fetched: FetchedPart = self._cluster.ask_leader(
+                name.topic, name.partition, FetchWait(500, LENGTH_BYTES, LENGTH_BYTES, (part,))
+            ).parts[0]
+            if fetched.error == OffsetOutOfRange.code and fetched.log_start > position:
+                return fetched.log_start  # retention was here; the task that reads from there reports it
+            if fetched.error:
+                raise error_for_code(fetched.error)
+            if len(fetched.message_set) < LENGTH_BYTES:
+                raise BrokerUnavailable(f"{name}: no answer has bytes from {position} on")
+            return position + size_by_length(fetched.message_set)
+
+        return self._cluster.retry(once)

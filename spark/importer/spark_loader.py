@@ -1,0 +1,118 @@
+"""The loader that is Spark: a session when it is needed, a job, a count, and what went wrong as one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from logd.errors import LogdError
+from logd.spark.blocking.reading import DataLost
+from logd.spark.importer.errors import ImportFailed
+from logd.spark.importer.explaining import explained
+from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.settings import ImportSettings
+from logd.spark.importer.targets.offsets import Loaded, PlaceColumns
+from logd.spark.importer.targets.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Told of how many bytes of how many are done.
+Progress = Callable[[int, int], None]
+
+#: What Spark calls the jobs of an import.
+_GROUP = "logd-import"
+
+
+@define(eq=False)
+class SparkLoader:
+    """See Loader. Begins a session, which takes seconds, when Spark is needed, unless one is given as ``session``.
+
+    ``progress`` is called on a thread of its own, and at last, when everything is written, on the caller's.
+    """
+
+    settings: ImportSettings
+    progress: Progress = lambda done, total: None
+    session: SparkSession | None = None
+    _ours: SparkSession | None = field(default=None, init=False)
+
+    def start(self, size: int) -> None:
+        """See Loader."""
+        self._opened(size)
+
+    def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
+        """See Loader."""
+        # pyspark takes a second to import, and most of what an import refuses is known before it is needed.
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        from logd.spark.importer.counting import check, count
+        from logd.spark.importer.loading import load
+        from logd.spark.importer.progress import JobProgress
+        from logd.spark.session import ending
+
+        session = self._opened()
+        total = sum(each.bytes for each in ranges)
+        try:
+            with ending(session, _GROUP, "logd import", stop=False):
+                with JobProgress(session, total, lambda done: self.progress(done, total), _GROUP):
+                    read = load(session, self.settings, ranges, folder, began_ms, columns)
+                self.progress(total, total)
+                loaded = count(session, self.settings.format, folder, ranges, columns)
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise remedied(explained(error, "loading failed")) from error
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._ours = None  # it ends with the process
+            raise
+        check(loaded, read)
+        return loaded
+
+    def target(self, location: str) -> Target:
+        """See Loader."""
+        from logd.spark.importer.targets.hadoop import HadoopTarget
+
+        return HadoopTarget(location, self._opened())
+
+    def close(self) -> None:
+        """End the session, if it was begun here."""
+        session, self._ours = self._ours, None
+        if session is not None:
+            with suppress(Exception):  # interrupted in the middle of a call, it is in no state to be stopped
+                session.stop()
+
+    def _opened(self, size: int | None = None) -> SparkSession:
+        if self.session is not None:
+            return self.session
+        if self._ours is None:
+            from py4j.protocol import Py4JError
+            from pyspark.errors import PySparkException
+
+            from logd.spark.importer.session import open_session
+
+            try:
+                self._ours = open_session("logd import", self.settings.master, self.settings.spark, size)
+            except (PySparkException, Py4JError) as error:
+                raise explained(error, "no session could be had") from error
+        return self._ours
+
+
+#: The command's options that are meant by those of the data source.
+_OPTIONS = {"maxDecompressedBytes": "--max-decompressed", "maxDecompressedMessages": "--max-decompressed-messages"}
+
+
+def remedied(error: LogdError) -> LogdError:
+    """The error with what an import can do about it, where a read would have another remedy."""
+    said = str(error)
+    if isinstance(error, DataLost):
+        said = said.partition("; with failOnDataLoss")[0]
+        return DataLost(f"{said}; run the import again: it begins with what there is, and --on-data-loss decides")
+    if any(option in said for option in _OPTIONS):
+        said = said.partition(", or go on behind it")[0]
+        for name, option in _OPTIONS.items():
+            said = said.replace(name, option)
+        return ImportFailed(said)
+    return error

@@ -1,0 +1,159 @@
+"""A target on a local file system: a lock file, fsync of everything that was written, and one os.rename.
+
+Hadoop's own rename on file:// looks first and renames then, and may fall back to copying; rename(2) is one step, and
+refuses a folder that is there and not empty. Of the imports on one machine the lock lets one in at a time, and dies
+with its holder, so whatever is in the staging folder while we hold it belongs to the dead. On a file system without
+locks (some network mounts) the rename alone decides, and only what is old is cleaned up.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from logd.interfaces import IFile, IFileOperations
+from logd.log.disk.local_files import LocalFiles
+from logd.spark.importer.errors import RunLost, TargetError
+from logd.spark.importer.targets.layout import LOCK, OFFSETS, STAGING, run_name, run_number
+
+#: Without a lock, seconds since the last change of a staged run after which its import counts as dead.
+_STALE_SECONDS = 24 * 60 * 60.0
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class LocalTarget:
+    """See Target."""
+
+    def __init__(self, path: str, files: IFileOperations | None = None) -> None:
+        """``path`` is a directory that exists or is to be made by ``acquire``."""
+        self._root = Path(os.path.abspath(path))
+        self._files: IFileOperations = LocalFiles() if files is None else files
+        self._lock: IFile | None = None
+        if self._root.exists() and not self._root.is_dir():
+            raise TargetError(f"{self._root} is not a directory")
+
+    @property
+    def location(self) -> str:
+        """The directory's absolute path."""
+        return str(self._root)
+
+    def runs(self) -> list[int]:
+        """See Target."""
+        if not self._root.exists():
+            return []
+        numbers = (run_number(name) for name in os.listdir(self._root))
+        return sorted(number for number in numbers if number is not None)
+
+    def read_offsets(self, run: int) -> bytes | None:
+        """See Target."""
+        try:
+            return (self._root / run_name(run) / OFFSETS).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def acquire(self) -> None:
+        """See Target."""
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._lock = self._files.lock(str(self._root / LOCK))
+        except BlockingIOError:
+            raise RunLost(f"another import into {self._root} is at work; this one left nothing behind") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise TargetError(f"cannot write into {self._root}: {error.strerror}") from None
+        staging = self._root / STAGING
+        try:
+            staging.mkdir(exist_ok=True)
+        except OSError as error:
+            raise TargetError(f"cannot write into {self._root}: {STAGING}: {error.strerror}") from None
+        if os.stat(staging).st_dev != os.stat(self._root).st_dev:
+            raise TargetError(
+                f"{staging} is on another file system than {self._root}: a run becomes visible by one rename, which "
+                "cannot cross from one to the other; make it a plain folder"
+            )
+
+    def clean(self) -> list[str]:
+        """See Target."""
+        staging = self._root / STAGING
+        removed = []
+        for path in sorted(staging.iterdir()) if staging.exists() else ():
+            if self._lock is not None or time.time() - _last_change(path) > _STALE_SECONDS:
+                _remove(path)
+                removed.append(str(path))
+        return removed
+
+    def staging(self, uuid: str) -> str:
+        """See Target."""
+        # A URI, so that it is the local disk also where Spark's default is another file system.
+        return self._staged(uuid).as_uri()
+
+    def write_offsets(self, uuid: str, content: bytes) -> None:
+        """See Target."""
+        # Data, then their folders, then the rename: after a loss of power a run that is there is complete.
+        self._staged(uuid).mkdir(exist_ok=True)  # Spark makes it where there is data
+        self._staged(uuid).joinpath(OFFSETS).write_bytes(content)
+        for folder, _, names in os.walk(self._staged(uuid), topdown=False):
+            for name in names:
+                self._sync_file(os.path.join(folder, name))
+            self._files.sync_directory(folder)
+
+    def rename(self, uuid: str, run: int) -> None:
+        """See Target."""
+        target = self._root / run_name(run)
+        try:
+            self._files.rename(str(self._staged(uuid)), str(target))
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise FileExistsError(error.errno, "is there already", str(target)) from None
+            raise
+        self._files.sync_directory(str(self._root))
+        self._files.sync_directory(str(self._root / STAGING))
+
+    def discard(self, uuid: str) -> None:
+        """See Target."""
+        _remove(self._staged(uuid))
+
+    def close(self) -> None:
+        """See Target."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _sync_file(self, path: str) -> None:
+        file = self._files.open_for_reading(path)
+        try:
+            file.sync_data()
+        finally:
+            file.close()
+
+    def _staged(self, uuid: str) -> Path:
+        return self._root / STAGING / uuid
+
+
+def _last_change(path: Path) -> float:
+    """The newest time of a change in a tree; that of now, where it went away while it was looked at."""
+    try:
+        newest = path.lstat().st_mtime
+    except FileNotFoundError:
+        return time.time()
+    for folder, _, names in os.walk(path):
+        for name in (*names, "."):
+            with suppress(FileNotFoundError):  # its import lives, and has moved or removed it meanwhile
+                newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
+    return newest
+
+
+def _remove(path: Path) -> None:
+    """Remove a tree, also while the JVM of a dead import is still putting files into it: then on the next run."""
+    try:
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        pass

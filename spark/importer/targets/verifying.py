@@ -1,0 +1,87 @@
+"""Checks a target without Spark: every run follows the one before it, and its files hold what its offsets say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from logd.spark.importer.errors import TargetError
+from logd.spark.importer.settings import local_path
+from logd.spark.importer.targets.chain import check_chain
+from logd.spark.importer.targets.layout import OFFSETS, run_name
+from logd.spark.importer.targets.local import LocalTarget
+from logd.spark.importer.targets.offsets import Lost, RunOffsets
+from logd.spark.importer.targets.target import read_run
+
+
+@frozen
+class Verified:
+    """What was found in order. ``counted`` runs hold Parquet, whose footers were counted.
+
+    ``lost`` is what the runs passed over, by the number of the run.
+    """
+
+    location: str
+    runs: int
+    messages: int
+    counted: int
+    lost: Sequence[tuple[int, Lost]] = ()
+
+    def sentence(self) -> str:
+        """For people."""
+        counts = f"{self.messages:,} messages, counted in the files of {self.counted} runs"
+        return f"{self.location}: {self.runs} runs in order, {counts}"
+
+    def notices(self) -> list[str]:
+        """Each loss that a run passed over, in one sentence."""
+        return [f"{run_name(run)}: {each.lineage}: {each.reason}" for run, each in self.lost]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "to": self.location,
+            "runs": self.runs,
+            "messages": self.messages,
+            "counted_runs": self.counted,
+            "lost": [{"run": run, **each.to_json()} for run, each in self.lost],
+        }
+
+
+def verify(to: str) -> Verified:
+    """Check the target ``to``, of the local file system. Raises TargetError that names what is wrong."""
+    path = local_path(to)
+    if path is None:
+        raise TargetError(f"{to} is not on the local file system: --verify cannot read it")
+    target = LocalTarget(path)
+    runs = [read_run(target, number) for number in target.runs()]
+    check_chain(runs)
+    counted = 0
+    for run in runs:
+        if run.data.get("format") == "parquet":
+            counted += 1
+            _check_count(Path(target.location, run_name(run.run)), run)
+    lost = [(run.run, each) for run in runs for each in run.lost]
+    return Verified(target.location, len(runs), sum(run.messages for run in runs), counted, lost)
+
+
+def _check_count(folder: Path, run: RunOffsets) -> None:
+    import pyarrow.parquet
+
+    rows = 0
+    for path in _files(folder):
+        try:
+            rows += pyarrow.parquet.read_metadata(path).num_rows
+        except (OSError, ValueError) as error:
+            raise TargetError(f"{path} cannot be read: {error}") from None
+    if rows != run.messages:
+        raise TargetError(f"the files of {folder} hold {rows} messages, and its {OFFSETS} says {run.messages}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files that readers see."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
+            yield path

@@ -1,0 +1,1 @@
+"""The work of Spark's tasks: options in, Arrow batches out; no Twisted, no pyspark."""

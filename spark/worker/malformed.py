@@ -1,0 +1,66 @@
+"""Values that do not decode: an error that names the message, a null beside the bytes, or a row that is left out."""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+from attrs import define, frozen
+
+from logd.errors import LogdError
+from logd.spark.blocking.rows import Rows
+from logd.spark.worker.avro import AvroValues
+from logd.spark.worker.options import DROPMALFORMED, FAILFAST
+
+_log = logging.getLogger("logd.spark")
+
+
+class UndecodableValue(LogdError):
+    """A message's value is not what the Avro schema says."""
+
+
+@frozen
+class Column:
+    """Decoded values; the bytes of those that did not decode, null elsewhere; which rows stay, None for all."""
+
+    values: pa.Array
+    corrupt: pa.Array
+    kept: pa.Array | None
+
+
+@define(eq=False)
+class ValueDecoding:
+    """Decodes the values of one partition as the ``mode`` says. ``malformed`` counts those that did not decode."""
+
+    avro: AvroValues
+    mode: str
+    topic: str
+    partition: int
+    malformed: int = 0
+    #: What was wrong with the first of them, and where.
+    first: str = ""
+
+    def decode(self, rows: Rows) -> Column:
+        """Return the rows' values. Raises UndecodableValue with FAILFAST."""
+        values, wrong = self.avro.decode(rows.values)
+        if wrong and not self.malformed:
+            number = min(wrong)
+            self.first = f"topic {self.topic!r}, partition {self.partition}, id {rows.ids[number]}: {wrong[number]}"
+            if self.mode == FAILFAST:
+                raise UndecodableValue(
+                    f"{self.first}; mode=PERMISSIVE has it null and its bytes in a column, DROPMALFORMED leaves it out"
+                )
+        self.malformed += len(wrong)
+        corrupt = [rows.values[number] if number in wrong else None for number in range(len(rows))] if wrong else None
+        kept = None
+        if wrong and self.mode == DROPMALFORMED:
+            kept = pa.array([number not in wrong for number in range(len(rows))])
+        return Column(
+            values, pa.nulls(len(rows), pa.binary()) if corrupt is None else pa.array(corrupt, pa.binary()), kept
+        )
+
+    def warn(self) -> None:
+        """Say how many values did not decode, if any did not."""
+        if self.malformed:
+            what = "were left out" if self.mode == DROPMALFORMED else "are null"
+            _log.warning("%d values that do not decode %s; the first: %s", self.malformed, what, self.first)

@@ -1,0 +1,308 @@
+"""What ``option(...)`` can say, read and checked; named after Spark's Kafka source where the meaning is the same."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+
+from logd.clientcore.starting_positions import EARLIEST, LATEST
+from logd.errors import ConfigurationError
+from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
+from logd.spark.blocking.cluster import ClusterSettings
+from logd.spark.blocking.offsets import OffsetLimits, parse_by_timestamp, parse_offsets, parse_timestamp
+from logd.spark.blocking.producing import LARGEST_BATCH
+from logd.spark.blocking.ranges import DEFAULT_RANGE_BYTES
+from logd.spark.blocking.reading import ReadSettings
+from logd.spark.blocking.subscription import SourceSubscription, parse_subscription
+
+#: Where the brokers are when no option says so.
+BROKER_VARIABLE = "LOGD_BROKER"
+DEFAULT_BROKER = "127.0.0.1:6667"
+
+_CLUSTER = (
+    "brokers",
+    "tls",
+    "tls.ca",
+    "tls.certificate",
+    "tls.key",
+    "connectTimeoutMs",
+    "requestTimeoutMs",
+    "retryTimeoutMs",
+)
+SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
+_READ = (
+    *SUBSCRIPTIONS,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "failOnDataLoss",
+    "includeHeaders",
+    "avroSchema",
+    "mode",
+    "columnNameOfCorruptRecord",
+    "minPartitions",
+    "maxBytesPerPartition",
+    "fetchBytes",
+    "rowsPerBatch",
+    "maxDecompressedBytes",
+    "maxDecompressedMessages",
+)
+BATCH_OPTIONS = (*_CLUSTER, *_READ, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+STREAM_OPTIONS = (*_CLUSTER, *_READ, "maxBytesPerTrigger", "maxOffsetsPerTrigger")
+SINK_OPTIONS = (*_CLUSTER, "topic", "compression", "batchBytes")
+ALL_OPTIONS = tuple(dict.fromkeys((*BATCH_OPTIONS, *STREAM_OPTIONS, *SINK_OPTIONS)))
+
+#: What may happen to a value that does not decode, as in Spark's readers.
+PERMISSIVE = "PERMISSIVE"
+DROPMALFORMED = "DROPMALFORMED"
+FAILFAST = "FAILFAST"
+MODES = (PERMISSIVE, DROPMALFORMED, FAILFAST)
+
+#: The column for the bytes of a value that did not decode, unless another name is given.
+CORRUPT_RECORD = "_corrupt_record"
+
+#: Options that people bring along from Spark's Kafka source (in lower case, by their beginnings), and what is here in
+#: their place.
+_KAFKAS = {
+    "kafka.bootstrap.servers": "the option 'brokers' names the brokers, as HOST:PORT, separated by commas",
+    "kafka.ssl.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
+    "kafka.security.": "TLS is set by tls, tls.ca, tls.certificate and tls.key",
+    "kafka.group.id": "a reader is in no group: a stream's place is in its checkpoint",
+    "groupidprefix": "a reader is in no group: a stream's place is in its checkpoint",
+    "kafka.auto.offset.reset": "the option 'startingOffsets' says where reading begins",
+    "kafka.": "logd has none of the settings of Kafka's clients; its own are in docs/spark.md",
+    "minoffsetspertrigger": "a micro-batch has no least size; maxOffsetsPerTrigger is its greatest",
+    "maxtriggerdelay": "a micro-batch has no least size, so that nothing is waited for",
+    "startingoffsetsbytimestampstrategy": "a time behind all messages means the end of the log",
+    "fetchoffset.": "the option 'retryTimeoutMs' says how long a broker is waited for",
+    "kafkaconsumer.polltimeoutms": "the option 'requestTimeoutMs' bounds one request",
+}
+
+#: What Spark itself puts among a sink's options.
+_SPARKS = ("path", "checkpointLocation")
+
+
+@frozen(kw_only=True)
+class ColumnOptions:
+    """The options that decide on columns: which there are, and what is in them."""
+
+    include_headers: bool = False
+    avro_schema: str | None = None
+    #: What happens to a value that does not decode, one of MODES.
+    mode: str = FAILFAST
+    #: The name of the column for its bytes; None where there is none.
+    corrupt_column: str | None = None
+
+
+@frozen(kw_only=True)
+class ReadOptions:
+    """Options of a reader; travels to the executors."""
+
+    cluster: ClusterSettings
+    subscription: SourceSubscription
+    starting: OffsetLimits
+    ending: OffsetLimits
+    reading: ReadSettings
+    shape: ColumnOptions
+    min_partitions: int
+    range_bytes: int
+    #: Bytes of log, or about how many messages, in one micro-batch of a stream; None for all there is.
+    trigger_bytes: int | None
+    trigger_messages: int | None
+
+
+@frozen(kw_only=True)
+class SinkOptions:
+    """Options of a writer; travels to the executors."""
+
+    cluster: ClusterSettings
+    #: For rows without a column ``topic``, or with null in it.
+    topic: str | None
+    compression: str
+    batch_bytes: int
+
+
+def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
+    """Read the options of a batch or stream reader. Raises ConfigurationError."""
+    given = _Given(options, STREAM_OPTIONS if streaming else BATCH_OPTIONS, "a stream" if streaming else "a batch")
+    fail = given.switch("failOnDataLoss", True)
+    if streaming and given.text("maxBytesPerTrigger") and given.text("maxOffsetsPerTrigger"):
+        raise ConfigurationError(
+            "maxBytesPerTrigger and maxOffsetsPerTrigger both bound a micro-batch: give one of them"
+        )
+    return ReadOptions(
+        cluster=_cluster(given),
+        subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
+        starting=given.offsets("starting", "latest" if streaming else "earliest", None if streaming else LATEST),
+        ending=OffsetLimits.of("latest") if streaming else given.offsets("ending", "latest", EARLIEST),
+        reading=ReadSettings(
+            fail_on_data_loss=fail,
+            fetch_bytes=given.whole("fetchBytes", 2 << 20, 1 << 10, 64 << 20),
+            rows=given.whole("rowsPerBatch", 8192, 1, 1_000_000),
+            max_decompressed=given.whole("maxDecompressedBytes", DEFAULT_MAX_DECOMPRESSED, 1, 1 << 31),
+            max_decompressed_messages=given.whole(
+                "maxDecompressedMessages", DEFAULT_MAX_DECOMPRESSED_MESSAGES, 1, 1 << 31
+            ),
+        ),
+        shape=_shape(given),
+        min_partitions=given.whole("minPartitions", 1, 1, 1_000_000),
+        range_bytes=given.whole("maxBytesPerPartition", DEFAULT_RANGE_BYTES, 1, 1 << 40),
+        trigger_bytes=given.whole("maxBytesPerTrigger", 0, 1, 1 << 50) or None if streaming else None,
+        trigger_messages=given.whole("maxOffsetsPerTrigger", 0, 1, 1 << 50) or None if streaming else None,
+    )
+
+
+def shape_options(options: Mapping[str, str]) -> ColumnOptions:
+    """Return those that shape the schema. Raises ConfigurationError."""
+    return _shape(_Given(options, ALL_OPTIONS, "a data frame", _SPARKS))
+
+
+def _shape(given: _Given) -> ColumnOptions:
+    avro, mode = given.text("avroSchema"), (given.text("mode") or FAILFAST).upper()
+    column = given.text("columnNameOfCorruptRecord")
+    if mode not in MODES:
+        raise ConfigurationError(f"option mode = {mode[:200]!r} is not allowed; allowed is {', '.join(MODES)}")
+    if avro is None and (given.text("mode") or column):
+        raise ConfigurationError(
+            "options mode and columnNameOfCorruptRecord are of use with avroSchema alone: without it values are bytes"
+        )
+    if column and mode != PERMISSIVE:
+        raise ConfigurationError(f"option columnNameOfCorruptRecord is of use with mode={PERMISSIVE} alone")
+    if mode == PERMISSIVE:
+        column = column or CORRUPT_RECORD
+    return ColumnOptions(
+        include_headers=given.switch("includeHeaders", False), avro_schema=avro, mode=mode, corrupt_column=column
+    )
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Read the options of a writer. Raises ConfigurationError."""
+    given = _Given(options, SINK_OPTIONS, "a sink", _SPARKS)
+    return SinkOptions(
+        cluster=_cluster(given),
+        topic=given.text("topic"),
+        compression=given.choice("compression", "none", ("none", "gzip", "snappy", "zstd")),
+        batch_bytes=given.whole("batchBytes", 1 << 20, 1, LARGEST_BATCH),
+    )
+
+
+def _cluster(given: _Given) -> ClusterSettings:
+    settings = ClusterSettings(
+        brokers=given.text("brokers") or os.environ.get(BROKER_VARIABLE) or DEFAULT_BROKER,
+        connect_timeout=given.whole("connectTimeoutMs", 10_000, 1, 86_400_000) / 1000,
+        request_timeout=given.whole("requestTimeoutMs", 30_000, 1, 86_400_000) / 1000,
+        retry_timeout=given.whole("retryTimeoutMs", 120_000, 0, 86_400_000) / 1000,
+        tls=given.switch("tls", False),
+        tls_ca=given.text("tls.ca"),
+        tls_certificate=given.text("tls.certificate"),
+        tls_key=given.text("tls.key"),
+    )
+    settings.addresses()
+    for name in ("tls.ca", "tls.certificate", "tls.key"):
+        if given.text(name) is not None and not settings.secure:
+            raise ConfigurationError(f"option {name} is of use with tls=true, or brokers=tls:HOST:PORT, alone")
+    return settings
+
+
+def cluster_options(settings: ClusterSettings) -> dict[str, str]:
+    """The options that mean these settings."""
+    options = {
+        "brokers": settings.brokers,
+        "connectTimeoutMs": str(round(settings.connect_timeout * 1000)),
+        "requestTimeoutMs": str(round(settings.request_timeout * 1000)),
+        "retryTimeoutMs": str(round(settings.retry_timeout * 1000)),
+        "tls": "true" if settings.tls else "false",
+    }
+    named = {"tls.ca": settings.tls_ca, "tls.certificate": settings.tls_certificate, "tls.key": settings.tls_key}
+    return options | {name: value for name, value in named.items() if value is not None}
+
+
+def _of_kafka(name: str) -> str | None:
+    """What one does in place of an option of Spark's Kafka source, or of Kafka's clients, that is unknown here."""
+    for prefix, known in _KAFKAS.items():
+        if name.startswith(prefix):
+            return known
+    return None
+
+
+class _Given:
+    """The options as they were given, whose names are alike in any case of letters, as everywhere in Spark."""
+
+    def __init__(
+        self, options: Mapping[str, str], allowed: tuple[str, ...], what: str, ignored: tuple[str, ...] = ()
+    ) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in allowed}
+        everything = {name.lower(): name for name in ALL_OPTIONS}
+        for name in self._values:
+            if name in names or name in {each.lower() for each in ignored}:
+                continue
+            if name in everything:
+                raise ConfigurationError(f"option {everything[name]!r} is not one of {what} of logd")
+            if (known := _of_kafka(name)) is not None:
+                raise ConfigurationError(f"option {name!r} is not known to {what} of logd: {known}")
+            near = [names[each] for each in difflib.get_close_matches(name, names, 3)]
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(allowed)}"
+            raise ConfigurationError(f"option {name!r} is not known to {what} of logd; {hint}")
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        return value.strip() if value and value.strip() else None
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        text = self.text(name)
+        if text is None:
+            return default
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise self._not_allowed(name, text, f"a whole number from {least} to {most}")
+        return value
+
+    def switch(self, name: str, default: bool) -> bool:
+        text = self.choice(name, str(default).lower(), ("true", "false"))
+        return text == "true"
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        text = (self.text(name) or default).lower()
+        if text not in allowed:
+            raise self._not_allowed(name, text, " or ".join(allowed))
+        return text
+
+    def offsets(self, which: str, default: str, senseless: int | None) -> OffsetLimits:
+        """A timestamp for all goes before timestamps for each, and these before offsets, as in Spark's Kafka source.
+
+        ``senseless`` is the end of the log where nothing could be read, which is refused.
+        """
+        rest = "earliest" if which == "starting" else "latest"
+        readers: tuple[tuple[str, Callable[[str], OffsetLimits]], ...] = (
+            (f"{which}Timestamp", parse_timestamp),
+            (f"{which}OffsetsByTimestamp", partial(parse_by_timestamp, rest=rest)),
+            (f"{which}Offsets", partial(parse_offsets, rest=rest)),
+        )
+        for name, parse in readers:
+            text = self.text(name)
+            if text is not None:
+                try:
+                    offsets = parse(text)
+                except ValueError as error:
+                    raise self._not_allowed(name, text, str(error)) from None
+                if senseless is not None and offsets.has(senseless):
+                    end = "latest" if senseless == LATEST else "earliest"
+                    raise ConfigurationError(
+                        f"option {name} = {text[:200]!r} is not allowed: a batch with a {which} offset of {end} "
+                        f"({senseless}) would read nothing"
+                    )
+                return offsets
+        return OffsetLimits.of(default)
+
+    @staticmethod
+    def _not_allowed(name: str, value: Any, allowed: str) -> ConfigurationError:
+        return ConfigurationError(f"option {name} = {str(value)[:200]!r} is not allowed; allowed is {allowed}")

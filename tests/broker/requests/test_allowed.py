@@ -1,0 +1,70 @@
+"""Settings that keep clients from administration, and what of it stands in the log."""
+
+from __future__ import annotations
+
+from twisted.logger import formatEvent
+
+from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.metadata import Metadata, TopicMetadata
+from logd.protocol.requests.repair import Repair
+from tests.broker.doubles import BrokerTestCase
+
+
+class ExplicitCreationTests(BrokerTestCase):
+    """A broker whose clients make topics by name alone, not by using them."""
+
+    options = {"topics_create": "explicit"}  # noqa: RUF012
+
+    def test_metadata(self) -> None:
+        """The error says that it is a matter of settings; asking by name works."""
+        peer = self.connect()
+        found = self.ask(peer, Metadata(("new",), create=True)).topics
+        self.assertEqual(found, (TopicMetadata("new", 112, "", ()),))
+        self.assertEqual(self.ask(peer, CreateTopic("new", 1, {})).error, 0)
+
+
+class NoCreationTests(BrokerTestCase):
+    """A broker whose clients make no topics at all."""
+
+    options = {"topics_create": False}  # noqa: RUF012
+
+    def test_create_topic(self) -> None:
+        """Asking by name is refused as well, names the setting, and is logged with the peer."""
+        answer = self.ask(self.connect(), CreateTopic("new", 1, {}))
+        self.assertEqual(answer.error, 112)
+        self.assertIn("topics.create = false", answer.text)
+        self.assertEqual(self.broker.topics.names(), [])
+        (line,) = self.events.warnings("asked to create topic 'new'")
+        self.assertIn("10.0.0.7", line)
+
+
+class AdministrationTests(BrokerTestCase):
+    """Deleting and repairing, where the broker takes that and where it does not."""
+
+    def test_logged_with_the_peer(self) -> None:
+        """Who creates and deletes stands in the log, and a name that a terminal would obey is written out."""
+        peer = self.connect()
+        self.ask(peer, CreateTopic("t", 2, {}))
+        self.ask(peer, DeleteTopic("t"))
+        self.ask(peer, CreateTopic("\x1b[2Jgone", 1, {}))
+        lines = [formatEvent(event) for event in self.events.events]
+        for words in ("10.0.0.7:40000 created topic t with 2 partitions", "10.0.0.7:40000 deleted topic t"):
+            self.assertTrue([line for line in lines if words in line], lines)
+        self.assertEqual([line for line in lines if "\x1b" in line], [])
+        self.assertTrue([line for line in lines if "asked to create topic '\\x1b[2Jgone'" in line])
+
+
+class NoAdministrationTests(BrokerTestCase):
+    """A broker that takes no requests to delete or repair."""
+
+    options = {"administration_requests": False}  # noqa: RUF012
+
+    def test_refused(self) -> None:
+        """Both name the setting; nothing is deleted, and topics are still made."""
+        peer = self.connect()
+        self.assertEqual(self.ask(peer, CreateTopic("t", 1, {})).error, 0)
+        for request in (DeleteTopic("t"), Repair("t", 0, dry_run=False)):
+            answer = self.ask(peer, request)
+            self.assertEqual(answer.error, 116)
+            self.assertIn("administration.requests = false", answer.text)
+        self.assertEqual(self.broker.topics.names(), ["t"])

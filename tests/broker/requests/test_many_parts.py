@@ -1,0 +1,135 @@
+"""Tests of fetches of many parts: what a flush costs follows what moved, not what is waited for."""
+
+from __future__ import annotations
+
+from logd.interfaces import IFlushListener
+from logd.log.partition import PartitionLog
+from logd.log.waiters import Wait
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.legacy_requests import Produce
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from tests.broker.doubles import BrokerTestCase
+from tests.log.entries import plain
+
+ENTRY = plain(b"eleven more")
+SIZE = len(ENTRY)
+PARTS = 300
+
+
+class ManyPartsTests(BrokerTestCase):
+    """Fetches of 300 partitions each, and a producer."""
+
+    def setUp(self) -> None:
+        """Make them, and count how often somebody begins to wait for a partition."""
+        super().setUp()
+        self.create("t", PARTS)
+        self.waits = 0
+        wait_visible = PartitionLog.wait_visible
+
+        def counted(log: PartitionLog, position: int, listener: IFlushListener) -> Wait | None:
+            self.waits += 1
+            return wait_visible(log, position, listener)
+
+        self.patch(PartitionLog, "wait_visible", counted)
+        self.peer, self.producer = self.connect(), self.connect()
+
+    def fetch(self, min_bytes: int, max_bytes: int = 1000) -> FetchWait:
+        """A fetch of all partitions."""
+        parts = [FetchPart("t", number, 0, 0, max_bytes, True) for number in range(PARTS)]
+        return FetchWait(60_000, min_bytes, 1_000_000, tuple(parts))
+
+    def put(self, partition: int) -> None:
+        """Produce an entry, and have it flushed."""
+        self.producer.send(Produce("t", partition, ENTRY))
+        self.settle()
+
+    def test_a_flush_costs_one_look(self) -> None:
+        """A partition that moves has each fetch look at that partition alone."""
+        for _ in range(10):
+            self.peer.send(self.fetch(100 * SIZE))
+        self.assertEqual(self.waits, 10 * PARTS)
+        for number in range(20):
+            self.put(number)
+        self.assertEqual(self.waits, 10 * PARTS + 20 * 10)
+        self.assertEqual(self.peer.answers(), [])
+
+    def test_what_moved_adds_up(self) -> None:
+        """Bytes of several flushes, of one partition and of others, count together, each once."""
+        self.peer.send(self.fetch(4 * SIZE))
+        for number in (7, 7, 299):
+            self.put(number)
+            self.assertEqual(self.peer.answers(), [])
+        self.put(0)
+        (answer,) = self.peer.answers()
+        found = {part.partition: len(part.message_set) for part in answer.parts if part.message_set}
+        self.assertEqual(found, {0: SIZE, 7: 2 * SIZE, 299: SIZE})
+
+    def test_full_parts(self) -> None:
+        """A part counts no more than it may hold, and is not waited for beyond that; with all full it is answered."""
+        self.peer.send(self.fetch(PARTS * SIZE, max_bytes=SIZE - 1))
+        for number in range(PARTS - 1):
+            self.put(number)
+            self.put(number)
+        self.assertEqual((self.waits, self.peer.answers()), (PARTS, []))
+        self.put(PARTS - 1)
+        self.assertEqual(len(self.peer.answers()), 1)
+
+    def test_offline(self) -> None:
+        """A partition that goes offline brings the answer, whichever of them it is."""
+        self.peer.send(self.fetch(100 * SIZE))
+        self.put(5)
+        self.log_of("t", 250).go_offline(OSError(5, "Input/output error"))
+        self.settle()
+        (answer,) = self.peer.answers()
+        self.assertEqual([part.error for part in answer.parts if part.error], [106])
+        self.assertEqual(answer.parts[5].message_set, ENTRY)
+
+    def test_answered_in_turns(self) -> None:
+        """Where one flush answers many such fetches, a few are answered in each turn of the reactor, in their order."""
+        requests = [self.fetch(1) for _ in range(8)]
+        self.peer.send(*requests)
+        self.producer.send(ProduceAck(0, 0, (ProducePart("t", 7, 0, False, ENTRY),)))
+        self.flushes.settle()
+        self.peer.pump()
+        self.assertEqual(len(self.peer.answers()), 0)
+        turns: list[int] = []
+
+        def look() -> None:
+            """Be one of those who want to do something meanwhile."""
+            self.peer.pump()
+            turns.append(len(self.peer.answers()))
+            if sum(turns) < len(requests):
+                self.clock.callLater(0, look)
+
+        self.clock.callLater(0, look)
+        self.settle()
+        self.assertEqual(turns, [4, 4])  # 1200 parts in each
+
+    def test_gone_before_its_turn(self) -> None:
+        """A fetch in line is dropped with its connection, and answered at once when the broker stops."""
+        others = [self.connect() for _ in range(4)]
+        for peer in (self.peer, *others):
+            for _ in range(4):
+                peer.send(self.fetch(1))
+        self.producer.send(ProduceAck(0, 0, (ProducePart("t", 7, 0, False, ENTRY),)))
+        self.flushes.settle()
+        self.peer.lose()
+        self.broker.stop()
+        self.assertEqual([len(peer.answers()) for peer in others], [4] * 4)
+        self.settle()
+        self.assertEqual([len(peer.answers()) for peer in others], [0] * 4)
+
+    def test_looked_for_in_slices(self) -> None:
+        """Offsets that may lie inside entries are looked for some at a time, and for nobody who has gone."""
+        for number in range(PARTS):
+            self.producer.send(Produce("t", number, ENTRY * 3))
+        self.settle()
+        parts = [FetchPart("t", number, 0, SIZE + 1, 1000, False) for number in range(PARTS)]
+        request = FetchWait(60_000, 1, 1_000_000, tuple(parts))
+        answer = self.ask(self.peer, request)
+        self.assertEqual({part.first_position for part in answer.parts}, {SIZE})
+        self.peer.send(request)
+        self.reads.work()
+        self.peer.lose()
+        self.reads.deliver()
+        self.assertEqual(self.reads.works, [])

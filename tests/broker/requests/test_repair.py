@@ -1,0 +1,315 @@
+"""Tests of Repair: a broker that mends its logs while it serves, and brings back what was offline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from logd.broker.requests import repair as repairing
+from logd.errors import LogdError
+from logd.log.damage.kinds import DamageKind
+from logd.log.disk.names import segment_name
+from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
+from logd.protocol.loops import Decoded, decode_set
+from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
+from logd.protocol.requests.repair import OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
+from tests.broker.doubles import BrokerTestCase, Peer
+from tests.log.entries import plain
+
+ENTRY = plain(b"eleven more")
+
+
+class RepairTestCase(BrokerTestCase):
+    """A topic of ten entries of 20 bytes, in segments of three."""
+
+    log_options: dict[str, Any] = {"segment_bytes": 50}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        """Fill it."""
+        super().setUp()
+        self.create("t")
+        self.peer = self.connect()
+        for _ in range(10):
+            self.produce(self.peer, "t", ENTRY)
+
+    def path(self, start: int) -> str:
+        """Where a segment is."""
+        return f"/data/t-0/{segment_name(start)}"
+
+    def data(self, start: int) -> bytearray:
+        """A segment's bytes, to be damaged."""
+        return self.files._inode(self.path(start)).data
+
+    def repair(self, peer: Peer | None = None, **more: Any) -> list[RepairResponse]:
+        """Ask until the log's end is reached."""
+        answers: list[RepairResponse] = []
+        position, end = -1, 0
+        while position < end:
+            answer = self.ask(
+                peer or self.peer, Repair("t", 0, more.get("dry", False), more.get("cut", False), position)
+            )
+            answers.append(answer)
+            if answer.error:
+                break
+            position, end = answer.checked_to, answer.end
+        return answers
+
+    def fetched(self) -> Decoded:
+        """What a consumer of everything gets."""
+        data = bytearray()
+        while True:
+            part = FetchPart("t", 0, 0, len(data), 1 << 20, exact=True)
+            (found,) = self.ask(self.peer, FetchWait(0, 0, 1 << 20, (part,))).parts
+            if not found.message_set:
+                return decode_set(bytes(data))
+            data += found.message_set
+
+
+class ServedTests(RepairTestCase):
+    """A partition that is served."""
+
+    def test_sound(self) -> None:
+        """Of a sound log there is nothing to say, a segment at a time."""
+        before = self.content("t")
+        self.assertEqual(self.repair(), [RepairResponse(0, end, 200, state=SERVED) for end in (60, 120, 180, 200)])
+        self.assertEqual(self.content("t"), before)
+
+    def test_gap(self) -> None:
+        """Damage in closed segments and in the last one becomes gaps; consumers get all the rest at its place."""
+        self.data(60)[35] ^= 1
+        self.data(180)[1] ^= 1
+        answers = self.repair()
+        damages = [each for answer in answers for each in answer.described]
+        self.assertEqual(
+            [each[:4] for each in damages],
+            [(80, 20, DamageKind.PAYLOAD, True), (180, 20, DamageKind.LENGTH, True)],
+        )
+        decoded = self.fetched()
+        self.assertEqual((decoded.gaps, decoded.error, decoded.position), (2, None, 200))
+        self.assertEqual([message.id for message in decoded.messages], [0, 20, 40, 60, 100, 120, 140, 160])
+        self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
+        self.assertEqual(len(self.events.warnings("made 1 gaps")), 2)
+
+    def test_dry_run(self) -> None:
+        """A dry run says the same and changes nothing."""
+        self.data(60)[35] ^= 1
+        before = self.content("t")
+        answers = self.repair(dry=True)
+        self.assertEqual(answers[1].described, (RepairedDamage(80, 20, 1, False, "the checksum does not hold"),))
+        self.assertEqual((answers[1].damages, answers[1].damaged_bytes), (1, 20))
+        self.assertEqual(self.content("t"), before)
+
+    def test_while_appending(self) -> None:
+        """What is not visible yet is not looked at, and appends go on."""
+        self.data(180)[15] ^= 1
+        self.peer.send(Repair("t", 0, False, False, 180))
+        log = self.log_of("t")
+        log.append([ENTRY], 1, -1)
+        self.data(180)[-1] ^= 1  # as if it were half written
+        self.reads.settle()
+        self.data(180)[-1] ^= 1
+        (answer,) = self.peer.answers()
+        self.assertEqual((answer.checked_to, answer.damages), (200, 1))
+        self.settle()
+        self.assertEqual((log.end, self.fetched().position), (220, 220))
+
+    def test_in_slices(self) -> None:
+        """A large segment is looked at in slices, so that others get their turn; the broker's stop ends it."""
+        self.patch(repairing, "SLICE_BLOCKS", 1)
+        self.peer.send(Repair("t", 0, False, False, 0))
+        self.reads.settle()
+        self.peer.answers()
+        self.peer.send(Repair("t", 0, False, False, 0))
+        self.reads.work()
+        self.reads.deliver()  # the file is open
+        self.broker.stop()
+        self.reads.settle()
+        self.assertEqual([answer.error for answer in self.peer.answers()], [111])
+
+    def test_one_at_a_time(self) -> None:
+        """A second repair of the partition is refused while one is under way."""
+        other = self.connect()
+        self.peer.send(Repair("t", 0))
+        other.send(Repair("t", 0))
+        self.assertEqual([answer.error for answer in other.answers()], [113])
+        self.settle()
+        self.assertEqual(self.ask(other, Repair("t", 0)).error, 0)
+
+    def test_retention(self) -> None:
+        """A segment that retention removes meanwhile, and positions before the log's start, are passed over."""
+        self.peer.send(Repair("t", 0))
+        log = self.log_of("t")
+        log.configure(evolve(log.settings, retention_bytes=100, retention_ms=-1))
+        log.expire()
+        self.files.remove(self.path(0))
+        self.settle()
+        self.assertEqual(self.peer.answers(), [RepairResponse(0, 60, 200)])
+
+    def test_a_missing_segment(self) -> None:
+        """A segment whose file is gone, though retention did not take it, is damage; a gap takes its place."""
+        self.fetched()  # its file is open
+        self.files.remove(self.path(60))
+        for dry in (True, False):
+            damage = RepairedDamage(60, 60, DamageKind.MISSING, not dry, f"{self.path(60)} is missing")
+            self.assertEqual(self.repair(dry=dry)[1].described, (damage,))
+        self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (60, 200))
+        self.assertEqual([answer.damages for answer in self.repair()], [0, 0, 0, 0])
+
+    def test_a_missing_segment_is_noticed(self) -> None:
+        """It is shown by /health within checkpoint.ms, with its file, although it is still open; a repair ends that."""
+        self.fetched()
+        self.files.remove(self.path(60))
+        self.clock.advance(60)
+        self.settle()
+        health = self.broker.health()
+        self.assertEqual(health["status"], "degraded")
+        self.assertEqual(health["lost"], {"t-0": f"{self.path(60)} is missing: bytes 60 to 120 are lost"})
+        self.repair(self.connect())
+        self.assertEqual((self.broker.health()["status"], self.broker.health()["lost"]), ("ok", {}))
+
+    def test_a_short_segment(self) -> None:
+        """So is one that was cut short."""
+        del self.data(60)[45:]
+        (damage,) = self.repair()[1].described
+        self.assertEqual(damage[:4], (100, 20, DamageKind.SHORT, True))
+        self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
+
+    def test_the_last_segment_is_missing(self) -> None:
+        """Where the last one is gone the partition goes offline; the next request mends what can be."""
+        self.files.remove(self.path(180))
+        answer = self.repair()[-1]
+        self.assertIn(f"{self.path(180)} was removed", answer.text)
+        self.assertIn(f"{self.path(180)} was removed", str(self.log_of("t").offline))
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, answer.end), (SERVED_AGAIN, 1, 200))
+        self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
+
+    def test_deleted_meanwhile(self) -> None:
+        """A topic that is deleted, and made again, while its former log is looked at, is not touched."""
+        self.data(0)[15] ^= 1
+        self.peer.send(Repair("t", 0, False))
+        self.reads.work()
+        self.broker.administration.delete("t")
+        self.flushes.settle()
+        self.settle()
+        self.create("t")
+        self.produce(self.peer_of_new_topic(), "t", ENTRY)
+        self.assertEqual(self.content("t"), ENTRY)
+        self.assertEqual([answer.error for answer in self.peer.answers()], [101])
+
+    def peer_of_new_topic(self) -> Peer:
+        """Another connection, so that the answers of the first are not taken."""
+        return self.connect()
+
+    def test_refusals(self) -> None:
+        """Unknown topics, partitions and positions are refused, each with its error."""
+        for request, error in (
+            (Repair("none", 0), 101),
+            (Repair("t", 7), 3),
+            (Repair("t", 0, True, False, 201), 1),
+        ):
+            self.assertEqual(self.ask(self.peer, request).error, error)
+
+
+class BoundaryTests(RepairTestCase):
+    """Gaps that lie over places where the index has entries begin."""
+
+    log_options: dict[str, Any] = {"segment_bytes": 90, "index_bytes": 1}  # noqa: RUF012
+
+    def test_gaps(self) -> None:
+        """Nobody is led into the middle of a gap any more: in a closed segment, and in the last one."""
+        log = self.log_of("t")
+        self.assertEqual([start for start, _, _ in log.segments()], [0, 100])
+        for start in (0, 100):
+            self.data(start)[20:60] = b"\0" * 40
+        for answer in self.repair():
+            self.assertEqual([each[1:4] for each in answer.described], [(40, DamageKind.LENGTH, True)])
+        self.assertEqual([log.find_boundary(at) for at in (45, 60, 145, 160)], [20, 60, 120, 160])
+        self.produce(self.connect(), "t", ENTRY)
+        self.assertEqual([log.find_boundary(at) for at in (145, 200)], [120, 200])
+
+
+class OfflineTests(RepairTestCase):
+    """A partition that is offline."""
+
+    def setUp(self) -> None:
+        """Take it offline."""
+        super().setUp()
+        self.log_of("t").go_offline(OSError(5, "Input/output error"))
+
+    def test_again(self) -> None:
+        """It is repaired as a whole, recovered and served again, with new appends behind the old ones."""
+        self.data(60)[35] ^= 1
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, answer.checked_to, answer.end), (SERVED_AGAIN, 1, 200, 200))
+        self.assertEqual(self.fetched().gaps, 1)
+        self.assertEqual(self.produce(self.connect(), "t", ENTRY).first_id, 200)
+        self.assertEqual(self.fetched().position, 220)
+
+    def test_dry_run(self) -> None:
+        """A dry run leaves it offline."""
+        (answer,) = self.repair(dry=True)
+        self.assertEqual((answer.state, answer.damages), (OFFLINE, 0))
+        self.assertIsNotNone(self.log_of("t").offline)
+
+    def test_lost_segments(self) -> None:
+        """Segments that are missing, wherever they were, are shown with their files, and gaps take their place."""
+        write_checkpoint(self.files, "/data/t-0", Checkpoint(0, 200))
+        for start in (0, 120, 180):
+            self.files.remove(self.path(start))
+        (answer,) = self.repair(dry=True)
+        self.assertEqual((answer.state, answer.end), (OFFLINE, 200))
+        expected = [(0, 60, DamageKind.MISSING), (120, 80, DamageKind.SHORT)]
+        self.assertEqual([each[:3] for each in answer.described], expected)
+        self.assertIn(f"{self.path(0)} is missing: bytes 0 to 60 are lost", answer.described[0].text)
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, answer.damaged_bytes), (SERVED_AGAIN, 2, 140))
+        decoded = self.fetched()
+        self.assertEqual((decoded.gap_bytes, decoded.position, len(decoded.messages)), (140, 200, 3))
+        self.assertEqual(self.produce(self.connect(), "t", ENTRY).first_id, 200)
+
+    def test_put_back(self) -> None:
+        """Where the file is back there is nothing to mend: it is looked at again and served."""
+        self.files.rename(self.path(60), "/data/t-0/aside")
+        self.assertEqual(self.repair(dry=True)[0].damages, 1)
+        self.files.rename("/data/t-0/aside", self.path(60))
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, answer.damages, self.fetched().position), (SERVED_AGAIN, 0, 200))
+
+    def test_held(self) -> None:
+        """A partition that is known to have been longer than what is here stays offline, and it is said why."""
+        self.broker.store.hold("t", 0, LogdError("it was longer"), 500)
+        (answer,) = self.repair()
+        self.assertIn("bytes 200 to 500 are lost", answer.text)
+        self.assertIn("bytes 200 to 500 are lost", str(self.log_of("t").offline))
+
+    def test_nothing_vouches(self) -> None:
+        """What only a cut helps keeps it offline, until the cut is asked for."""
+        self.files.remove("/data/t-0/mark")
+        self.data(180)[:4] = b"\0\0\0\1"
+        (answer,) = self.repair()
+        self.assertEqual((answer.state, [each.mended for each in answer.described]), (OFFLINE, [False]))
+        (answer,) = self.repair(cut=True)
+        self.assertEqual((answer.state, [each.mended for each in answer.described]), (SERVED_AGAIN, [True]))
+        self.assertEqual(self.log_of("t").end, 180)
+
+    def test_deleted_meanwhile(self) -> None:
+        """Its files are not taken away under the repair; a new topic of its name has to wait."""
+        self.peer.send(Repair("t", 0, False))
+        deleting = self.broker.administration.delete("t")
+        self.assertNoResult(deleting)
+        self.settle()
+        self.successResultOf(deleting)
+        self.assertFalse(self.files.exists("/data/t-0"))
+        self.create("t")
+        self.assertEqual(self.log_of("t").end, 0)
+
+    def test_failing(self) -> None:
+        """A disk that fails again is answered, and leaves it offline."""
+        self.files.errors["list"] = [OSError(5, "Input/output error")]
+        (answer,) = self.repair()
+        self.assertEqual(answer.error, -1)
+        self.assertIn("Input/output error", answer.text)
+        self.assertIsNotNone(self.log_of("t").offline)
+        self.assertEqual(self.repair()[0].state, SERVED_AGAIN)

@@ -1,0 +1,21 @@
+"""Tests that a broker has a handler for each request of the table."""
+
+from __future__ import annotations
+
+from logd.broker.requests.session import BrokerSession
+from logd.protocol.requests.apis import LEGACY_APIS, OUR_APIS
+from logd.protocol.requests.legacy_requests import MultiProduce, Produce
+from logd.protocol.requests.produce_ack import ProduceAck
+from logd.protocol.requests.requests import Unsupported
+from tests.broker.doubles import BrokerTestCase
+
+
+class HandlerTests(BrokerTestCase):
+    """The handlers of a connection."""
+
+    def test_every_request(self) -> None:
+        """Every request has a handler, but those that produce, which are gathered."""
+        session = self.connect().connection.session
+        assert isinstance(session, BrokerSession)
+        known = {api.request for api in (*LEGACY_APIS, *OUR_APIS)}
+        self.assertEqual(set(session.handlers), known - {Produce, MultiProduce, ProduceAck} | {Unsupported})

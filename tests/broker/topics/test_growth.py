@@ -1,0 +1,158 @@
+"""Tests of producers that wait while a log may not grow."""
+
+from __future__ import annotations
+
+from time import process_time
+
+from attrs import define, field
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.broker.growth_gate import GrowthGate
+from logd.broker.topics.stored_ends import EndsRecorder
+from logd.net.holds import Hold
+from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
+from logd.protocol.requests.repair import SERVED_AGAIN
+from tests.broker.losing import HELLO, LostLogTestCase
+
+OFFLINE_ERROR = 106
+
+
+class HeldLogTests(LostLogTestCase):
+    """A log that may not grow, and those who would append to it."""
+
+    def setUp(self) -> None:
+        """Hold the first partition."""
+        super().setUp()
+        self.gate = self.broker.growth
+        self.gate.hold(self.log_of("t"))
+
+    def send(self, partition: int = 0) -> None:
+        """A producer comes, and waits."""
+        self.peer = self.connect()
+        self.peer.send(ProduceAck(-1, 30_000, (ProducePart("t", partition, 0, False, HELLO),)))
+        self.settle()
+        self.assertEqual(self.peer.answers(), [])
+
+    def error(self) -> int:
+        """The code of the answer that the producer has."""
+        self.settle()
+        (answer,) = self.peer.answers()
+        code: int = answer.parts[0].error
+        return code
+
+    def test_hang_up(self) -> None:
+        """Nothing is kept of a connection that is gone, however long the log waits."""
+        for _ in range(5):
+            self.send()
+            self.peer.lose()
+        self.assertEqual(len(self.gate._waiting), 0)
+        self.gate.let_go_topic("t")
+
+    def test_goes_offline(self) -> None:
+        """A log that goes offline meanwhile keeps nobody waiting: producers are told."""
+        self.send()
+        self.log_of("t").go_offline(OSError(5, "the disk is gone"))
+        self.assertEqual(self.error(), OFFLINE_ERROR)
+        self.assertEqual(self.gate.held, {})
+
+    def test_offline_already(self) -> None:
+        """A log that is offline is not held."""
+        self.gate.let_go([self.log_of("t")])
+        self.log_of("t").go_offline(OSError(5, "the disk is gone"))
+        self.gate.hold(self.log_of("t"))
+        self.assertEqual(self.gate.held, {})
+
+    def test_served_again(self) -> None:
+        """Once it is served again, producers that leave the choice to the broker do not wait for the former log."""
+        self.log_of("t").go_offline(OSError(5, "the disk is gone"))
+        self.assertEqual(self.repair().state, SERVED_AGAIN)
+        peer = self.connect()
+        self.assertEqual(self.produce(peer, "t", HELLO, -1).error, 0)
+
+    def test_let_go(self) -> None:
+        """All of a topic's logs are let go at once, and who waits looks again once."""
+        self.gate.hold(self.log_of("t", 1))
+        self.send(-1)
+        self.gate.let_go_topic("t")
+        self.assertEqual(self.error(), 0)
+        self.assertEqual((self.gate.held, len(self.gate._waiting)), ({}, 0))
+
+
+@define
+class _Destination:
+    topic: str
+    partition: int
+
+
+@define(eq=False)
+class _Log:
+    """The part of a log that the gate looks at."""
+
+    topic: str
+    partition: int
+
+    def wait_visible(self, position: int, listener: object) -> None:
+        """Never goes offline."""
+
+
+@define(eq=False)
+class _Connection:
+    """Counts how often it is let go on."""
+
+    proceeded: int = 0
+    fails: bool = False
+    holds: list[Hold] = field(factory=list)
+
+    def hold(self, reason: Hold) -> None:
+        """See Gated."""
+        self.holds.append(reason)
+
+    def proceed(self, reason: Hold) -> None:
+        """See Gated."""
+        self.proceeded += 1
+        if self.fails:
+            raise RuntimeError("a bug")
+
+
+class GrowthGateTests(SynchronousTestCase):
+    """The gate alone."""
+
+    def test_cost(self) -> None:
+        """What a produce costs does not grow with the logs of other topics that are held."""
+        gate = GrowthGate()
+        logs = [_Log("new", number) for number in range(10_000)]
+        for log in logs:
+            gate.hold(log)  # type: ignore[arg-type]
+        began = process_time()
+        for _ in range(10_000):
+            self.assertFalse(gate.must_wait([_Destination("other", 0)], None))  # type: ignore[arg-type]
+        self.assertLess(process_time() - began, 1)
+        self.assertTrue(gate.must_wait([_Destination("new", -1)], None))  # type: ignore[arg-type]  # as above
+        connection = _Connection()
+        gate.wait(connection)
+        gate.let_go(logs)  # type: ignore[arg-type]
+        self.assertEqual((connection.proceeded, gate.held), (1, {}))
+
+    def test_one_fails(self) -> None:
+        """A connection that fails when it is let go on keeps none of the others waiting."""
+        gate, log = GrowthGate(), _Log("t", 0)
+        gate.hold(log)  # type: ignore[arg-type]
+        connections = [_Connection(fails=True), _Connection()]
+        for connection in connections:
+            gate.wait(connection)
+        gate.let_go([log])  # type: ignore[list-item]
+        self.assertEqual([each.proceeded for each in connections], [1, 1])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+
+class ManyTopicsTests(LostLogTestCase):
+    """Thousands of topics."""
+
+    def test_forgetting(self) -> None:
+        """To forget one costs the same, however many others there are."""
+        ends: EndsRecorder = self.broker.ends
+        began = process_time()
+        for number in range(10_000):
+            ends.forget(f"topic-{number}")
+            ends._limits[f"topic-{number}"] = {0: 1}
+        self.assertLess(process_time() - began, 1)

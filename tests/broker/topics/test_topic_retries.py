@@ -1,0 +1,54 @@
+"""Tests of creations and deletions that the coordination tree did not answer: they are compared again in a while."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+from unittest import mock
+
+from logd.broker.topics import administration as topicadministration
+from logd.broker.topics.reconciler import RETRY_SECONDS
+from logd.coord.errors import ConnectionLoss
+from logd.errors import CoordinationUnavailable, StorageFull
+from tests.broker.members import MembersTestCase
+
+
+class RetryTests(MembersTestCase):
+    """One broker, whose deletions in the tree get no answer while a test says so."""
+
+    def setUp(self) -> None:
+        """Start the broker, and let no watch tell it of anything."""
+        super().setUp()
+        self.one = self.member(1)
+        self.one.membership.reconciler._mirror.stop()
+
+    def unanswered(self) -> Any:
+        """No deletion of a topic is answered."""
+
+        async def delete_topic(*arguments: object) -> None:
+            raise ConnectionLoss("the connection is gone")
+
+        return mock.patch.object(topicadministration, "delete_topic", delete_topic)
+
+    def test_deletion(self) -> None:
+        """A topic whose deletion got no answer is compared again in a while."""
+        self.create(self.one, "t", 1)
+        with self.unanswered():
+            error = self.error(self.one.broker.administration.delete("t"))
+        self.assertIsInstance(error, CoordinationUnavailable)
+        self.assertEqual(self.one.membership.reconciler._dirty, {"t"})
+        self.pass_time(RETRY_SECONDS + 1)
+        self.assertEqual(self.one.membership.reconciler._dirty, set())
+        self.assertEqual(self.one.broker.topics.names(), ["t"])
+
+    def test_creation_that_is_not_taken_back(self) -> None:
+        """A topic that the disk did not take, and that stays in the tree, is made once there is room."""
+        self.one.files.errors["make_directory"] = [OSError(errno.ENOSPC, "no space left on device")] * 3
+        with self.unanswered():
+            error = self.error(self.one.broker.administration.create("t", 1, {}))
+            self.assertIsInstance(error, StorageFull)
+            self.assertEqual(self.one.partitions("t"), [])
+            for _ in range(4):
+                self.pass_time(RETRY_SECONDS + 1)
+        self.assertEqual(self.one.partitions("t"), [0])
+        self.assertEqual(self.one.broker.topics.names(), ["t"])

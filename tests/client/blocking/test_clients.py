@@ -1,0 +1,237 @@
+"""Tests of logd.client.blocking.clients: its calls on a thread, a broker in memory on the reactor's."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, TypeVar
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from logd.client.blocking import clients as blocking
+from logd.client.blocking.clients import Consumer, Producer
+from logd.client.blocking.reactor_thread import call_there
+from logd.errors import ClientClosed, ConfigurationError, CorruptMessage, InvalidTopic, WrongPartition
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
+from tests.client.model import ModelBroker
+
+T = TypeVar("T")
+
+
+class BlockingCase(TestCase):
+    """A model broker under the real reactor."""
+
+    timeout = 30
+
+    def setUp(self) -> None:
+        """A topic of two partitions."""
+        self.broker = ModelBroker(reactor, delay=0.0)  # type: ignore[arg-type]  # a clock all the same
+        self.logs = self.broker.add("topic1", 2)
+
+    def on_thread(self, work: Callable[[], T]) -> Deferred[T]:
+        """Run blocking code where it may block."""
+        return deferToThread(work)
+
+    def producer(self, **settings: Any) -> Producer:
+        """A producer of the model."""
+        return Producer("model:1", connect=self.broker.connect, **settings)
+
+    def consumer(self, **settings: Any) -> Consumer:
+        """A consumer of the model."""
+        return Consumer("model:1", connect=self.broker.connect, **settings)
+
+
+class BlockingProducerTests(BlockingCase):
+    """BlockingProducer."""
+
+    def test_names_of_the_paper(self) -> None:
+        """The paper's samples read the same."""
+        self.assertIs(blocking.Producer, blocking.BlockingProducer)
+        self.assertIs(blocking.Consumer, blocking.BlockingConsumer)
+
+    async def test_sends(self) -> None:
+        """What is sent is delivered in order, and wait says where."""
+
+        def work() -> tuple[int, int]:
+            with self.producer() as producer:
+                results = [producer.send("topic1", MessageSet([Message(b"%d" % n)]), partition=0) for n in range(3000)]
+                return results[-1].wait(20).next_id, producer.send("topic1", b"x", partition=1).wait(20).partition
+
+        self.assertEqual(await self.on_thread(work), (self.logs[0].end, 1))
+        self.assertEqual(self.logs[0].payloads(), [b"%d" % n for n in range(3000)])
+
+    async def test_failures(self) -> None:
+        """wait raises what a send fails with; flush and close do not mind; a bad setting is refused at once."""
+
+        def work() -> None:
+            producer = self.producer()
+            result = producer.send("a/b", b"")
+            producer.flush(10)
+            self.assertTrue(result.done)
+            self.assertRaises(InvalidTopic, result.wait)
+            self.assertRaises(TypeError, producer.send("topic1", 5).wait)  # type: ignore[arg-type]  # which is the point
+            producer.close()
+            self.assertRaises(ClientClosed, producer.send, "topic1", b"")
+            self.assertRaises(ConfigurationError, self.producer, acks="all")
+
+        await self.on_thread(work)
+
+    async def test_a_failure_that_nobody_waits_for_is_logged(self) -> None:
+        """It does not pass in silence."""
+
+        def work() -> None:
+            with self.producer() as producer:
+                producer.send("a/b", b"")
+
+        await self.on_thread(work)
+        self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)
+
+    async def test_the_last_failure_is_logged_at_once(self) -> None:
+        """It is logged as soon as nobody has the result any more, though nothing is sent after it."""
+        self.addCleanup(gc.enable)
+
+        def work() -> None:
+            with self.producer() as producer:
+                gc.disable()
+                producer.send("a/b", b"")
+                call_there(reactor, lambda: None)  # what was sent has been dealt with
+                call_there(reactor, lambda: None)
+
+        await self.on_thread(work)
+        self.assertEqual(len(self.flushLoggedErrors(InvalidTopic)), 1)
+
+    async def test_close_delivers_first(self) -> None:
+        """Leaving the context delivers what was sent."""
+
+        def work() -> None:
+            with self.producer(linger=60.0) as producer:
+                for _ in range(500):
+                    producer.send("topic1", b"x", partition=0)
+
+        await self.on_thread(work)
+        self.assertEqual(len(self.logs[0].payloads()), 500)
+
+    async def test_close_is_bounded(self) -> None:
+        """A broker that does not answer does not hold close up for longer than its timeout."""
+        self.broker.up = False
+
+        def work() -> None:
+            producer = self.producer()
+            result = producer.send("topic1", b"x")
+            self.assertRaises(TimeoutError, result.wait, 0.01)
+            producer.close(timeout=0.05)
+            self.assertRaises(ClientClosed, result.wait, 10)
+
+        await self.on_thread(work)
+
+    async def test_not_on_the_reactors_thread(self) -> None:
+        """There it would wait for itself."""
+        await self.on_thread(lambda: None)
+        self.assertRaises(RuntimeError, self.producer)
+
+
+class BlockingConsumerTests(BlockingCase):
+    """BlockingConsumer."""
+
+    def setUp(self) -> None:
+        """Five thousand messages in each partition."""
+        super().setUp()
+        for number, log in self.logs.items():
+            log.data += encode_set([Message(b"%d-%d" % (number, index)) for index in range(5000)])
+
+    async def test_iterates(self) -> None:
+        """A stream is iterated as the paper has it, and positions follow message by message."""
+
+        def work() -> None:
+            with self.consumer(decode_messages=300) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1, [0])
+                messages = list(islice(stream, 4321))
+                self.assertEqual([m.payload for m in messages], self.logs[0].payloads()[:4321])
+                self.assertEqual(stream.positions(), {0: messages[-1].next_position})
+                self.assertEqual(stream.get(10).payload, b"0-4321")
+                self.assertEqual(stream.end_positions(), {0: self.logs[0].end})
+
+        await self.on_thread(work)
+
+    async def test_batches(self) -> None:
+        """Batches come whole; a timeout ends the wait for more."""
+
+        def work() -> int:
+            count = 0
+            with self.consumer() as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                for batch in stream.batches(timeout=20):
+                    count += len(batch.messages)
+                    if count >= 10_000:
+                        break
+                self.assertRaises(TimeoutError, next, stream.batches(timeout=0.01))
+            return count
+
+        self.assertEqual(await self.on_thread(work), 10_000)
+
+    async def test_losses(self) -> None:
+        """What a stream passes without delivering it is counted, and a batch tells of it."""
+        for log in self.logs.values():
+            log.start = 1 << 40
+
+        def work() -> tuple[int, list[str]]:
+            with self.consumer() as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1, [0], start=5)
+                batch = next(stream.batches(timeout=20))
+                counted = stream.gaps, stream.gap_bytes, stream.skipped, stream.skipped_bytes
+                self.assertEqual(counted, (0, 0, 0, 0))
+                return stream.jumps, [loss.kind for loss in batch.losses]
+
+        self.assertEqual(await self.on_thread(work), (1, ["jump"]))
+
+    async def test_seek(self) -> None:
+        """After a seek nothing that was on its way from before comes."""
+
+        def work() -> None:
+            with self.consumer(decode_messages=100) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1, [0])
+                for _ in islice(stream, 150):
+                    pass
+                target = self.logs[0].boundaries()[40]
+                stream.seek(0, target)
+                self.assertEqual(stream.positions(), {0: target})
+                ids = [message.id for message in islice(stream, 1000)]
+                self.assertEqual(ids, self.logs[0].boundaries()[40:1040])
+                self.assertRaises(WrongPartition, stream.seek, 9, 0)
+
+        await self.on_thread(work)
+
+    async def test_damage(self) -> None:
+        """Damage is raised where the messages are read; a seek goes on."""
+        known = self.logs[0].boundaries()
+        self.logs[0].data[known[10] + 9] ^= 1
+
+        def work() -> None:
+            with self.consumer() as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1, [0])
+                self.assertEqual(len(list(islice(stream, 10))), 10)
+                self.assertRaises(CorruptMessage, stream.get, 10)
+                stream.seek(0, known[11])
+                self.assertEqual(stream.get(10).payload, b"0-11")
+
+        await self.on_thread(work)
+
+    async def test_close_ends_the_iteration(self) -> None:
+        """A thread that waits for a message is set free, and a get fails."""
+
+        def work() -> int:
+            consumer = self.consumer(start="latest")
+            (stream,) = consumer.create_message_streams("topic1", 1)
+            reactor.callFromThread(reactor.callLater, 0.05, stream._stream.close)  # type: ignore[attr-defined]  # it has
+            count = len(list(stream))
+            self.assertRaises(ClientClosed, stream.get)
+            consumer.close()
+            return count
+
+        self.assertEqual(await self.on_thread(work), 0)

@@ -1,0 +1,166 @@
+"""Tests of logd.client.blocking.group_stream: a consumer group read by a thread; a broker and a tree in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from itertools import islice
+from os import urandom
+from typing import Any, cast
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from logd.client.blocking.clients import Consumer
+from logd.client.blocking.group_stream import BlockingGroupStream
+from logd.coord import paths
+from logd.coord.registries.topics import encode_entry
+from logd.coord.tree.host import TreeHost
+from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.tree import Tree
+from logd.errors import CorruptMessage
+from logd.interfaces import Clock
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.testing.inprocess.client import InProcessCoordination
+from logd.topic import TopicEntry
+from tests.client.blocking.test_clients import BlockingCase
+
+_CLOCK = cast(Clock, reactor)
+ENTRY = 13
+
+
+class BlockingGroupTests(BlockingCase):
+    """A group whose consumers block."""
+
+    async def setUp(self) -> None:  # type: ignore[override]  # the tree answers in its time
+        """A tree, and a topic of two partitions of a hundred messages each."""
+        super().setUp()
+        self.host = TreeHost(Tree(), NoJournal(), _CLOCK, urandom)
+        self.host.start()
+        self.addCleanup(self.host.stop)
+        self.eye = await self.tree()
+        await self.eye.create(paths.broker(7), b"{}", ephemeral=True, makepath=True)
+        entry = encode_entry(TopicEntry("uuid-topic1", {0: (7,), 1: (7,)}))
+        await self.eye.create(paths.topic("topic1"), entry, makepath=True)
+        for number, log in self.logs.items():
+            log.data += encode_set([Message(b"%d%03d" % (number, index)) for index in range(100)])
+
+    async def tree(self) -> InProcessCoordination:
+        """A client of the tree."""
+        client = InProcessCoordination(self.host, _CLOCK)
+        await client.connect()
+        self.addCleanup(client.close)
+        return client
+
+    def group(self, tree: InProcessCoordination, **settings: Any) -> Consumer:
+        """A consumer of group g."""
+        return self.consumer(
+            group="g", coordination=tree, **{"commit_interval": 0.0, "rebalance_delay": 0.0, **settings}
+        )
+
+    async def committed(self) -> int:
+        """How many messages are committed, over both partitions."""
+        total = 0
+        for number in (0, 1):
+            data, _ = await self.eye.get(paths.group_offset("g", "topic1", number))
+            total += int(data or b"0") // ENTRY
+        return total
+
+    async def test_handled(self) -> None:
+        """What lies between the threads is not committed, nor is what the thread has in hand; the rest is, at close."""
+        tree = await self.tree()
+
+        def work() -> list[bytes | None]:
+            with self.group(tree, decode_messages=7) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                return [message.payload for message in islice(stream, 30)]
+
+        seen = await self.on_thread(work)
+        self.assertEqual(len(seen), 30)
+        self.assertEqual(await self.committed(), 29)
+
+        def others() -> list[bytes | None]:
+            with self.group(tree) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                return [message.payload for message in islice(stream, 171)]
+
+        rest = await self.on_thread(others)
+        self.assertEqual(sorted({*seen, *rest}), sorted(self.logs[0].payloads() + self.logs[1].payloads()))
+
+    async def test_batches(self) -> None:
+        """A batch counts once the next one is asked for."""
+        tree = await self.tree()
+
+        def work() -> int:
+            with self.group(tree, decode_messages=10) as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                for _ in islice(stream.batches(), 3):
+                    pass
+                consumer.commit()
+                return len(stream.positions())
+
+        await self.on_thread(work)
+        self.assertEqual(await self.committed(), 20)
+
+    async def test_explicit(self) -> None:
+        """With commit="handled" what was named counts."""
+        tree = await self.tree()
+
+        def work() -> None:
+            with self.group(tree, commit="handled") as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                assert isinstance(stream, BlockingGroupStream)
+                messages = list(islice(stream, 50))
+                stream.handled(messages[4])
+
+        await self.on_thread(work)
+        self.assertEqual(await self.committed(), 5)
+
+    async def test_taken_away(self) -> None:
+        """When another joins, what lies between the threads is dropped, and the rest of the batch at hand."""
+        first, second = await self.tree(), await self.tree()
+        joined: Deferred[None] = Deferred()
+
+        def work() -> tuple[list[bytes | None], list[bytes | None]]:
+            with self.group(first, decode_messages=20, consumer_name="a") as one:
+                (stream,) = one.create_message_streams("topic1", 1)
+                mine = [stream.get(5.0).payload for _ in range(5)]
+                with self.group(second, consumer_name="b") as two:
+                    (other,) = two.create_message_streams("topic1", 1)
+                    theirs = [other.get(5.0).payload for _ in range(100)]
+                    mine += [stream.get(5.0).payload for _ in range(96)]
+                    return mine, theirs
+
+        mine, theirs = await self.on_thread(work)
+        joined.callback(None)
+        every = self.logs[0].payloads() + self.logs[1].payloads()
+        self.assertEqual(sorted({*mine, *theirs}), sorted(every))
+        self.assertLessEqual(len(mine) + len(theirs), 201)
+
+    async def test_reading_goes_on_after_a_failure(self) -> None:
+        """A stream that failed over damage reads what it is given next."""
+        tree = await self.tree()
+        self.logs[0].data[ENTRY * 3 + 10] ^= 1
+        self.logs[1].data.clear()
+
+        def work() -> list[bytes | None]:
+            with self.group(tree, corrupt_retries=0, consumer_name="a") as consumer:
+                (stream,) = consumer.create_message_streams("topic1", 1)
+                got = [stream.get(5.0).payload for _ in range(3)]
+                self.assertRaises(CorruptMessage, stream.get, 5.0)
+                self.logs[0].data[ENTRY * 3 + 10] ^= 1
+                second = self.group(tree, consumer_name="b")
+                second.create_message_streams("topic1", 1)
+                deadline = time.monotonic() + 30.0
+                while len(got) < 4 and time.monotonic() < deadline:
+                    # It fails, at once, until the group has been shared out again.
+                    with contextlib.suppress(CorruptMessage):
+                        got.append(stream.get(5.0).payload)
+                second.close()
+                return got
+
+        got = await self.on_thread(work)
+        self.assertEqual(got, [b"0000", b"0001", b"0002", b"0003"])
+        await deferLater(cast(Any, reactor), 0)

@@ -1,0 +1,86 @@
+"""Tests of logd.client.blocking.thread_queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.blocking.thread_queue import Crossing
+
+
+class Calls:
+    """Stands for the reactor: keeps what is to be called on its thread."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], object]] = []
+
+    def callFromThread(self, call: Callable[[], object]) -> None:  # noqa: N802
+        """As IReactorFromThreads."""
+        self.calls.append(call)
+
+    def run(self) -> None:
+        """Call them."""
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+class CrossingTests(SynchronousTestCase):
+    """Crossing."""
+
+    def setUp(self) -> None:
+        """A way for two items."""
+        self.reactor = Calls()
+        self.crossing: Crossing[Any] = Crossing(self.reactor, 2)
+
+    def test_hands_over_in_order(self) -> None:
+        """What is put first is got first."""
+        for item in "ab":
+            self.crossing.put(item)
+        self.assertEqual([self.crossing.get(0), self.crossing.get(0)], ["a", "b"])
+
+    def test_is_bounded(self) -> None:
+        """At the limit put asks to wait, until half of it is taken."""
+        self.assertIsNone(self.crossing.put("a"))
+        room = self.crossing.put("b")
+        assert room is not None
+        self.crossing.get(0)
+        self.assertNoResult(room)
+        self.reactor.run()
+        self.successResultOf(room)
+
+    def test_timeout(self) -> None:
+        """Nothing within the time is a TimeoutError."""
+        self.assertRaises(TimeoutError, self.crossing.get, 0.001)
+
+    def test_wakes_the_other_thread(self) -> None:
+        """Who waits gets what is put later."""
+        got: list[Any] = []
+        thread = threading.Thread(target=lambda: got.append(self.crossing.get(10)))
+        thread.start()
+        self.crossing.put("x")
+        thread.join(10)
+        self.assertEqual(got, ["x"])
+
+    def test_ends(self) -> None:
+        """After the end what is left is handed over, then None; or the error, each time."""
+        self.crossing.put("a")
+        self.crossing.end()
+        self.assertEqual([self.crossing.get(), self.crossing.get()], ["a", None])
+        self.crossing.end(ValueError("broken"))
+        self.assertRaises(ValueError, self.crossing.get)
+        self.assertRaises(ValueError, self.crossing.get)
+
+    def test_drop(self) -> None:
+        """What is dropped is not handed over, who waits for room may go on, and an error is forgotten."""
+        self.crossing.put(1)
+        room = self.crossing.put(2)
+        assert room is not None
+        self.crossing.end(ValueError())
+        self.crossing.drop(lambda item: item == 1)
+        self.successResultOf(room)
+        self.assertEqual(self.crossing.get(0), 2)
+        self.assertRaises(TimeoutError, self.crossing.get, 0.001)

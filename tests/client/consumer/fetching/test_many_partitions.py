@@ -1,0 +1,225 @@
+"""Tests of consumers with many partitions: what a step costs follows what moves, not what is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.backoff import Backoff
+from logd.client.consumer.consumer import Consumer
+from logd.client.consumer.end_positions import Ends
+from logd.client.consumer.fetching import fetch_plan as fetchplan
+from logd.client.consumer.fetching.fetch_plan import LARGE_REQUESTS, MOST_REQUESTS, SMALL, FetchEntry, FetchPlan
+from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.settings import ConsumerSettings
+from logd.client.starting_positions import Position
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.protocol.requests.describe_log import DescribeLog
+from logd.protocol.requests.fetch_wait import FetchWait
+from logd.protocol.requests.metadata import Metadata
+from tests.client.model import ModelBroker, run
+
+
+class Counted:
+    """A consumer of one topic with many partitions in a model broker; counts its looks and what it asks for."""
+
+    def __init__(self, test: SynchronousTestCase, partitions: int, **settings: Any) -> None:
+        self.looks = 0
+        self.clock = Clock()
+        self.broker = ModelBroker(self.clock)
+        self.logs = self.broker.add("t", partitions)
+        self.got: list[Message] = []
+        given: dict[str, Any] = {"reactor": self.clock, "connect": self.broker.connect, "random": lambda: 0.5}
+        self.consumer = Consumer("model:6667", **given, **settings)
+        (self.stream,) = self.consumer.create_message_streams("t", 1)
+        wanted = Feed.wanted
+
+        def counting(feed: Feed, share: int) -> Any:
+            self.looks += 1
+            return wanted(feed, share)
+
+        test.patch(Feed, "wanted", counting)
+        Deferred.fromCoroutine(self._read())
+
+    async def _read(self) -> None:
+        async for message in self.stream:
+            self.got.append(message)
+
+    def append(self, partition: int) -> None:
+        """A message is there to be fetched."""
+        self.logs[partition].data += encode_set([Message(b"%d" % partition)])
+
+    def steps(self, work: Callable[[], None]) -> tuple[int, int]:
+        """Return how many looks, and partitions in requests, some work costs."""
+        self.looks = 0
+        asked = len(self.broker.requests)
+        work()
+        requests = [each for each in self.broker.requests[asked:] if isinstance(each, FetchWait)]
+        return self.looks, sum(len(each.parts) for each in requests)
+
+
+class ScalingTests(SynchronousTestCase):
+    """The same work in topics of different sizes."""
+
+    def busy(self, partitions: int) -> tuple[int, int]:
+        """One partition moves thirty times; return what that costs."""
+        counted = Counted(self, partitions, max_wait=600.0)
+        run(counted.clock, 1.0, 0.01)
+
+        def work() -> None:
+            for _ in range(30):
+                counted.append(7)
+                run(counted.clock, 0.05, 0.01)
+
+        cost = counted.steps(work)
+        self.assertEqual([each.partition for each in counted.got], [7] * 30)
+        self.consumer = counted.consumer
+        return cost
+
+    def test_one_that_moves(self) -> None:
+        """Beside ten times as many partitions that stand still it costs a look at each of them at most once more."""
+        looks, parts = self.busy(200)
+        self.assertLess((looks, parts), (1000, 1000))
+        looks, parts = self.busy(2000)
+        self.assertLess(looks, 2 * SMALL * 6)
+        self.assertLess(parts, 2 * SMALL * 6)
+
+    def test_all_that_move(self) -> None:
+        """A message in each partition costs some looks for each, whatever their number."""
+        costs = {}
+        for partitions in (200, 2000):
+            counted = Counted(self, partitions, max_wait=600.0)
+            for partition in range(partitions):
+                counted.append(partition)
+            looks, parts = counted.steps(lambda at=counted: run(at.clock, 2.0, 0.01))  # type: ignore[misc]
+            self.assertEqual(len(counted.got), partitions)
+            costs[partitions] = looks / partitions, parts / partitions
+        self.assertLess(costs[2000][0], 1.5 * costs[200][0])
+        self.assertLess(costs[2000][1], 1.5 * costs[200][1])
+
+    def test_requests_are_few(self) -> None:
+        """Partitions that stand still share a few requests, which are asked again at a bounded rate."""
+        counted = Counted(self, 3000)
+        run(counted.clock, 2.0, 0.01)
+        _, parts = counted.steps(lambda: run(counted.clock, 6.0, 0.01))
+        self.assertLessEqual(parts, 6 * fetchplan.QUIET_RATE + 3000)
+        waiting = [each for each in counted.broker.connections[0].waiting.values() if isinstance(each, FetchWait)]
+        self.assertLessEqual(len(waiting), LARGE_REQUESTS + 1)
+
+    def test_lost_connection(self) -> None:
+        """Metadata is read a few times, not once for each partition, when a broker is lost; all goes on."""
+        counted = Counted(self, 1000)
+        run(counted.clock, 1.0, 0.01)
+        asked = len(counted.broker.requests)
+        counted.broker.lose_all()
+        for partition in range(1000):
+            counted.append(partition)
+        run(counted.clock, 5.0, 0.01)
+        self.assertEqual(len(counted.got), 1000)
+        again = counted.broker.requests[asked:]
+        self.assertLess(sum(isinstance(each, Metadata) for each in again), 10)
+        self.assertEqual(sum(isinstance(each, DescribeLog) for each in again), 0)
+
+    def test_leaders_move(self) -> None:
+        """What stands in the line of a broker that is gone is asked for at the broker that leads it now."""
+        self.patch(fetchplan, "MOST_REQUESTS", 2)
+        counted = Counted(self, 300)
+        broker = counted.broker
+        broker.silent = (FetchWait,)
+        run(counted.clock, 1.0, 0.01)  # two requests of 100 partitions each are under way, and the others wait
+        broker.silent = ()
+        broker.leaders = {("t", partition): 8 for partition in range(300)}
+        for partition in range(300):
+            counted.append(partition)
+        broker.lose_all()
+        run(counted.clock, 10.0, 0.01)
+        self.assertEqual(sorted(each.partition for each in counted.got), list(range(300)))
+
+
+class FetchPlanTests(SynchronousTestCase):
+    """The line of one broker."""
+
+    def entries(self, count: int, idle: bool) -> list[FetchEntry]:
+        """Entries of as many partitions."""
+        backoff = Backoff(0.1, 1.0, lambda: 0.5)
+        feeds = [Feed("t", number, Position(0), ConsumerSettings()) for number in range(count)]
+        return [FetchEntry(feed, lambda feed: None, backoff, idle=idle) for feed in feeds]
+
+    def plan(self, *entries: FetchEntry) -> FetchPlan:
+        """A plan in which they stand in line."""
+        plan = FetchPlan()
+        for entry in entries:
+            plan.add(entry)
+        return plan
+
+    def test_few_are_asked_together(self) -> None:
+        """A consumer of few partitions asks for all that want something in one request, at once."""
+        idle, moving = self.entries(60, True), self.entries(40, False)
+        plan = self.plan(*idle, *moving)
+        self.assertEqual(plan.take(0.0, 100), [[*moving, *idle]])
+        plan = self.plan(*idle)
+        self.assertEqual(plan.take(0.0, 100), [idle])
+
+    def test_moving_apart_from_idle(self) -> None:
+        """Of many, those that moved go by themselves and at once, the idle ones at a bounded rate."""
+        idle, moving = self.entries(1600, True), self.entries(3, False)
+        plan = self.plan(*idle, *moving)
+        requests = plan.take(5.0, 1603)
+        self.assertEqual([len(each) for each in requests], [101] * 15 + [85, 3])
+        for entry in (*idle[:10], *moving):
+            plan.add(entry)
+        self.assertEqual(plan.take(5.0, 1603), [moving])
+        self.assertTrue(plan.waits_for_time)
+        self.assertGreater(plan.idle_from, 5.0)
+        self.assertEqual(plan.take(plan.idle_from, 1603), [idle[:10]])
+
+    def test_requests_are_bounded(self) -> None:
+        """With as many requests under way as may be nothing is taken; afterwards what stood in line goes together."""
+        moving = self.entries(500, False)
+        plan = self.plan(*moving)
+        plan.under_way = MOST_REQUESTS
+        self.assertEqual(plan.take(0.0, 10_000), [])
+        plan.under_way -= 1
+        self.assertEqual(plan.take(0.0, 10_000), [moving])
+
+    def test_stands_once(self) -> None:
+        """An entry stands in line once, however often it is put there, and leaves when it is taken out."""
+        (entry,) = self.entries(1, False)
+        plan = self.plan(entry, entry)
+        plan.discard(entry)
+        self.assertEqual((plan.take(0.0, 1), plan.has_any), ([], False))
+        plan.add(entry)
+        self.assertEqual(plan.take_all(), [entry])
+
+
+class EndsTests(SynchronousTestCase):
+    """Whether a reader is where it wants to be."""
+
+    def test_looks(self) -> None:
+        """All looks together are as many as the partitions and the times that it was asked."""
+        looks = []
+        positions = dict.fromkeys(range(1000), 0)
+
+        def position(partition: int) -> int:
+            looks.append(partition)
+            return positions[partition]
+
+        ends = Ends(dict.fromkeys(range(1000), 5))
+        for partition in range(1000):
+            self.assertFalse(ends.reached(position, 0))
+            positions[partition] = 5
+        self.assertTrue(ends.reached(position, 0))
+        self.assertEqual(len(looks), 2000)
+
+    def test_seek_back(self) -> None:
+        """Where a position was set, all are looked at anew."""
+        positions = {0: 5, 1: 4}
+        ends = Ends({0: 5, 1: 5})
+        self.assertFalse(ends.reached(positions.__getitem__, 0))
+        positions.update({0: 3, 1: 5})
+        self.assertFalse(ends.reached(positions.__getitem__, 1))

@@ -1,0 +1,141 @@
+"""Tests of streams that meet wrappers of a few bytes which become very many messages."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.consumer.fetching.partition_fetch import SLICE_BYTES, Feed
+from logd.client.settings import ConsumerSettings
+from logd.client.starting_positions import Position
+from logd.errors import WrapperTooLarge
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from logd.protocol.wrapper import encode_wrapper
+from tests.client.consumer.fetching.test_partition_fetch import START, read_all, serve
+from tests.client.consumers import ConsumerCase
+
+LINE = encode_set([Message(b"a line")])
+
+
+class FeedTests(SynchronousTestCase):
+    """One partition whose log holds such a wrapper."""
+
+    def feed(self, data: bytes, **settings: Any) -> Feed:
+        """A feed that holds all of the log."""
+        feed = Feed("t", 0, Position(START), ConsumerSettings(**settings))
+        serve(feed, data, 1 << 20)
+        return feed
+
+    def test_slices(self) -> None:
+        """Batches hold no more messages than is set, and together they hold all, each at its place."""
+        wrapper = encode_wrapper("gzip", LINE * 10_000)
+        data = LINE + wrapper + LINE
+        self.assertLess(len(wrapper), 10_000)
+        feed = self.feed(data)
+        sizes = []
+        positions = [START]
+        while feed.position < START + len(data):
+            batch = feed.next_batch(300)
+            if batch is None:
+                self.assertTrue(feed.unfinished)
+                continue
+            self.assertEqual(batch.position, positions[-1])
+            sizes.append(len(batch.messages))
+            positions.append(batch.next_position)
+        self.assertEqual((sum(sizes), max(sizes), feed.unfinished), (10_002, 300, False))
+        self.assertLessEqual(set(positions[1:-1]), {START + len(LINE), START + len(LINE + wrapper)})
+
+    def test_large_messages(self) -> None:
+        """Slices are bounded in bytes as well as in messages."""
+        feed = self.feed(encode_wrapper("zstd", encode_set([Message(bytes(300_000))] * 30)))
+        most = count = 0
+        while feed.buffered:
+            batch = feed.next_batch(2000)
+            if batch is not None:
+                count += len(batch.messages)
+                most = max(most, sum(len(each.payload or b"") for each in batch.messages))
+        self.assertEqual(count, 30)
+        self.assertLess(most, SLICE_BYTES + 300_001)
+
+    def test_position_in_the_midst(self) -> None:
+        """The position between two slices is one to start from: the rest follows, and nothing twice."""
+        messages = [Message(b"%020d" % (number * number)) for number in range(500)]
+        data = encode_wrapper("snappy", encode_set(messages))
+        feed = self.feed(data)
+        while (batch := feed.next_batch(200)) is None:
+            pass
+        again = Feed("t", 0, Position(feed.position), ConsumerSettings())
+        self.assertEqual(batch.messages + read_all(again, data, 1 << 20, 77), messages)
+
+    def test_too_many(self) -> None:
+        """Too many messages, or bytes, end the stream at once with the setting's name; they are no damage to skip."""
+        data = LINE + encode_wrapper("gzip", LINE * 1000) + LINE
+        for setting, value in (("max_decompressed_messages", 999), ("max_decompressed", 1000 * len(LINE) - 1)):
+            feed = self.feed(data, on_corrupt="skip", **{setting: value})
+            self.assertEqual(read_all(feed, data, 1 << 20, 10), [Message(b"a line")])
+            error = feed.error
+            assert isinstance(error, WrapperTooLarge)
+            self.assertEqual((error.setting, feed.losses.skipped, feed.wanted(1 << 20)), (setting, 0, None))
+            self.assertIn(
+                f"topic 't', partition 0: the compressed wrapper from position {START + len(LINE)}", str(error)
+            )
+            feed.seek(error.end)
+            self.assertEqual(read_all(feed, data, 1 << 20, 10), [Message(b"a line")])
+
+    def test_damage_before_one(self) -> None:
+        """A wrapper too large for this reader vouches for the damage in front of it: that ends there."""
+        damaged = LINE[:-1] + b"!"
+        data = damaged + encode_wrapper("gzip", LINE * 1000)
+        feed = self.feed(data, on_corrupt="skip", corrupt_retries=0, max_decompressed_messages=999)
+        read_all(feed, data, 1 << 20, 10)
+        self.assertEqual((feed.losses.skipped_bytes, feed.lost_at), (len(LINE), None))
+        self.assertIsInstance(feed.error, WrapperTooLarge)
+
+
+class StreamTests(ConsumerCase):
+    """Streams of a consumer whose time is the reactor's."""
+
+    def test_reactor_goes_on(self) -> None:
+        """The reactor has turns while a large wrapper is read, and few messages are handed over between two of them."""
+        self.logs[0].data += encode_wrapper("gzip", LINE * 50_000)
+        stream = self.stream(decode_messages=1000)
+        seen: list[int] = []
+        got: list[Message] = []
+        later = self.clock.callLater
+
+        def noting(delay: float, call: Any, *given: Any, **named: Any) -> Any:
+            seen.append(len(got))
+            return later(delay, call, *given, **named)
+
+        self.patch(self.clock, "callLater", noting)
+
+        async def loop() -> None:
+            async for message in stream:
+                got.append(message)
+
+        Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.assertEqual(len(got), 50_300)
+        self.assertLessEqual(max(after - before for before, after in pairwise(seen)), 1300)
+
+    def test_one_open_at_a_time(self) -> None:
+        """Of partitions that all hold large wrappers one is opened after the other, so that memory is bounded."""
+        for log in self.logs.values():
+            log.data += encode_wrapper("gzip", LINE * 5000)
+        stream = self.stream(decode_messages=100)
+        most = 0
+        count = 0
+
+        async def loop() -> None:
+            nonlocal most, count
+            async for batch in stream.batches():
+                most = max(most, sum(feed.unfinished for feed in stream.state._feeds.values()))
+                count += len(batch.messages)
+
+        Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.assertEqual((count, most), (15_300, 1))

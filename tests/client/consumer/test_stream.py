@@ -1,0 +1,170 @@
+"""Tests of logd.client.consumer.stream: the ways to read, against a broker in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+
+from logd.errors import (
+    ClientClosed,
+    ConfigurationError,
+    WrongPartition,
+)
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+from tests.client.consumers import ConsumerCase
+
+
+class StreamTests(ConsumerCase):
+    """Ways to read."""
+
+    def test_every_message_in_order(self) -> None:
+        """All messages of all partitions come, in order within each, and later ones as they are appended."""
+        messages, _ = self.read(self.stream(fetch_bytes=64))
+        self.run_for()
+        for number, log in self.logs.items():
+            self.assertEqual(self.payloads(messages, number), log.payloads())
+        self.logs[1].data += encode_set([Message(b"late")])
+        self.run_for()
+        self.assertEqual(messages[-1].payload, b"late")
+
+    def test_batches(self) -> None:
+        """Batches are of one partition each, and as large as the setting says."""
+        stream = self.stream(decode_messages=30)
+        got: list[Any] = []
+
+        async def loop() -> None:
+            async for batch in stream.batches():
+                got.append(batch)
+
+        Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.assertEqual(sum(len(batch.messages) for batch in got), 300)
+        self.assertEqual(max(len(batch.messages) for batch in got), 30)
+        self.assertTrue(all(message.partition == b.partition for b in got for message in b.messages))
+
+    def test_batches_until_the_end(self) -> None:
+        """With the ends as they are now the iteration ends, though the stream would not."""
+        stream = self.stream()
+        got: list[int] = []
+
+        async def loop() -> None:
+            async for batch in stream.batches(until=await stream.end_positions()):
+                got.append(len(batch.messages))
+
+        done = Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.successResultOf(done)
+        self.assertEqual(sum(got), 300)
+
+    def test_until_the_end_of_nothing(self) -> None:
+        """Of an empty topic the end is reached at once."""
+        self.broker.add("empty", 2)
+        (stream,) = self.consumer().create_message_streams("empty", 1)
+
+        async def loop() -> list[Any]:
+            return [batch async for batch in stream.batches(until=await stream.end_positions())]
+
+        done = Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.assertEqual(self.successResultOf(done), [])
+
+    def test_raw(self) -> None:
+        """Chunks of raw bytes put together are the log."""
+        stream = self.stream(fetch_bytes=100)
+        logs = {0: b"", 1: b"", 2: b""}
+
+        async def loop() -> None:
+            async for chunk in stream.raw(until=await stream.end_positions()):
+                self.assertEqual(chunk.position, len(logs[chunk.partition]))
+                logs[chunk.partition] += chunk.data
+
+        done = Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.successResultOf(done)
+        self.assertEqual(logs, {number: bytes(log.data) for number, log in self.logs.items()})
+
+    def test_get(self) -> None:
+        """get fires with one message; several at once are served in order; one that is cancelled takes nothing."""
+        stream = self.stream([0])
+        first, second, third = stream.get(), stream.get(), stream.get()
+        second.cancel()
+        self.failureResultOf(second, CancelledError)
+        self.run_for()
+        got = [self.successResultOf(each).payload for each in (first, third, stream.get())]
+        self.assertEqual(got, self.logs[0].payloads()[:3])
+
+    def test_get_waits(self) -> None:
+        """At the end get waits for the next message."""
+        stream = self.stream([0], start="latest")
+        waiting = stream.get()
+        self.run_for()
+        self.assertNoResult(waiting)
+        self.logs[0].data += encode_set([Message(b"new")])
+        self.run_for()
+        self.assertEqual(self.successResultOf(waiting).payload, b"new")
+
+    def test_ways_can_be_mixed(self) -> None:
+        """get, a loop that was left, batches: each goes on where the other stopped."""
+        stream = self.stream([0])
+        messages, _ = self.read(stream, most=5)
+        self.run_for()
+        messages.append(self.successResultOf(stream.get()))
+
+        async def loop() -> None:
+            async for batch in stream.batches(until={0: self.logs[0].end}):
+                messages.extend(batch.messages)
+
+        done = Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.successResultOf(done)
+        self.assertEqual([message.payload for message in messages], self.logs[0].payloads())
+
+    def test_positions(self) -> None:
+        """Positions are those behind the message handed over last, also in the middle of a batch."""
+        stream = self.stream([0, 1])
+        messages, _ = self.read(stream, most=130)
+        self.run_for()
+        expected = {0: 0, 1: 0}
+        for message in messages:
+            expected[message.partition] = message.next_position
+        self.assertEqual(stream.positions(), expected)
+
+    def test_seek(self) -> None:
+        """A seek takes effect at once, in the middle of a loop."""
+        stream = self.stream([0])
+        seen: list[int] = []
+
+        async def loop() -> None:
+            async for message in stream:
+                seen.append(message.id)
+                if len(seen) == 10:
+                    stream.seek(0, 19 * 50)
+
+        Deferred.fromCoroutine(loop())
+        self.run_for()
+        self.assertEqual(seen, [19 * n for n in range(10)] + [19 * n for n in range(50, 100)])
+        self.assertRaises(WrongPartition, stream.seek, 7, 0)
+        self.assertRaises(ConfigurationError, stream.seek, 0, -1)
+
+    def test_close(self) -> None:
+        """Loops over a closed stream end, and get fails."""
+        stream = self.stream([0], start="latest")
+        _, done = self.read(stream)
+        waiting = stream.get()
+        self.run_for()
+        stream.close()
+        self.successResultOf(done)
+        self.failureResultOf(waiting, ClientClosed)
+
+    def test_the_reactor_gets_its_turns(self) -> None:
+        """A loop over much that is held lets other things happen in between."""
+        self.logs[0].data += encode_set([Message(b"x" * 100_000)] * 40)
+        stream = self.stream([0], prefetch_bytes=64 << 20, fetch_bytes=64 << 20, decode_messages=10)
+        self.run_for(0.02)
+        messages, _ = self.read(stream)
+        self.assertGreater(len(messages), 100)
+        self.assertLess(len(messages), 140)
+        self.run_for()
+        self.assertEqual(len(messages), 140)

@@ -1,0 +1,294 @@
+"""Tests of how logd.client.producer.producer delivers: trouble, bounds, the end, no answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import CancelledError, Deferred
+
+from logd.client.producer.pending_send import Sent
+from logd.errors import (
+    BrokerUnavailable,
+    ClientClosed,
+    DeliveryFailed,
+    InvalidMessage,
+    ProducerBufferFull,
+    StorageFull,
+    TopicCreationDisabled,
+    WireError,
+)
+from logd.protocol.requests.produce_ack import ProduceAck
+from tests.client.model import ModelBroker, run
+from tests.client.producers import ProducerCase
+
+
+class TroubleTests(ProducerCase):
+    """Refusals, lost connections, silence."""
+
+    def refuse_once(self, *errors: WireError | None) -> None:
+        """The next sets are answered so."""
+        answers = list(errors)
+        self.broker.refuse = lambda part: answers.pop(0) if answers else None
+
+    def test_order_through_refusals(self) -> None:
+        """A refused set is sent again before those behind it."""
+        self.refuse_once(None, StorageFull("full"))
+        producer = self.producer(batch_messages=1)
+        sends = [producer.send("t", b"%d" % number) for number in range(8)]
+        self.run_for(1.0)
+        self.assertEqual([self.successResultOf(send).partition for send in sends], [0] * 8)
+        self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(8)])
+
+    def test_refused_for_good(self) -> None:
+        """An error that does not pass fails that set only; those behind it are delivered."""
+        self.refuse_once(None, InvalidMessage("bad"))
+        producer = self.producer(batch_messages=1)
+        sends = [producer.send("t", b"%d" % number) for number in range(4)]
+        self.run_for(0.03)  # which is no time for a pause: nothing has to get better first
+        self.failureResultOf(sends[1], InvalidMessage)
+        self.assertEqual(self.log.payloads(), [b"0", b"2", b"3"])
+        self.assertEqual(producer.buffered_bytes, 0)
+
+    def test_lost_connection(self) -> None:
+        """What was not acknowledged is sent again on the next connection; nothing is lost, the order holds."""
+        producer = self.producer(batch_messages=1)
+        sends = [producer.send("t", b"%d" % number) for number in range(20)]
+        for _ in range(3):
+            self.run_for(0.0045)
+            self.broker.lose_all()
+            self.run_for(0.2)
+        self.run_for(1.0)
+        for send in sends:
+            self.successResultOf(send)
+        self.assertEqual(list(dict.fromkeys(self.log.payloads())), [b"%d" % number for number in range(20)])
+
+    def test_gives_up_in_time(self) -> None:
+        """What cannot be delivered within delivery_timeout fails with the last error as its cause."""
+        self.broker.up = False
+        sends = [self.producer(delivery_timeout=5.0).send("t", b"x")]
+        self.run_for(6.5)
+        error = self.failureResultOf(sends[0], DeliveryFailed).value
+        self.assertIsInstance(error.__cause__, BrokerUnavailable)
+        self.assertIn(str(error.__cause__), str(error))
+
+    def test_gives_up_a_set_that_was_tried(self) -> None:
+        """The same for a set that keeps being refused; room is given back, and later sets are delivered."""
+        self.broker.refuse = lambda part: StorageFull("full")
+        producer = self.producer(delivery_timeout=5.0, retry_delay_limit=0.5)
+        sending = producer.send("t", b"x")
+        self.run_for(7.0)
+        failure = self.failureResultOf(sending, DeliveryFailed)
+        self.assertIsInstance(failure.value.__cause__, StorageFull)
+        self.assertEqual(producer.buffered_bytes, 0)
+        self.broker.refuse = lambda part: None
+        self.result(producer.send("t", b"y"), 2.0)
+
+    def test_silence(self) -> None:
+        """A broker that does not answer in time loses the connection, and the set is sent on the next one."""
+        producer = self.producer(request_timeout=2.0)
+        self.result(producer.send("t", b"1"))
+        self.broker.silent = (ProduceAck,)
+        sending = producer.send("t", b"2")
+        self.run_for(1.9)
+        self.assertEqual(len(self.broker.connections), 1)
+        self.broker.silent = ()
+        self.run_for(1.0)
+        self.successResultOf(sending)
+        self.assertEqual(len(self.broker.connections), 2)
+
+    def test_leader_moves(self) -> None:
+        """When another broker leads, what was refused goes there, in order."""
+        producer = self.producer(batch_messages=1, max_in_flight=5)
+        sends = [producer.send("t", b"%d" % number) for number in range(20)]
+        self.run_for(0.004)
+        self.broker.leaders["t", 0] = 8
+        self.run_for(1.0)
+        for send in sends:
+            self.successResultOf(send)
+        self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
+        self.assertEqual([connection.id for connection in self.broker.connections], [7, 8])
+
+    def test_metadata_is_read_again(self) -> None:
+        """With acks=0 nobody says that the leader has moved: metadata is read again once it is old."""
+        for batch in (1, 100):
+            with self.subTest(batch=batch):
+                self.broker.leaders["t", 0] = 7
+                producer = self.producer(acks=0, batch_messages=batch, metadata_age=3.0)
+                self.result(producer.send("t", b"1"))
+                self.broker.leaders["t", 0] = 8
+                for _ in range(60):
+                    producer.send("t", b"x")
+                    self.run_for(0.1)
+                self.log.data.clear()
+                self.result(producer.send("t", b"2"))
+                self.assertEqual(self.log.payloads(), [b"2"])
+
+    def test_no_topic_can_be_had(self) -> None:
+        """A topic that may not be created fails all sends to it, and a later one tries again."""
+        self.broker.topic_errors["no"] = TopicCreationDisabled.code
+        producer = self.producer()
+        sends = [producer.send("no", b"x") for _ in range(3)]
+        self.run_for()
+        for send in sends:
+            self.failureResultOf(send, TopicCreationDisabled)
+        self.assertEqual(producer.buffered_bytes, 0)
+        self.broker.topic_errors.clear()
+        self.result(producer.send("no", b"x"))
+
+    def test_nonsense(self) -> None:
+        """An answer about other partitions is no answer: the connection is given up and the set sent again."""
+        real = ModelBroker.answer
+
+        def answer(broker: ModelBroker, request: Any, connection: Any) -> Any:
+            response = real(broker, request, connection)
+            return response._replace(parts=()) if isinstance(request, ProduceAck) else response
+
+        self.patch(ModelBroker, "answer", answer)
+        sending = self.producer().send("t", b"x")
+        self.run_for(0.01)
+        self.patch(ModelBroker, "answer", real)
+        self.assertTrue(self.broker.connections[0].lost)
+        self.result(sending, 1.0)
+
+    def test_broker_comes_late(self) -> None:
+        """A send waits for a broker that is not there yet."""
+        self.broker.up = False
+        sending = self.producer().send("t", b"x")
+        self.run_for(3.0)
+        self.broker.up = True
+        self.run_for(8.0)
+        self.successResultOf(sending)
+
+    @settings(deadline=None, max_examples=40)
+    @given(
+        st.lists(st.tuples(st.sampled_from(["send", "lose", "full", "bad", "time"]), st.integers(1, 40)), max_size=40)
+    )
+    def test_order_under_any_schedule(self, schedule: list[tuple[str, int]]) -> None:
+        """Whatever is refused or lost when: first occurrences are in order, and what was acknowledged is there."""
+        self.setUp()
+        answers: list[WireError] = []
+        self.broker.refuse = lambda part: answers.pop() if answers else None
+        producer = self.producer(batch_messages=2, retry_delay_limit=0.2)
+        sends: dict[bytes, Deferred[Any]] = {}
+        for action, amount in schedule:
+            if action == "send":
+                for _ in range(amount):
+                    payload = b"%06d" % len(sends)
+                    sends[payload] = producer.send("t", payload).addErrback(lambda failure: failure.type)
+            elif action == "lose":
+                self.broker.lose_all()
+            elif action == "time":
+                self.run_for(amount / 2000)
+            else:
+                answers.append(StorageFull("full") if action == "full" else InvalidMessage("bad"))
+        run(self.clock, 15.0, step=0.01)
+        payloads = list(dict.fromkeys(self.log.payloads()))
+        self.assertEqual(payloads, sorted(payloads))
+        for payload, sending in sends.items():
+            outcome = self.successResultOf(sending)
+            if outcome is not InvalidMessage:
+                self.assertIsInstance(outcome, Sent)
+                self.assertIn(payload, payloads)
+        self.assertEqual(producer.buffered_bytes, 0)
+
+
+class RoomTests(ProducerCase):
+    """Bounded memory."""
+
+    def test_waits_for_room(self) -> None:
+        """While buffer_bytes are held further sends wait, in order; what is held stays bounded."""
+        producer = self.producer(buffer_bytes=2000, batch_messages=1, max_in_flight=1)
+        sends = [producer.send("t", b"%03d" % number + b"x" * 50) for number in range(50)]
+        most = 0
+        for _ in range(400):
+            self.clock.advance(0.001)
+            most = max(most, producer.buffered_bytes)
+        self.assertLess(most, 4000)
+        for send in sends:
+            self.successResultOf(send)
+        self.assertEqual([p[:3] for p in self.log.payloads() if p], [b"%03d" % number for number in range(50)])
+
+    def test_waiting_is_bounded(self) -> None:
+        """One send more than may wait fails at once."""
+        producer = self.producer(buffer_bytes=10, max_waiting=2)
+        sends = [producer.send("t", b"x" * 20) for _ in range(4)]
+        self.failureResultOf(sends[3], ProducerBufferFull)
+        self.run_for(1.0)
+        for send in sends[:3]:
+            self.successResultOf(send)
+
+    def test_ready(self) -> None:
+        """A loop that waits for ready before each send never fills the line."""
+        producer = self.producer(buffer_bytes=1000, max_waiting=0)
+        done: list[int] = []
+
+        async def loop() -> None:
+            for number in range(100):
+                await producer.ready()
+                producer.send("t", b"%d" % number)
+            done.append(1)
+
+        Deferred.fromCoroutine(loop())
+        self.run_for(2.0)
+        self.assertEqual((done, len(self.log.payloads())), ([1], 100))
+
+    def test_cancel_while_waiting_for_room(self) -> None:
+        """A send that is cancelled in the line is never sent and holds up nobody."""
+        producer = self.producer(buffer_bytes=10)
+        producer.send("t", b"x" * 20)
+        second, third = producer.send("t", b"2"), producer.send("t", b"3")
+        second.cancel()
+        self.failureResultOf(second, CancelledError)
+        self.result(third, 1.0)
+        self.assertEqual(self.log.payloads(), [b"x" * 20, b"3"])
+
+
+class CloseTests(ProducerCase):
+    """close."""
+
+    def test_delivers_first(self) -> None:
+        """What was sent before is delivered, then the connections end."""
+        producer = self.producer(linger=10.0)
+        sending = producer.send("t", b"1")
+        self.run_for(0.1)
+        closing = producer.close()
+        self.run_for(0.1)
+        self.successResultOf(closing)
+        self.successResultOf(sending)
+        self.assertTrue(all(connection.lost for connection in self.broker.connections))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_is_bounded(self) -> None:
+        """What cannot be delivered in time fails with ClientClosed, wherever it waits, and no timer is left."""
+        producer = self.producer(buffer_bytes=30)
+        self.result(producer.send("t", b"0"))
+        self.broker.silent = (ProduceAck,)
+        sends = [producer.send("t", b"x" * 20) for _ in range(4)]
+        sends.append(producer.send("unknown", b"x"))
+        closing = producer.close(timeout=1.0)
+        self.run_for(1.5)
+        self.successResultOf(closing)
+        for send in sends:
+            self.failureResultOf(send, ClientClosed)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_without_a_broker(self) -> None:
+        """A producer that never reached a broker closes too."""
+        self.broker.up = False
+        producer = self.producer()
+        sending = producer.send("t", b"1")
+        self.run_for(1.0)
+        closing = producer.close(timeout=0.5)
+        self.run_for(10.0)
+        self.successResultOf(closing)
+        self.failureResultOf(sending, ClientClosed)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_is_final(self) -> None:
+        """Later sends fail."""
+        producer = self.producer()
+        self.successResultOf(producer.close())
+        self.failureResultOf(producer.send("t", b""), ClientClosed)
+        self.failureResultOf(producer.ready(), ClientClosed)

@@ -1,0 +1,34 @@
+"""Tests of how refusals name what was refused."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.client.producer.batch import ProducerBatch, encode_pieces
+from logd.client.producer.pending_send import PendingSend
+from logd.client.producer.refusal import refusal
+from logd.errors import InvalidMessage, MessageTooLarge
+from logd.protocol.loops import encode_set
+from logd.protocol.message import Message
+
+
+class RefusalTests(SynchronousTestCase):
+    """refusal(), and the client's own."""
+
+    def test_too_large(self) -> None:
+        """Of a set the largest message is named by its number and size, and the setting with it."""
+        messages = [Message(b"x" * size) for size in (10, 300, 20)]
+        batch = ProducerBatch("t", 3, "none")
+        batch.add(encode_set(messages), 3, PendingSend("t", messages, None, None, "none", 1.0))
+        text = str(refusal(batch, MessageTooLarge.code))
+        self.assertIn("topic 't', partition 3: the broker refused a set of 3 messages, none of which is stored", text)
+        self.assertIn("number 2 of it is the largest: it has 300 bytes", text)
+        self.assertIn("message.bytes", text)
+        self.assertIn("topic 't', partition 3", str(refusal(batch, InvalidMessage.code)))
+
+    def test_here(self) -> None:
+        """What the client refuses itself is named by its number in the set, wherever that was divided."""
+        for place in range(5):
+            messages = [Message(b"x" * (200 if number == place else 5)) for number in range(5)]
+            error = self.assertRaises(MessageTooLarge, encode_pieces, messages, "none", 50, 100)
+            self.assertIn(f"message {place + 1} of the set has 200 bytes", str(error))

@@ -1,0 +1,96 @@
+"""Tests of messages that the broker refuses as too large, where the producer leaves them out."""
+
+from __future__ import annotations
+
+from random import Random
+
+from logd.errors import MessageTooLarge, WireError
+from logd.protocol.loops import decode_set
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
+from logd.protocol.requests.produce_ack import ProducePart
+from tests.client.producers import ProducerCase
+
+LIMIT = 100
+
+
+class TooLargeTests(ProducerCase):
+    """``on_too_large``, at a broker whose message.bytes is small."""
+
+    def setUp(self) -> None:
+        """Have the model refuse large entries."""
+        super().setUp()
+        self.broker.refuse = self.refuse
+
+    def refuse(self, part: ProducePart) -> WireError | None:
+        """Refuse a set one of whose entries is too large."""
+        data = part.message_set
+        at = 0
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], "big")
+            if size - 5 > LIMIT:
+                return MessageTooLarge("no")
+            at += 4 + size
+        return None
+
+    def stored(self) -> list[bytes]:
+        """What the broker has."""
+        return [message.payload or b"" for message in decode_set(bytes(self.log.data)).messages]
+
+    def messages(self, *sizes: int) -> list[Message]:
+        """Messages that tell their number."""
+        return [Message(b"%03d" % number + b"x" * (size - 3)) for number, size in enumerate(sizes)]
+
+    def test_left_out(self) -> None:
+        """The rest of the set is stored once each, in order; what was left out is counted, its bytes too."""
+        messages = self.messages(*[LIMIT + 1 if number in (0, 7, 8, 20, 29) else 20 + number for number in range(30)])
+        sent = self.result(self.producer(on_too_large="skip").send("t", messages), 3.0)
+        self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") <= LIMIT])
+        self.assertEqual((sent.skipped, sent.skipped_bytes), (5, 5 * (LIMIT + 1)))
+        self.assertEqual(sent.first_id, 0)
+        self.assertEqual(sum(part.next_id - part.first_id for part in sent.parts), self.log.end)
+
+    def test_compressed(self) -> None:
+        """A batch that is too large as one wrapper becomes several; what is too large even alone is left out."""
+        noise = Random(1)
+        messages = [Message(noise.randbytes(300 if number in (3, 11) else 20)) for number in range(16)]
+        messages.append(Message(b"x" * 500))  # which fits once it is compressed
+        producer = self.producer(on_too_large="skip", compression="gzip")
+        sent = self.result(producer.send("t", messages), 3.0)
+        self.assertEqual(self.stored(), [m.payload for m in messages if len(m.payload or b"") != 300])
+        self.assertEqual((sent.skipped, sent.skipped_bytes), (2, 600))
+        self.assertEqual(producer.buffered_bytes, 0)
+
+    def test_order(self) -> None:
+        """What was sent behind it, also in flight, stays behind; other sends of the batch do not fail."""
+        producer = self.producer(on_too_large="skip", batch_messages=4)
+        messages = self.messages(*[LIMIT + 1 if number % 5 == 2 else 50 for number in range(40)])
+        sends = [producer.send("t", message) for message in messages]
+        self.run_for(3.0)
+        results = [self.successResultOf(send) for send in sends]
+        self.assertEqual([sent.skipped for sent in results], [int(number % 5 == 2) for number in range(40)])
+        self.assertEqual(self.stored(), [m.payload for n, m in enumerate(messages) if n % 5 != 2])
+        self.assertEqual(producer.buffered_bytes, 0)
+
+    def test_nothing_left(self) -> None:
+        """When all are too large the send still ends, with nothing stored."""
+        sent = self.result(self.producer(on_too_large="skip").send("t", self.messages(200, 201, 202)), 3.0)
+        self.assertEqual((sent.skipped, sent.skipped_bytes, sent.first_id, sent.parts), (3, 603, -1, ()))
+        self.assertEqual(self.stored(), [])
+
+    def test_by_default(self) -> None:
+        """By default none of the set is stored, and the send fails."""
+        send = self.producer().send("t", self.messages(10, 200))
+        self.run_for(1.0)
+        self.failureResultOf(send, MessageTooLarge)
+        self.assertEqual(self.stored(), [])
+
+    def test_compressed_sets(self) -> None:
+        """A set that came compressed is whole or not at all."""
+        producer = self.producer(on_too_large="skip")
+        noise = [Message(bytes((number * number * each) % 251 for each in range(90))) for number in range(1, 9)]
+        send = producer.send("t", MessageSet(noise, "gzip"))
+        self.run_for(2.0)
+        self.failureResultOf(send, MessageTooLarge)
+        self.assertEqual(self.stored(), [])
+        self.assertEqual(producer.buffered_bytes, 0)

@@ -1,0 +1,130 @@
+"""Tests of producers with acks=0, whose requests have no answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import formatEvent, globalLogPublisher
+
+from logd.client.producer.pending_send import Sent
+from logd.protocol.requests.legacy_requests import Produce
+from tests.client.producers import ProducerCase
+
+
+class UnansweredTests(ProducerCase):
+    """acks=0."""
+
+    def test_fires_when_written(self) -> None:
+        """The request of 0.7 is used, and nothing is known of ids."""
+        sent = self.result(self.producer(acks=0).send("t", [b"1", b"2"]))
+        self.assertEqual(sent, Sent("t", 0, -1, -1))
+        self.assertIsInstance(self.broker.requests[-1], Produce)
+
+    def test_one_message_a_request(self) -> None:
+        """With batch_messages=1 each message travels in a request of its own, in order, by either way."""
+        producer = self.producer(acks=0, batch_messages=1)
+        for number in range(10):
+            producer.send("t", b"%d" % number)
+        self.run_for()
+        for number in range(10, 20):
+            self.successResultOf(producer.send("t", b"%d" % number))
+        self.run_for()
+        self.assertEqual(self.log.payloads(), [b"%d" % number for number in range(20)])
+        self.assertEqual(len([each for each in self.broker.requests if isinstance(each, Produce)]), 20)
+
+    def test_back_pressure(self) -> None:
+        """While the connection takes no more bytes sends wait; the order holds when it does again."""
+        for batch in (1, 100):
+            with self.subTest(batch=batch):
+                self.log.data.clear()
+                producer = self.producer(acks=0, batch_messages=batch)
+                self.result(producer.send("t", b"a"))
+                producer.send("t", b"b")
+                (connection,) = self.broker.connections[-1:]
+                connection.writable = False
+                waiting = producer.send("t", b"c")
+                self.run_for()
+                if batch == 1:
+                    self.assertFalse(producer.has_room)
+                    self.assertNoResult(producer.ready())
+                self.assertNoResult(waiting)
+                connection.drained()
+                self.result(waiting)
+                self.result(producer.send("t", b"d"))
+                self.assertEqual(self.log.payloads(), [b"a", b"b", b"c", b"d"])
+
+    def test_not_connected(self) -> None:
+        """What was not written when the connection was lost is written on the next one."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"a"))
+        producer.send("t", b"b")
+        self.broker.lose_all()
+        self.result(producer.send("t", b"c"), 1.0)
+        self.assertEqual(self.log.payloads(), [b"a", b"b", b"c"])
+
+    def test_close_writes_first(self) -> None:
+        """close does not forget frames that wait for the end of the reactor's turn."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"a"))
+        producer.send("t", b"b")
+        closing = producer.close()
+        self.run_for()
+        self.successResultOf(closing)
+        self.assertEqual(self.log.payloads(), [b"a", b"b"])
+
+    def test_closed_without_a_connection(self) -> None:
+        """Frames that cannot be written any more are given up, with a log line; nothing goes on behind the close."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"a"))
+        producer.send("t", b"b")
+        self.broker.up = False
+        self.broker.lose_all()
+        seen: list[Any] = []
+        observer: Any = seen.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        later = self.clock.callLater
+        made: list[float] = []
+
+        def counting(delay: float, call: Any, *given: Any) -> Any:
+            made.append(delay)
+            if len(made) > 1000:
+                raise AssertionError("calls are made without end")
+            return later(delay, call, *given)
+
+        self.patch(self.clock, "callLater", counting)
+        closing = producer.close(1.0)
+        self.run_for(5.0)
+        self.successResultOf(closing)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertLess(len(made), 100)
+        (line,) = [formatEvent(each) for each in seen if "are not sent" in formatEvent(each)]
+        self.assertIn("1 message", line)
+
+    def test_one_wait_for_a_connection(self) -> None:
+        """However often it is flushed meanwhile, what waits for a connection is written once, when there is one."""
+        producer = self.producer(acks=0, batch_messages=1)
+        self.result(producer.send("t", b"a"))
+        producer.send("t", b"b")
+        self.broker.up = False
+        self.broker.lose_all()
+        for _ in range(20):
+            producer.flush()
+            self.run_for(0.05)
+        self.broker.up = True
+        self.run_for(10.0)
+        self.assertEqual(self.log.payloads(), [b"a", b"b"])
+        producer.close()
+        self.run_for()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_found_behind_the_close(self) -> None:
+        """Metadata that comes when the producer is closed already sets nothing going again."""
+        producer = self.producer(acks=0)
+        self.result(producer.send("t", b"a"))
+        (lane,) = producer._router.all_lanes()
+        producer.close()
+        self.run_for()
+        woken: list[Any] = []
+        lane.found(woken.append)
+        self.assertEqual((woken, lane.take()), ([], None))

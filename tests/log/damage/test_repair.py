@@ -1,0 +1,347 @@
+"""Tests of logd.log.damage.repair and of what finds the damage: what is sound stays, what is made up never comes."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.damage.inspection import SegmentPlace, read_places
+from logd.log.damage.kinds import Damage, DamageKind
+from logd.log.damage.repair import HOLE_BYTES
+from logd.protocol import loops
+from logd.testing.memory.files import PowerLoss
+from tests.log.damaging import FOLDER, DamagedSegment, is_gap
+from tests.log.entries import gap, plain, timed, wrapped
+
+SEEDS = st.integers(0, 1 << 32)
+#: Changes that a test lets a repair make before the power goes; more than any of them makes.
+MOST_CHANGES = 40
+
+
+class RandomDamageTests(SynchronousTestCase):
+    """Segments of random entries, with an index and without, payloads and gaps full of what looks like entries."""
+
+    def check(self, segment: DamagedSegment, damaged: set[int]) -> None:
+        """Repair; then everything is sound, and readers get every entry that was, at its place."""
+        segment.repair()
+        self.assertEqual(segment.harm(damaged), "")
+        self.assertEqual(segment.look(), [])
+        decoded = loops.decode_set(bytes(segment.data))
+        self.assertEqual((decoded.error, decoded.position), (None, segment.ends[-1]))
+        self.assertFalse(segment.repair().gaps)
+
+    @settings(deadline=None, max_examples=300)
+    @given(SEEDS)
+    def test_lengths(self, seed: int) -> None:
+        """A damaged length, whatever it says, costs that entry alone."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        number = random.randrange(len(segment.entries))
+        segment.damage_length(number, random)
+        self.check(segment, {number})
+
+    @settings(deadline=None, max_examples=300)
+    @given(SEEDS)
+    def test_bits(self, seed: int) -> None:
+        """A flipped bit anywhere costs the entry that it is in, at most."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        number = random.randrange(len(segment.entries))
+        segment.flip(number, random)
+        # In a gap, in a wrapper's attributes, or of magic 2 that becomes 0, it cannot be seen or does not matter.
+        segment.entries[number] = bytes(segment.data[segment.ends[number] : segment.ends[number + 1]])
+        self.check(segment, {number})
+
+    @settings(deadline=None, max_examples=200)
+    @given(SEEDS)
+    def test_far_apart(self, seed: int) -> None:
+        """Several damages with sound entries between them cost no other entry."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        damaged = set(range(random.randrange(3), len(segment.entries), 3))
+        for number in damaged:
+            random.choice([segment.damage_length, segment.flip])(number, random)
+            segment.entries[number] = b""
+        self.check(segment, damaged)
+
+    @settings(deadline=None, max_examples=200)
+    @given(SEEDS)
+    def test_anything(self, seed: int) -> None:
+        """Whatever is written over it: afterwards all is sound, nothing moves, and what is before the damage stays."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        first = random.randrange(segment.ends[-1])
+        size = random.randint(1, 200)
+        junk = random.choice([bytes(size), random.randbytes(size), plain(b"planted") * 20])[:size]
+        segment.data[first : first + size] = junk[: segment.ends[-1] - first]
+        segment.settle()
+        segment.repair()
+        self.assertEqual(len(segment.data), segment.ends[-1])
+        self.assertEqual(segment.look(), [])
+        found = segment.found()
+        for number, expected in enumerate(segment.entries):
+            if segment.ends[number + 1] <= first:
+                self.assertEqual(found[segment.ends[number]], expected)
+
+    @settings(deadline=None, max_examples=100)
+    @given(SEEDS)
+    def test_lasting(self, seed: int) -> None:
+        """What a repair has done survives a loss of power right behind it."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        segment.damage_length(0, random)
+        segment.repair()
+        segment.files.restart(power_lost=True)
+        self.assertEqual(segment.look(), [])
+
+    @settings(deadline=None, max_examples=100)
+    @given(SEEDS)
+    def test_short(self, seed: int) -> None:
+        """A file that lost its end is as long as before; what is left of it stays, the rest is a gap."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random)
+        size = random.randrange(segment.ends[-1])
+        del segment.data[size:]
+        segment.settle()
+        self.check(segment, {n for n in range(len(segment.entries)) if segment.ends[n + 1] > size})
+
+
+class KnownDamageTests(SynchronousTestCase):
+    """One thing at a time."""
+
+    def test_payload(self) -> None:
+        """A damaged payload becomes a gap of its size."""
+        segment = DamagedSegment([plain(b"one"), plain(b"two"), plain(b"three")])
+        segment.data[12 + 10] ^= 1
+        self.assertEqual(segment.look(), [Damage(12, 12, DamageKind.PAYLOAD, "the checksum does not hold")])
+        segment.repair()
+        self.assertEqual([each[:9] for each in segment.found().values()][1], gap(12)[:9])
+        self.assertEqual(segment.data[21:24], b"two"[:1] + bytes([b"w"[0] ^ 1]) + b"o")
+
+    def test_too_short_for_a_gap(self) -> None:
+        """What looks like an entry but leaves no room for another before the end was none: one gap of both."""
+        segment = DamagedSegment([plain(b"first"), plain(b"x" * 30)])
+        segment.data[14:49] = plain(b"y" * 26)
+        self.assertEqual(len(segment.data), segment.ends[-1])
+        segment.repair()
+        self.assertEqual(segment.look(), [])
+        self.assertEqual({at: is_gap(each) for at, each in segment.found().items()}, {0: False, 14: True})
+
+    def test_planted(self) -> None:
+        """The length that happens to point at an entry inside of the payload is not believed: the checksum knows."""
+        planted = plain(b"") * 3
+        segment = DamagedSegment([plain(planted), plain(b"next")])
+        segment.data[3] = 5  # now it ends where the planted entries begin
+        segment.repair()
+        self.assertEqual({at: is_gap(each) for at, each in segment.found().items()}, {0: True, 36: False})
+
+    def test_longer(self) -> None:
+        """The length that happens to point at a later entry does not take those between with it."""
+        entries = [plain(b"x" * 55) for _ in range(4)]  # 64 bytes each: one bit makes it 128
+        segment = DamagedSegment(entries)
+        segment.data[3] ^= 64
+        segment.repair()
+        self.assertEqual(sorted(segment.found()), [0, 64, 128, 192])
+
+    def test_removed(self) -> None:
+        """What was removed does not come back when the gap over it is damaged."""
+        removed = plain(b"removed") * 3
+        for at, bit in ((3, 1), (2, 8), (4, 1), (5, 1), (8, 128)):
+            segment = DamagedSegment([plain(b"a"), gap(9 + len(removed))[:9] + removed, plain(b"b")])
+            segment.data[10 + at] ^= bit
+            segment.repair()
+            self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False], (at, bit))
+
+    def test_empty_payload_or_none(self) -> None:
+        """Right behind a head that is all gone, what looks like entries may be a payload, and is not kept."""
+        segment = DamagedSegment([plain(plain(b"planted") * 2), plain(b"next")])
+        segment.data[:9] = bytes(9)
+        segment.repair()
+        self.assertTrue(all(is_gap(each) for each in segment.found().values()))
+
+    def test_index_vouches(self) -> None:
+        """With nothing else to go by, entries go on at the next boundary of the index."""
+        for indexed in (True, False):
+            segment = DamagedSegment([plain(plain(b"planted") * 2), plain(b"next"), plain(b"last")])
+            if indexed:
+                segment.write_index(1)
+            segment.data[:9] = bytes(9)
+            segment.repair()
+            self.assertEqual(
+                [is_gap(each) for each in segment.found().values()], [True, False, False][: 1 + 2 * indexed]
+            )
+
+    def test_wrong_index(self) -> None:
+        """An index that says that entries begin where none does is believed no more, and nothing is lost for it."""
+        segment = DamagedSegment([plain(b"number %d" % number) for number in range(10)])
+        segment.write_index(1, shift=2)
+        segment.data[100] ^= 1
+        before = bytes(segment.data)
+        self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.PAYLOAD])
+        segment.repair()
+        self.assertEqual(sum(a != b for a, b in zip(before, segment.data, strict=True)) <= 9, True)
+
+    def test_index_wrong_further_on(self) -> None:
+        """Entries do not go on where an index says so if none is there."""
+        segment = DamagedSegment([plain(b"number %d" % number) for number in range(10)])
+        segment.write_index(1, shift=2, shift_from=6)
+        segment.data[5 * 17 : 5 * 17 + 9] = b"\xff" * 9
+        segment.repair()
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [number == 5 for number in range(10)])
+
+    def test_no_room_for_a_gap(self) -> None:
+        """Where what was taken for entries ends too near to a vouched place, they were none."""
+        segment = DamagedSegment([plain(plain(b"planted") + b"junk!"), plain(b"next")])
+        segment.write_index(1)
+        segment.data[3] = 5  # it would end where the planted entry begins, and its checksum cannot tell
+        segment.data[6] ^= 1
+        segment.repair()
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [True, False])
+
+    def test_wrong_end(self) -> None:
+        """A sound entry over the place where the next segment should begin is left alone; that place is wrong."""
+        segment = DamagedSegment([plain(b"one"), plain(b"two")])
+        segment.place = SegmentPlace(FOLDER, 0, 20, True)
+        before = bytes(segment.data)
+        (damage,) = segment.look()
+        self.assertEqual((damage.kind, damage.position, damage.size), (DamageKind.UNVOUCHED, 12, 8))
+        segment.repair(cut=True)
+        self.assertEqual(segment.data, before)
+
+    def test_magic(self) -> None:
+        """A magic that became 2 leaves the checksum right, but not the fields: consumers would stumble over it."""
+        segment = DamagedSegment([plain(b"a message in words"), plain(b"next")])
+        segment.data[4] = 2
+        self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.PAYLOAD])
+        segment.repair()
+        self.assertIsNone(loops.decode_set(bytes(segment.data)).error)
+
+    def test_excess(self) -> None:
+        """What is behind the place where the next segment begins is cut."""
+        segment = DamagedSegment([plain(b"one")])
+        segment.data.extend(plain(b"two"))
+        self.assertEqual([damage.kind for damage in segment.look()], [DamageKind.EXCESS])
+        segment.repair()
+        self.assertEqual(segment.data, plain(b"one"))
+
+    def test_tail(self) -> None:
+        """What is not known to be flushed is no harm, and left alone."""
+        segment = DamagedSegment([plain(b"one"), plain(b"two")])
+        segment.place = SegmentPlace(FOLDER, 0, 12, False)
+        segment.data[20] ^= 1
+        before = bytes(segment.data)
+        (damage,) = segment.look()
+        self.assertEqual((damage.kind, damage.position, damage.size), (DamageKind.TAIL, 12, 12))
+        self.assertFalse(damage.kind.is_wrong)
+        segment.repair(cut=True)
+        self.assertEqual(segment.data, before)
+
+    def test_a_sound_wrapper_that_cannot_be_opened(self) -> None:
+        """An entry whose checksum holds is kept in a file of its own before a gap takes its place; others are not."""
+        sealed = wrapped(b"no codec of ours can open this", 1)
+        segment = DamagedSegment([plain(b"one"), sealed, plain(b"two"), plain(b"three"), plain(b"four")])
+        three = 12 + len(sealed) + 12
+        segment.data[three + 10] ^= 1
+        kept = f"{FOLDER}/{12:020d}.entry.dropped"
+        segment.files.errors["rename"] = [OSError(28, "No space left on device")]
+        before = bytes(segment.data)
+        self.assertRaises(OSError, segment.repair)
+        self.assertEqual(segment.data, before)
+        mended = segment.repair()
+        self.assertEqual((mended.gaps, mended.kept), (2, 1))
+        self.assertEqual(bytes(segment.files._inode(kept).data), sealed)
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False, True, False])
+        self.assertEqual([name for name in segment.files.list(FOLDER) if "dropped" in name], [kept.rpartition("/")[2]])
+        remarks = [remark for remark in read_places(segment.files, FOLDER).remarks if remark.path == kept]
+        self.assertEqual([("kept for a person" in remark.text, remark.wrong) for remark in remarks], [(True, False)])
+
+    def test_nothing_vouches(self) -> None:
+        """Where nothing says how far entries are known, a damage that hides what follows is cut only when told to."""
+        segment = DamagedSegment([plain(b"one"), wrapped(b"0123456789"), timed(b"two", 3)])
+        segment.place = SegmentPlace(FOLDER, 0, None, False)
+        segment.data[12:24] = b"\0\0\0\1" + b"\1" * 8
+        before = bytes(segment.data)
+        (damage,) = segment.look()
+        self.assertEqual((damage.kind, damage.position), (DamageKind.UNVOUCHED, 12))
+        segment.repair()
+        self.assertEqual(segment.data, before)
+        self.assertEqual(segment.repair(cut=True).cut_bytes, len(before) - 12)
+        self.assertEqual(segment.data, plain(b"one"))
+
+    def test_a_large_segment_in_blocks(self) -> None:
+        """Entries larger than what is read at a time are checked and mended as others are."""
+        large = plain(b"0123456789abcdef" * (3 << 16))
+        segment = DamagedSegment([plain(b"a"), large, plain(b"b"), large, plain(b"c")])
+        segment.data[2 << 20] ^= 1
+        segment.repair()
+        self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False, False, False])
+
+    def test_time_and_hole(self) -> None:
+        """The time of last change stays, and the blocks under a large gap are given back; under a small one not."""
+        segment = DamagedSegment([plain(b"x" * HOLE_BYTES * 2), plain(b"small")])
+        now = [100.0]
+        segment.files.now = lambda: now[0]
+        segment.files.set_modified(segment.place.path, 5.0)
+        segment.data[20] ^= 1
+        segment.data[-1] ^= 1
+        segment.repair()
+        self.assertEqual(segment.files.modified(segment.place.path), 5.0)
+        self.assertEqual(segment.data[4096 : HOLE_BYTES * 2], bytes(HOLE_BYTES * 2 - 4096))
+        self.assertEqual(bytes(segment.data[-5:-1]), b"smal")
+
+
+class CrashTests(SynchronousTestCase):
+    """The power goes in the middle of a repair, at each change that it makes."""
+
+    def crash(self, seed: int, damaged: int, changes: int) -> bool:
+        """Repair until the power goes, then again; whether it went."""
+        random = Random(seed)
+        segment = DamagedSegment.random(random, 12)
+        numbers = set(random.sample(range(0, len(segment.entries), 2), min(damaged, (len(segment.entries) + 1) // 2)))
+        for number in numbers:
+            segment.damage_length(number, random)
+        if random.random() < 0.3:
+            size = random.randrange(segment.ends[-2], segment.ends[-1])
+            del segment.data[size:]
+            segment.settle()
+            numbers.add(len(segment.entries) - 1)
+        segment.files.power = changes
+        crashed = False
+        try:
+            segment.repair()
+        except PowerLoss:
+            crashed = True
+        segment.files.restart(power_lost=True)
+        segment.repair()
+        self.assertEqual(segment.harm(numbers), "", (seed, changes))
+        self.assertEqual(segment.look(), [], (seed, changes))
+        return crashed
+
+    def test_every_change(self) -> None:
+        """A second repair finishes what the first began, and nothing that was sound is lost."""
+        for seed in range(60):
+            for changes in range(1, MOST_CHANGES):
+                if not self.crash(seed, 1 + seed % 4, changes):
+                    break
+            else:
+                self.fail("the power always goes")
+
+    def test_large(self) -> None:
+        """So it is when a hole is punched."""
+        for changes in range(1, 8):
+            for seed in range(10):
+                segment = DamagedSegment([plain(b"a"), plain(plain(b"planted") * 5000), plain(b"b")])
+                segment.files.random = Random(seed)
+                segment.data[12] ^= 4
+                segment.settle()
+                segment.files.power = changes
+                try:
+                    segment.repair()
+                except PowerLoss:
+                    segment.files.restart(power_lost=True)
+                segment.files.power = None
+                segment.repair()
+                self.assertEqual([is_gap(each) for each in segment.found().values()], [False, True, False])

@@ -1,0 +1,137 @@
+"""Tests of logd.log.index.index, indexfile and indexsearch."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.index.index import ActiveIndex, load_active_index
+from logd.log.index.index_file import CHUNK, Boundary, WrongIndex, decode_chunk, encode_chunk
+from logd.log.index.index_search import last_boundary, split_index
+from logd.testing.memory.files import MemoryFiles
+
+PATH = "/index"
+
+
+def made(count: int, files: MemoryFiles | None = None) -> tuple[ActiveIndex, list[Boundary]]:
+    """An index of ``count`` boundaries, ten bytes and three milliseconds apart, and the boundaries."""
+    index = ActiveIndex(files or MemoryFiles(), PATH, 0)
+    boundaries = [Boundary(10 * number, 3 * number, number - 1) for number in range(count)]
+    for boundary in boundaries:
+        index.note(*boundary)
+    return index, boundaries
+
+
+def is_at_or_before(position: int, boundary: Boundary) -> bool:
+    """What searches by position ask."""
+    return boundary.position <= position
+
+
+def at_or_before(index: ActiveIndex, position: int) -> Boundary | None:
+    """The last boundary up to ``position``."""
+    return split_index(index.files, PATH, 0, partial(is_at_or_before, position), index.tail, index.chunks)[0]
+
+
+class SearchTests(SynchronousTestCase):
+    """Searching tail and file."""
+
+    def check(self, index: ActiveIndex, boundaries: list[Boundary], closed: bool) -> None:
+        """Compare every split with the list's."""
+        positions = [boundary.position for boundary in boundaries]
+        for position in {-1, 0, 1, 5110, 5119, 5120, 5121, 10_230, 10_240, 10_241, *positions[-3:], 1 << 60}:
+            at = bisect_right(positions, position)
+            expected = (boundaries[at - 1] if at else None, boundaries[at] if at < len(boundaries) else None)
+            tail, chunks = ((), None) if closed else (index.tail, index.chunks)
+            holds = partial(is_at_or_before, position)
+            found = split_index(index.files, PATH, 0, holds, tail, chunks)
+            self.assertEqual(found, expected, position)
+
+    def test_while_it_grows(self) -> None:
+        """Boundaries are found whether they are in the tail or in chunks of the file."""
+        for count in (1, 2, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1, 3 * CHUNK):
+            index, boundaries = made(count)
+            self.assertLessEqual(len(index.tail), CHUNK)
+            self.check(index, boundaries, closed=False)
+
+    def test_when_finished(self) -> None:
+        """All of them, and the end, are found in the file alone."""
+        for count in (1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 7):
+            index, boundaries = made(count)
+            index.finish(10 * count, 3 * count, count)
+            boundaries.append(Boundary(10 * count, 3 * count, count))
+            self.check(index, boundaries, closed=True)
+            self.assertEqual(last_boundary(index.files, PATH, 0), boundaries[-1])
+
+    def test_a_clock_set_back(self) -> None:
+        """Append times never go down, whatever the clock does, also from one chunk to the next."""
+        index, _ = made(CHUNK)
+        index.note(10 * CHUNK, 5, 0)
+        self.assertEqual(index.tail[-1].append_ms, 3 * (CHUNK - 1))
+
+
+class LoadTests(SynchronousTestCase):
+    """Reading it again."""
+
+    def test_clean(self) -> None:
+        """After ``finish`` the index goes on where it was, and the file stays right."""
+        for count in (1, CHUNK - 1, CHUNK, CHUNK + 5):
+            index, boundaries = made(count)
+            index.finish(10 * count, 3 * count, count)
+            again, left_out = load_active_index(index.files, PATH, 0, 10 * count)
+            self.assertFalse(left_out)
+            self.assertEqual(again.first_ms, 0)
+            boundaries.append(Boundary(10 * count, 90_000, count))
+            again.note(*boundaries[-1])  # the next append says when it came
+            for number in range(count + 1, count + CHUNK + 3):
+                boundaries.append(Boundary(10 * number, 90_000, count))
+                again.note(*boundaries[-1])
+            found = [at_or_before(again, boundary.position) for boundary in boundaries]
+            self.assertEqual(found, boundaries)
+
+    def test_only_what_is_sound(self) -> None:
+        """Boundaries past the sound end are left out, chunk by chunk, and it is said."""
+        index, boundaries = made(2 * CHUNK + 10)
+        index.finish(10 * len(boundaries), 0, 0)
+        for sound in (0, 95, 5110, 5120, 5125, 10_240, 10_300):
+            again, left_out = load_active_index(index.files, PATH, 0, sound)
+            self.assertTrue(left_out)
+            self.assertEqual(again.tail[-1], boundaries[sound // 10])
+
+    def test_torn_and_wrong(self) -> None:
+        """A torn last chunk is left out; a file of which nothing is right is said to be wrong."""
+        index, boundaries = made(CHUNK + 10)
+        index.finish(10 * len(boundaries), 0, 0)
+        files = index.files
+        assert isinstance(files, MemoryFiles)
+        data = files._inode(PATH).data
+        data[-1] ^= 1
+        again, left_out = load_active_index(files, PATH, 0, 1 << 60)
+        self.assertEqual((left_out, again.chunks, again.tail[-1]), (True, 0, boundaries[CHUNK - 1]))
+        data[30] ^= 1
+        with self.assertRaises(WrongIndex):
+            load_active_index(files, PATH, 0, 1 << 60)
+        data[30] ^= 1
+        with self.assertRaises(WrongIndex):
+            load_active_index(files, PATH, 5, 1 << 60)
+
+
+class ChunkTests(SynchronousTestCase):
+    """The bytes."""
+
+    @settings(max_examples=50, deadline=None)
+    @given(st.lists(st.tuples(*[st.integers(-(1 << 63), (1 << 63) - 1)] * 3), min_size=1, max_size=CHUNK), st.data())
+    def test_round_trip_and_damage(self, flat: list[tuple[int, int, int]], data: st.DataObject) -> None:
+        """A chunk is read as it was written, and any changed byte or cut is noticed."""
+        boundaries = [Boundary(*each) for each in flat]
+        encoded = encode_chunk(boundaries)
+        self.assertEqual(decode_chunk(encoded), boundaries)
+        at = data.draw(st.integers(0, len(encoded) - 1))
+        changed = bytearray(encoded)
+        changed[at] ^= data.draw(st.integers(1, 255))
+        for wrong in (bytes(changed), encoded[:at]):
+            with self.assertRaises(WrongIndex):
+                decode_chunk(wrong)

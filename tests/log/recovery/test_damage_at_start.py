@@ -1,0 +1,244 @@
+"""Data directories on a real disk with things in them that should not be so: what a start makes of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.config import LogSettings
+from logd.errors import DataDirectoryError, PartitionOffline
+from logd.log.disk.local_files import LocalFiles
+from logd.log.partition import PartitionLog
+from logd.log.store.log_store import LogStore
+from logd.log.store.topics_file import TopicsFile
+from tests.log.entries import plain
+from tests.log.threads import Threads
+
+ENTRY = plain(b"eleven more")
+SETTINGS = LogSettings(segment_bytes=50, index_bytes=1)
+#: Segments of partition t-0: 0-60, 60-120, 120-160.
+LAST = "00000000000000000120"
+
+
+class DamageTestCase(SynchronousTestCase):
+    """Two partitions, t-0 and u-0, of eight entries each in three segments, stopped cleanly or killed."""
+
+    def setUp(self) -> None:
+        """Make them."""
+        self.path = Path(os.path.abspath(self.mktemp()))
+        self.folder = self.path / "t-0"
+        self.reports: list[str] = []
+        self.threads = Threads()
+        self.store = self.new_store()
+        self.store.open()
+        self.addCleanup(lambda: self.store.close())
+        for topic in "tu":
+            log = self.store.create(topic, 0)
+            for _ in range(8):
+                log.append([ENTRY], 1, -1)
+        self.threads.settle()
+
+    def new_store(self) -> LogStore:
+        """A store that is not open yet."""
+        clock = Clock()
+        clock.advance(1_000_000)
+        return LogStore(str(self.path), LocalFiles(), clock, self.threads, SETTINGS, report=self.report)
+
+    def report(self, format: str, **fields: object) -> None:  # noqa: A002
+        """See LogStore."""
+        self.reports.append(format.format(**fields))
+
+    def start(self, damage: Callable[[], object]) -> PartitionLog:
+        """Stop, do the damage, start; partition u-0 is served as ever. Return t-0."""
+        self.store.flush_all(lambda: None)
+        self.store.close()
+        damage()
+        self.reports.clear()
+        self.store = self.new_store()
+        self.store.open()
+        other = self.store.create("u", 0)
+        self.assertEqual((other.offline, other.end, self.content(other)), (None, 160, ENTRY * 8))
+        return self.store.create("t", 0)
+
+    def content(self, log: PartitionLog) -> bytes:
+        """All of a log."""
+        content = b""
+        while (found := log.read(log.start + len(content), 1000)) is not None:
+            content += found.file.read_at(found.position, found.count)
+            found.close()
+        return content
+
+    def replace(self, path: Path, kind: str) -> Callable[[], None]:
+        """Put something else in the place of a file."""
+
+        def put() -> None:
+            if path.is_dir():
+                path.rename(path.with_name("elsewhere"))
+            else:
+                path.unlink(missing_ok=True)
+            if kind == "folder":
+                path.mkdir()
+            elif kind == "loop":
+                path.symlink_to(path)
+            elif kind == "dangling":
+                path.symlink_to("nowhere")
+            elif kind == "file":
+                path.write_bytes(b"what is this?")
+
+        return put
+
+    def is_offline(self, log: PartitionLog, path: Path) -> None:
+        """It is, for a reason that names the file and what to do, and answers so."""
+        self.assertIn(str(path), str(log.offline))
+        self.assertIn("then restart the broker", str(log.offline))
+        self.assertIn(str(log.offline), "\n".join(self.reports))
+        for ask in (
+            lambda: log.append([ENTRY], 1, -1),
+            lambda: log.read(0, 100),
+            lambda: log.offsets_before(-1, 1),
+            lambda: log.find_boundary(0),
+        ):
+            self.assertRaises(PartitionOffline, ask)
+
+
+class FileTests(DamageTestCase):
+    """What stands where a file of a partition should be."""
+
+    def test_segments(self) -> None:
+        """A last segment that is none takes its partition offline, and nothing of it is touched."""
+        path = self.folder / f"{LAST}.log"
+        for kind in ("folder", "loop", "dangling"):
+            log = self.start(self.replace(path, kind))
+            self.is_offline(log, path)
+            self.assertEqual((self.folder / f"{0:020}.log").read_bytes(), ENTRY * 3)
+            self.start(self.replace(path, "file"))  # for the next turn: that is damage of another kind
+
+    def test_mended(self) -> None:
+        """Once the file is back the next start serves all."""
+        path = self.folder / f"{LAST}.log"
+        aside = self.path.parent / "aside"
+
+        def put_aside() -> None:
+            path.rename(aside)
+            path.mkdir()
+
+        def put_back() -> None:
+            path.rmdir()
+            aside.rename(path)
+
+        self.is_offline(self.start(put_aside), path)
+        self.assertEqual(self.content(self.start(put_back)), ENTRY * 8)
+
+    def test_a_closed_segment(self) -> None:
+        """One that cannot be looked at takes its partition offline."""
+        for kind in ("folder", "loop", "dangling"):
+            path = self.folder / f"{60:020}.log"
+            self.is_offline(self.start(self.replace(path, kind)), path)
+
+    def test_checkpoint(self) -> None:
+        """A checkpoint that cannot be read takes the partition offline: nothing is cut on a guess."""
+        path = self.folder / "checkpoint"
+        for kind in ("folder", "loop"):
+            self.is_offline(self.start(self.replace(path, kind)), path)
+        log = self.start(self.replace(path, "file"))
+        self.assertEqual(self.content(log), ENTRY * 8)
+        self.assertIn("is damaged", "\n".join(self.reports))
+
+    def test_mark(self) -> None:
+        """A mark is a hint: whatever is in its place, the partition is served."""
+        for kind in ("folder", "loop", "file", "nothing"):
+            self.assertEqual(self.content(self.start(self.replace(self.folder / "mark", kind))), ENTRY * 8)
+
+    def test_indexes(self) -> None:
+        """So is an index, the last segment's or another's, whatever is in its place or wrong with it."""
+        for start in ("0" * 20, LAST):
+            path = self.folder / f"{start}.index"
+            for kind in ("folder", "loop", "dangling", "file", "nothing"):
+                log = self.start(self.replace(path, kind))
+                self.assertEqual(self.content(log), ENTRY * 8)
+                self.assertEqual([log.find_boundary(at) for at in (25, 59, 130)], [20, 40, 120])
+            for size in (0, 10, 20, 50):
+                if path.is_dir():
+                    path.rmdir()
+                log = self.start(lambda path=path, size=size: path.write_bytes(b"x" * size))  # type: ignore[misc]
+                self.assertEqual([log.find_boundary(at) for at in (25, 59, 130)], [20, 40, 120])
+
+    def test_leftovers_that_are_folders(self) -> None:
+        """A folder with a temporary file's name is left alone; a partition that it hinders says so."""
+        log = self.start((self.folder / "notes.tmp").mkdir)
+        self.assertEqual(self.content(log), ENTRY * 8)
+        (self.folder / "checkpoint.tmp").mkdir()
+        log = self.start((self.folder / "checkpoint").unlink)
+        self.is_offline(log, self.folder / "checkpoint.tmp")
+
+
+class FolderTests(DamageTestCase):
+    """What stands in the data directory."""
+
+    def test_partitions(self) -> None:
+        """Something else in a partition's place: offline if it may be one or the topic is known, else left alone."""
+        for kind in ("loop", "dangling", "file"):
+            log = self.start(self.replace(self.folder, kind))
+            self.is_offline(log, self.folder)
+
+    def test_foreign_names(self) -> None:
+        """Nothing else there hinders anybody, and nothing of it is changed."""
+        names = ("notes.deleted", "x.deleted", "loop-0", "dangling", "pipe-0", "0", "-0", "a b-0", "t-00", "é-0")
+
+        def put() -> None:
+            (self.path / "notes.deleted").write_text("mine")
+            (self.path / "x.deleted").mkdir()
+            (self.path / "x.deleted" / "inside").mkdir()
+            (self.path / "loop-0").symlink_to("loop-0")
+            (self.path / "dangling").symlink_to("nowhere")
+            os.mkfifo(self.path / "pipe-0")
+            for name in names[5:]:
+                (self.path / name).mkdir()
+
+        self.start(put)
+        for name in names:
+            self.assertTrue(os.path.lexists(self.path / name), name)
+            self.assertIn(str(self.path / name), "\n".join(self.reports))
+
+    def test_what_is_being_deleted(self) -> None:
+        """A folder on its way out that cannot be removed is reported, and tried again."""
+        leaving = self.path / "0a1b2c3d-0000-4000-8000-00000000abcd.deleted"
+
+        def put() -> None:
+            leaving.mkdir()
+            (leaving / "folder").mkdir()
+
+        self.start(put)
+        self.assertIn("tries again", self.reports[0])
+        self.start((leaving / "folder").rmdir)
+        self.assertFalse(leaving.exists())
+
+    def test_topics(self) -> None:
+        """A list of topics that cannot be read stops the start: partitions would get wrong settings."""
+        path = self.path / "topics.json"
+        for kind in ("folder", "loop"):
+            self.replace(path, kind)()
+            topics = TopicsFile(LocalFiles(), str(self.path))
+            error = self.assertRaises(DataDirectoryError, topics.read)
+            self.assertIn(str(path), str(error))
+            self.assertIn("move it away", str(error))
+
+    def test_a_new_file_system(self) -> None:
+        """What a new file system brings with it does not make an empty data directory a damaged one."""
+        self.path = self.path.parent / "other"
+        (self.path / "lost+found").mkdir(parents=True)
+        store = self.new_store()
+        store.open()
+        store.close()
+
+    def test_meta(self) -> None:
+        """So does a directory that does not say whose it is, in any of two files."""
+        path = self.path / "meta"
+        (self.path / "meta.copy").unlink()
+        for kind in ("folder", "loop", "file"):
+            error = self.assertRaises(DataDirectoryError, self.start, self.replace(path, kind))
+            self.assertIn(str(path), str(error))

@@ -1,0 +1,158 @@
+"""Tests of the flush mark: what was flushed between two checkpoints is told from what a crash tore off."""
+
+from __future__ import annotations
+
+import errno
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.recovery.flush_mark import Mark, encode_mark, read_flushed, read_mark
+from tests.log.entries import plain
+from tests.log.rig import ROOT, Rig
+
+ENTRY = plain(b"eleven more")
+FOLDER = f"{ROOT}/t-0"
+MARK = f"{FOLDER}/mark"
+
+
+class MarkTests(SynchronousTestCase):
+    """The file."""
+
+    def test_bytes(self) -> None:
+        """Its content is text of one length, whatever the number, so that it can be written over in place."""
+        self.assertEqual(encode_mark(160), b"logd-mark 1 00000000000000000160 9bae58ee\n")
+        self.assertEqual(len(encode_mark((1 << 63) - 1)), len(encode_mark(0)))
+
+    def test_often_written(self) -> None:
+        """One that is written often opens its file once; what goes wrong with it is no matter, and may pass."""
+        files = Rig().files
+        mark = Mark(files, ROOT)
+        files.errors["open"] = [OSError(errno.EIO, "input/output error")]
+        mark.write(1)
+        self.assertEqual(read_mark(files, ROOT), 0)
+        mark.write(2)
+        files.errors["open"] = [OSError(errno.EIO, "input/output error")]
+        files.errors["write_at"] = [OSError(errno.ENOSPC, "no space")]
+        mark.write(3)
+        mark.write(4)
+        self.assertEqual(len(files.errors.pop("open")), 1)
+        self.assertEqual(read_mark(files, ROOT), 4)
+        mark.close()
+        mark.write(5)
+        self.assertEqual(read_mark(files, ROOT), 5)
+
+    def test_follows_the_flush(self) -> None:
+        """It says after every sync up to where that came, and nothing of what is not flushed."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        self.assertEqual(read_mark(rig.files, FOLDER), 20)
+        log.append([ENTRY], 1, -1)
+        rig.threads.work()  # the sync is done, though the owner does not know yet
+        self.assertEqual((read_mark(rig.files, FOLDER), log.visible_end), (40, 20))
+        log.append([ENTRY], 1, -1)
+        self.assertEqual(read_mark(rig.files, FOLDER), 40)
+
+    def test_not_after_a_failed_sync(self) -> None:
+        """A sync that failed leaves the mark where it was."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        rig.files.fail_syncs = 1
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual(read_mark(rig.files, FOLDER), 20)
+
+    def test_damage(self) -> None:
+        """Any changed byte, and any prefix, counts as no mark."""
+        rig = Rig()
+        rig.filled(ENTRY)
+        data = rig.files._inode(MARK).data
+        whole = bytes(data)
+        for at in range(len(whole)):
+            data[:] = whole
+            data[at] ^= 1
+            self.assertEqual(read_mark(rig.files, FOLDER), 0, at)
+            data[:] = whole[:at]
+            self.assertEqual(read_mark(rig.files, FOLDER), 0, at)
+
+    def test_unreadable(self) -> None:
+        """One that cannot be read counts as none; one that cannot be written costs nothing."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        rig.files.errors[f"open_for_reading {MARK}"] = [OSError(errno.EIO, "bad sector")]
+        self.assertEqual(read_mark(rig.files, FOLDER), 0)
+        rig.files.errors[f"open {MARK}"] = [OSError(errno.EIO, "bad sector")]
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual((log.visible_end, read_mark(rig.files, FOLDER)), (40, 20))
+
+    def test_with_the_checkpoint(self) -> None:
+        """Whichever is further on tells up to where the log was flushed; without a checkpoint its start is unknown."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        self.assertIsNone(read_flushed(rig.files, FOLDER))
+        rig.store.write_checkpoints()
+        rig.threads.settle()
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        self.assertEqual(read_flushed(rig.files, FOLDER), Checkpoint(0, 40))
+        rig.files.remove(MARK)
+        self.assertEqual(read_flushed(rig.files, FOLDER), Checkpoint(0, 20))
+
+
+class StartTests(SynchronousTestCase):
+    """What a start makes of it."""
+
+    def test_bit_rot_behind_the_checkpoint(self) -> None:
+        """A byte that changed in what was flushed is no torn tail: nothing is cut, and no id is given again."""
+        for at in (0, 3, 12):  # a length, a length, a payload
+            rig = Rig()
+            log = rig.filled(ENTRY, ENTRY, ENTRY)
+            rig.kill()
+            rig.data()[20 + at] ^= 1
+            rig.open()
+            log = rig.log()
+            self.assertEqual((log.end, log.visible_end, len(rig.data())), (60, 60, 60))
+            self.assertEqual(log.append([ENTRY], 1, -1), 60)
+
+    def test_a_torn_tail(self) -> None:
+        """Behind the mark it is one, and it is cut."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        log.append([ENTRY], 1, -1)
+        log.append([ENTRY], 1, -1)
+        rig.kill()
+        rig.data()[32] ^= 1
+        rig.open()
+        self.assertEqual(rig.log().end, 20)
+
+    def test_a_killed_broker_starts_without_reading(self) -> None:
+        """After a kill only what no sync had reached is checked, however old the checkpoint."""
+        rig = Rig()
+        rig.filled(*[plain(bytes(1000))] * 3000)
+        rig.kill()
+        rig.files.bytes_read = 0
+        rig.open()
+        self.assertEqual(rig.log().end, 1009 * 3000)
+        self.assertLess(rig.files.bytes_read, 2_500_000)  # what the index, in chunks of 2 MiB of log, did not have yet
+
+    def test_lost_bytes(self) -> None:
+        """A mark past the log's end keeps the partition offline: nothing is cut, and no id is given again."""
+        rig = Rig()
+        rig.filled(ENTRY, ENTRY, ENTRY)
+        rig.kill()
+        del rig.data()[45:]
+        rig.open()
+        self.assertIn("00000000000000000000.log has lost its end: bytes 45 to 60 are lost", str(rig.log().offline))
+        self.assertEqual((len(rig.data()), read_mark(rig.files, FOLDER)), (45, 60))
+
+    def test_a_deleted_topic(self) -> None:
+        """A sync under way when its topic is deleted does not leave its mark in the topic made anew."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        log.append([ENTRY], 1, -1)
+        rig.store.delete("t", lambda error: None)
+        self.assertEqual(len(rig.threads.works), 1)  # the sync; the removal waits for it
+        rig.threads.settle()
+        rig.log()
+        self.assertEqual(rig.files.list(FOLDER), ["00000000000000000000.log"])

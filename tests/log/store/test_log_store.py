@@ -1,0 +1,353 @@
+"""Tests of logd.log.store.log_store, meta and topicsfile: the data directory as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.config import LogSettings
+from logd.errors import DataDirectoryError, PartitionOffline, StorageFull, UnknownError
+from logd.log.disk.local_files import LocalFiles
+from logd.log.store.log_store import LogStore
+from logd.log.store.topics_file import TopicsFile
+from logd.testing.memory.files import MemoryFiles, PowerLoss
+from logd.topic import TopicEntry
+from tests.log.entries import plain
+from tests.log.rig import ROOT, Listener, Rig
+from tests.log.threads import Threads
+
+ENTRY = plain(b"eleven more")
+
+
+def store(files: Any, **options: Any) -> LogStore:
+    """A store over ``files``."""
+    return LogStore(options.pop("path", ROOT), files, Clock(), Threads(), LogSettings(), **options)
+
+
+class DirectoryTests(SynchronousTestCase):
+    """Whose directory it is."""
+
+    def test_identity_lasts(self) -> None:
+        """A new directory gets the id that was asked for, 0 by default, and an instance; both stay."""
+        for asked, given in ((None, 0), (7, 7)):
+            files = MemoryFiles()
+            first = store(files, broker_id=asked)
+            first.open()
+            self.assertEqual(first.broker_id, given)
+            first.close()
+            second = store(files)
+            second.open()
+            self.assertEqual((second.broker_id, second.instance), (given, first.instance))
+
+    def test_another_broker(self) -> None:
+        """The directory of another broker is refused, and the text says what to do."""
+        files = MemoryFiles()
+        first = store(files, broker_id=1)
+        first.open()
+        first.close()
+        with self.assertRaisesRegex(DataDirectoryError, "belongs to broker 1, not 2: start with --id 1"):
+            store(files, broker_id=2).open()
+        store(files, broker_id=1).open()
+
+    def test_in_use(self) -> None:
+        """A second store on a directory in use is refused, and harms nothing."""
+        files = MemoryFiles()
+        first = store(files)
+        first.open()
+        with self.assertRaisesRegex(DataDirectoryError, "/data is in use by another process"):
+            store(files).open()
+        first.create("t", 0).append([ENTRY], 1, -1)
+
+    def test_another_format(self) -> None:
+        """A directory of a later release is refused."""
+        files = MemoryFiles()
+        store(files).open()
+        files.restart(False)
+        data = files._inode("/data/meta").data
+        data[:] = data.replace(b'"format": 1', b'"format": 2').replace(b'"check"', b'"other"')
+        with self.assertRaisesRegex(DataDirectoryError, "/data/meta: it says format 2"):
+            store(files).open()
+
+    def test_a_damaged_meta(self) -> None:
+        """A damaged meta is written again from its copy, and the copy from it; each is said."""
+        files = MemoryFiles()
+        first = store(files)
+        first.open()
+        whole = bytes(files._inode("/data/meta").data)
+        self.assertEqual(bytes(files._inode("/data/meta.copy").data), whole)
+        files.make_directory("/data/t-0")
+        for name in ("meta", "meta.copy"):
+            for position in range(len(whole)):
+                files.restart(False)
+                files._inode(f"/data/{name}").data[position] ^= 1
+                again = store(files)
+                again.open()
+                self.assertEqual((again.instance, again.broker_id), (first.instance, first.broker_id), (name, position))
+        for rest in (b"", b'{"format": 1, "bro', bytes(50), b"[]\n"):
+            files.restart(False)
+            files._inode("/data/meta").data[:] = rest
+            store(files).open()
+            self.assertEqual(bytes(files._inode("/data/meta").data), whole)
+
+    def test_a_meta_of_a_former_release(self) -> None:
+        """One without a checksum is believed where there is no copy, and gets one; then the copy is believed."""
+        files = MemoryFiles()
+        first = store(files)
+        first.open()
+        old = b'{"format": 1, "broker_id": 0, "instance": "' + first.instance.encode() + b'"}\n'
+        files.restart(False)
+        files._inode("/data/meta").data[:] = old
+        files.remove("/data/meta.copy")
+        for instance in (first.instance.encode(), b"another"):
+            files._inode("/data/meta").data[:] = old.replace(first.instance.encode(), instance)
+            again = store(files)
+            again.open()
+            self.assertEqual(again.instance, first.instance)
+            files.restart(False)
+
+    def test_both_metas_damaged(self) -> None:
+        """Without a sound copy nothing is guessed where there is data, and a new one is made where there is none."""
+        for rest in (b"", b'{"format": 1, "bro', bytes(50), b"[]\n"):
+            files = MemoryFiles()
+            store(files).open()
+            files.restart(False)
+            files.remove("/data/meta.copy")
+            files._inode("/data/meta").data[:] = rest
+            store(files).open()
+            files.restart(False)
+            files.remove("/data/meta.copy")
+            files._inode("/data/meta").data[:] = rest
+            files.make_directory("/data/t-0")
+            with self.assertRaisesRegex(DataDirectoryError, "/data/meta is damaged .*not guessed.*/brokers/stored"):
+                store(files).open()
+
+    def test_not_writable(self) -> None:
+        """A directory that cannot be made or used is an error that names it, and nothing stays open or locked."""
+        for call in ("make_directory", "lock", "list", "sync_directory"):
+            files = MemoryFiles()
+            files.errors[call] = [PermissionError(errno.EACCES, "Permission denied")]
+            with self.assertRaisesRegex(DataDirectoryError, "/data cannot be .*Permission denied"):
+                store(files).open()
+            self.assertEqual(files.open_handles, 0)
+            store(files).open()
+
+
+class PartitionsTests(SynchronousTestCase):
+    """The partitions in it."""
+
+    def test_create(self) -> None:
+        """A partition is made once, found by name, and there after a restart."""
+        rig = Rig()
+        log = rig.store.create("a-b", 3)
+        self.assertIs(rig.store.create("a-b", 3), log)
+        self.assertIs(rig.store.log("a-b", 3), log)
+        self.assertIsNone(rig.store.log("a-b", 0))
+        log.append([ENTRY], 1, -1)
+        rig.threads.settle()
+        rig.stop()
+        rig.open()
+        self.assertEqual([(each.topic, each.partition, each.end) for each in rig.store.logs()], [("a-b", 3, 20)])
+
+    def test_create_on_a_full_disk(self) -> None:
+        """Where there is no room for a new partition StorageFull says so, and the next attempt finds what is there."""
+        rig = Rig()
+        rig.files.errors["open"] = [OSError(errno.ENOSPC, "no space")]
+        with self.assertRaisesRegex(StorageFull, "no space"):
+            rig.store.create("t", 0)
+        rig.filled(ENTRY)
+        rig.kill(power_lost=True)
+        rig.open()
+        self.assertEqual(rig.content(rig.log()), ENTRY)
+
+    def test_settings_of_a_topic(self) -> None:
+        """A topic's own settings hold from the start, and after a change."""
+        rig = Rig()
+        own = LogSettings(segment_bytes=10)
+        log = rig.store.create("t", 0, own)
+        rig.filled(ENTRY, ENTRY)
+        self.assertEqual(len(log.segments()), 2)
+        rig.stop()
+        rig.store = store(rig.files)
+        rig.store.open(lambda topic: own if topic == "t" else None)
+        log = rig.log()
+        log.append([ENTRY], 1, -1)
+        self.assertEqual(len(log.segments()), 3)
+        rig.store.configure("t", LogSettings())
+        log.append([ENTRY], 1, -1)
+        self.assertEqual(len(log.segments()), 3)
+
+    def test_delete(self) -> None:
+        """A deleted topic is gone at once, its waiters fail, its files go on a thread; then it may be made again."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        rig.log("t-0").append([ENTRY], 1, -1)  # its folder is called t-0-0
+        log.append([ENTRY], 1, -1)
+        listener = Listener()
+        log.wait_visible(40, listener)
+        done: list[BaseException | None] = []
+        rig.store.delete("t", done.append)
+        self.assertIsNone(rig.store.log("t", 0))
+        self.assertIsInstance(listener.calls[0], PartitionOffline)
+        with self.assertRaisesRegex(UnknownError, "being deleted"):
+            rig.store.create("t", 0)
+        rig.threads.settle()
+        self.assertEqual((done, rig.files.list(ROOT)), ([None], ["meta", "meta.copy", "t-0-0"]))
+        self.assertEqual(rig.store.create("t", 0).append([ENTRY], 1, -1), 0)
+        rig.threads.settle()
+        self.assertEqual(rig.log("t-0").visible_end, 20)
+
+    def test_delete_during_upkeep(self) -> None:
+        """The upkeep of a deleted partition does not reach into the one made after it."""
+        rig = Rig()
+        log = rig.filled(ENTRY, ENTRY)
+        rig.store.write_checkpoints()
+        rig.store.delete("t", lambda error: None)
+        self.assertEqual(len(rig.threads.works), 1)  # the upkeep; the deletion waits for it
+        rig.threads.settle()
+        self.assertIsNot(rig.log(), log)
+        self.assertFalse(rig.files.exists(f"{ROOT}/t-0/checkpoint"))
+
+    def test_a_deletion_that_was_not_synced(self) -> None:
+        """What a killed broker left of a deleted partition comes back as a whole or not at all when the power goes."""
+        for power in range(1, 12):
+            rig = Rig(LogSettings(segment_bytes=10))
+            rig.filled(*[ENTRY] * 3)
+            rig.files.skipped.add("directory in store.log_store._remove_partitions")
+            rig.store.delete("t", lambda error: None)
+            rig.files.errors["remove"] = [OSError(errno.EIO, "killed here")]
+            rig.threads.settle()
+            rig.kill()
+            rig.files.random.seed(power)
+            rig.files.power = power
+            with contextlib.suppress(PowerLoss):
+                rig.open()
+            rig.kill(power_lost=True)
+            rig.open()
+            self.assertIn(rig.content(rig.log()), (b"", ENTRY * 3))
+            self.assertNotIn("lost", " ".join(rig.reports))
+
+    def test_ten_thousand_segments(self) -> None:
+        """Few files are open however many segments there are and are read."""
+        rig = Rig(LogSettings(segment_bytes=1), limits={"open_files_limit": 8})
+        log = rig.filled(*[ENTRY] * 1000)
+        self.assertEqual(rig.content(log), ENTRY * 1000)
+        self.assertLessEqual(rig.files.open_handles, 8 + 2)
+        rig.stop()
+        self.assertEqual(rig.files.open_handles, 0)
+        rig.open()
+        self.assertEqual(rig.files.open_handles, 1)  # the lock
+        self.assertEqual(rig.log().end, 20_000)
+
+
+class TopicsFileTests(SynchronousTestCase):
+    """topics.json."""
+
+    def test_round_trip(self) -> None:
+        """What is written is read, settings and partitions too; no file means no topics."""
+        files = MemoryFiles()
+        files.make_directory(ROOT)
+        topics = TopicsFile(files, ROOT)
+        self.assertEqual(topics.read(), {})
+        entry = TopicEntry("uuid", {0: (0,), 10: (1, 2)}, {"retention.ms": 5})
+        topics.write({"b": entry, "a": entry})
+        self.assertEqual(topics.read(), {"a": entry, "b": entry})
+        topics.write({})
+        self.assertEqual(topics.read(), {})
+
+    def test_damaged(self) -> None:
+        """Of a damaged file the records that are sound are read, and it is said that some are not."""
+        for content in (b"", b"[]", b'{"a": {}, "a": {}}', b"[" * 100_000, b"\xff"):
+            files = MemoryFiles()
+            files.make_directory(ROOT)
+            files.open(f"{ROOT}/topics.json", create=True).append([content])
+            topics = TopicsFile(files, ROOT)
+            self.assertEqual((topics.read(), topics.damage != ""), ({}, True))
+
+    def test_flipped_bytes(self) -> None:
+        """A flipped byte costs two records at most, and never makes another one of a sound one."""
+        files = MemoryFiles()
+        files.make_directory(ROOT)
+        whole = {name: TopicEntry(f"uuid-{name}", {0: (0,)}, {"retention.ms": 5}) for name in ("a", "b", "c")}
+        TopicsFile(files, ROOT).write(whole)
+        data = files._inode(f"{ROOT}/topics.json").data
+        for position in range(len(data)):
+            for bit in (1, 0x20):
+                data[position] ^= bit
+                topics = TopicsFile(files, ROOT)
+                found = topics.read()
+                self.assertEqual({name: whole[name] for name in found}, found, position)
+                self.assertGreaterEqual(len(found), 1, position)
+                self.assertTrue(len(found) == 3 or topics.damage, position)
+                data[position] ^= bit
+
+    def test_unusable_entries(self) -> None:
+        """An entry that is none is left out with its reason, and stays in the file through every write."""
+        files = MemoryFiles()
+        files.make_directory(ROOT)
+        entry = TopicEntry("u", {0: (0,)})
+        bad = {"my topic": entry.to_json(), "a": 1, "b": {"uuid": "../b", "partitions": {}}}
+        files.open(f"{ROOT}/topics.json", create=True).append([json.dumps({"t": entry.to_json(), **bad}).encode()])
+        topics = TopicsFile(files, ROOT)
+        self.assertEqual((topics.read(), sorted(topics.problems)), ({"t": entry}, ["a", "b", "my topic"]))
+        topics.write({"t": entry, "b": entry})
+        again = TopicsFile(files, ROOT)
+        self.assertEqual((again.read(), sorted(again.problems)), ({"t": entry, "b": entry}, ["a", "my topic"]))
+
+
+class LocalStoreTests(SynchronousTestCase):
+    """The same on a real disk."""
+
+    def run_works(self, threads: Threads, until: Callable[[], bool]) -> None:
+        """Do all work."""
+        threads.settle()
+        self.assertTrue(until())
+
+    def test_append_stop_start_tear(self) -> None:
+        """Real files: append over many segments, stop, start, lose the process and a torn tail, start again."""
+        path = os.path.abspath(self.mktemp())
+        threads = Threads()
+        clock = Clock()
+        settings = LogSettings(segment_bytes=500, index_bytes=50)
+
+        def opened() -> LogStore:
+            made = LogStore(path + "/deep/data", LocalFiles(), clock, threads, settings, open_files_limit=3)
+            made.open()
+            return made
+
+        first = opened()
+        log = first.create("t", 0)
+        entries = [plain(os.urandom(number % 60)) for number in range(300)]
+        for at in range(0, 300, 3):
+            log.append(entries[at : at + 3], 3, -1)
+        self.run_works(threads, lambda: log.visible_end == log.end)
+        with self.assertRaisesRegex(DataDirectoryError, "in use"):
+            opened()
+        first.close()
+        second = opened()
+        log = second.create("t", 0)
+        log.append([ENTRY], 1, -1)
+        self.run_works(threads, lambda: log.visible_end == log.end)
+        segment = path + f"/deep/data/t-0/{log.segments()[-1][0]:020}.log"
+        second._directory.unlock()  # as if the process had died
+        with open(segment, "ab") as file:
+            file.write(b"\x00\x00\x00\x20torn")
+        third = opened()
+        log = third.create("t", 0)
+        content = b""
+        while (found := log.read(log.start + len(content), 1 << 20)) is not None:
+            content += found.file.read_at(found.position, found.count)
+            found.close()
+        self.assertEqual(content, b"".join(entries) + ENTRY)
+        self.assertEqual(log.find_boundary(log.end - 1), log.end - 20)
+        done: list[BaseException | None] = []
+        third.delete("t", done.append)
+        self.run_works(threads, lambda: done == [None])
+        self.assertEqual(sorted(os.listdir(path + "/deep/data")), ["meta", "meta.copy"])
+        third.close()

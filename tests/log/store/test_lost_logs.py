@@ -1,0 +1,218 @@
+"""Tests of what LogStore does with lost logs: partitions held offline, known ends, and logs that begin again."""
+
+from __future__ import annotations
+
+import contextlib
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, UnknownError
+from logd.log.disk.names import is_beginning_name, is_lost_name
+from logd.log.partition import PartitionLog
+from logd.log.recovery.beginning import JUMP, LEAST_JUMP, beginning_after
+from logd.log.recovery.lost_segments import BytesLost
+from logd.testing.memory.files import PowerLoss
+from tests.log.entries import plain
+from tests.log.rig import ROOT, Rig
+
+ENTRY = plain(b"eleven more")
+FOLDER = f"{ROOT}/t-0"
+REASON = LogdError("the disk is another")
+
+
+def reopened(rig: Rig, log: PartitionLog) -> list[BaseException | None]:
+    """Look again; return the outcome."""
+    outcome: list[BaseException | None] = []
+    rig.store.reopen(log, lambda: True, outcome.append)
+    rig.threads.settle()
+    return outcome
+
+
+class HoldTests(SynchronousTestCase):
+    """Partitions kept offline."""
+
+    def test_not_here(self) -> None:
+        """A partition of which nothing is here is offline, and nothing is made on the disk."""
+        rig = Rig()
+        log = rig.store.hold("t", 0, REASON, 100)
+        self.assertIs(rig.store.log("t", 0), log)
+        self.assertIs(rig.store.create("t", 0), log)
+        self.assertRaises(PartitionOffline, log.append, [ENTRY], 1, -1)
+        self.assertFalse(rig.files.exists(FOLDER))
+        self.assertIn("the disk is another", rig.reports)
+        rig.stop()
+        self.assertFalse(rig.files.exists(FOLDER))
+
+    def test_here(self) -> None:
+        """One that is served goes offline, and its files stay as they are."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        self.assertIs(rig.store.hold("t", 0, REASON, 100), log)
+        self.assertIs(log.offline, REASON)
+        self.assertEqual(bytes(rig.data()), ENTRY)
+
+    def test_put_back(self) -> None:
+        """It is served again once files are there that reach its known end, and not before."""
+        rig = Rig()
+        rig.filled(ENTRY, ENTRY)
+        rig.stop()
+        rig.files.rename(FOLDER, f"{ROOT}/away")
+        rig.open()
+        log = rig.store.hold("t", 0, REASON, 40)
+        (error,) = reopened(rig, log)
+        self.assertIsInstance(error, OSError)
+        rig.files.make_directory(FOLDER)
+        (error,) = reopened(rig, log)
+        self.assertIsInstance(error, BytesLost)
+        self.assertIs(log.offline, error)
+        rig.files.remove_directory(FOLDER)
+        rig.files.rename(f"{ROOT}/away", FOLDER)
+        self.assertEqual(reopened(rig, log), [None])
+        self.assertEqual(rig.content(rig.log()), ENTRY * 2)
+
+    def test_older(self) -> None:
+        """Files that do not reach the known end, as those of a backup, do not do."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        rig.store.hold("t", 0, REASON, 100)
+        rig.store.hold("t", 0, REASON, 60)
+        (error,) = reopened(rig, log)
+        self.assertIn("bytes 20 to 100 are lost", str(error))
+
+    def test_deleted(self) -> None:
+        """Its topic can be deleted, and made again from nothing."""
+        rig = Rig()
+        rig.store.hold("t", 0, REASON, 100)
+        outcome: list[BaseException | None] = []
+        rig.store.delete("t", outcome.append)
+        rig.threads.settle()
+        self.assertEqual(outcome, [None])
+        self.assertEqual(rig.filled(ENTRY).end, 20)
+
+    def test_known_end(self) -> None:
+        """The highest of all numbers that are known of a partition."""
+        rig = Rig()
+        self.assertEqual(rig.store.known_end("t", 0), 0)
+        rig.filled(ENTRY)
+        self.assertEqual(rig.store.known_end("t", 0), 20)
+        rig.store.hold("t", 0, REASON, 10)
+        self.assertEqual(rig.store.known_end("t", 0), 20)
+        rig.store.hold("t", 0, REASON, 100)
+        self.assertEqual(rig.store.known_end("t", 0), 100)
+
+    def test_lasting(self) -> None:
+        """A new log that was made lasting is there after a loss of power, though nothing was ever in it."""
+        for power in range(20):
+            rig = Rig()
+            rig.files.random.seed(power)
+            rig.store.make_lasting([rig.log()], self.assertIsNone)
+            rig.threads.settle()
+            rig.kill(power_lost=True)
+            rig.known_end = {("t", 0): 0}
+            rig.open()
+            self.assertEqual([log.offline for log in rig.store.logs()], [None])
+
+
+class BeginAgainTests(SynchronousTestCase):
+    """Logs that begin again behind every id that was given."""
+
+    def begin(self, rig: Rig, position: int = JUMP) -> list[BaseException | None]:
+        """Begin t-0 again; return the outcome."""
+        outcome: list[BaseException | None] = []
+        rig.store.begin_again(rig.log(), position, outcome.append)
+        rig.threads.settle()
+        return outcome
+
+    def test_positions(self) -> None:
+        """The first multiple of 2^40 that is at least 2^39 above."""
+        self.assertEqual([beginning_after(end) for end in (0, 1, LEAST_JUMP)], [JUMP] * 3)
+        self.assertEqual(beginning_after(LEAST_JUMP + 1), 2 * JUMP)
+        last = (1 << 63) - JUMP
+        self.assertEqual(beginning_after(last - LEAST_JUMP), last)
+        self.assertRaises(UnknownError, beginning_after, last - LEAST_JUMP + 1)
+
+    def test_nothing_left(self) -> None:
+        """Where nothing is left an empty log begins at the position, is served, and lasts."""
+        rig = Rig()
+        rig.store.hold("t", 0, REASON, 100)
+        self.assertEqual(self.begin(rig), [None])
+        log = rig.log()
+        self.assertEqual((log.start, log.end, log.visible_end, log.offline), (JUMP, JUMP, JUMP, None))
+        rig.kill(power_lost=True)
+        rig.known_end = {("t", 0): JUMP}
+        rig.open()
+        log = rig.filled(ENTRY)
+        self.assertEqual((log.start, log.end, rig.content(log)), (JUMP, JUMP + 20, ENTRY))
+        self.assertRaises(OffsetOutOfRange, log.read, 0, 100)
+
+    def test_something_left(self) -> None:
+        """What is there is kept aside, whole, under a name that says so, and no start minds it."""
+        rig = Rig()
+        rig.filled(ENTRY)
+        rig.store.hold("t", 0, REASON, 100)
+        self.assertEqual(self.begin(rig), [None])
+        aside = f"{FOLDER}.{JUMP}.lost"
+        self.assertEqual(rig.files._inode(f"{aside}/{0:020}.log").data, ENTRY)
+        rig.stop()
+        rig.reports.clear()
+        rig.open()
+        self.assertEqual((rig.reports, len(rig.store.logs())), ([], 1))
+
+    def test_crashes(self) -> None:
+        """Wherever the power goes the old log is there, or none, or the new one; it can be done again."""
+        for seed in range(3):
+            for power in range(1, 40):
+                rig = Rig()
+                rig.files.random.seed(seed)
+                rig.filled(ENTRY)
+                rig.store.hold("t", 0, REASON, 100)
+                rig.files.power = power
+                done: list[BaseException | None] = []
+                with contextlib.suppress(PowerLoss):
+                    done = self.begin(rig)
+                rig.files.power = None
+                rig.kill(power_lost=True)
+                rig.known_end = {("t", 0): 100}
+                rig.open()
+                names = [name for name in rig.files.list(ROOT) if name.startswith("t-0")]
+                self.assertFalse([name for name in names if is_beginning_name(name)])
+                log = rig.store.hold("t", 0, REASON, 100) if not rig.store.logs() else rig.log()
+                if done == [None]:
+                    self.assertEqual((log.start, log.offline), (JUMP, None))
+                if log.offline is not None:
+                    self.assertEqual(self.begin(rig), [None])
+                self.assertEqual((rig.log().start, rig.log().end), (JUMP, JUMP))
+                kept = [name for name in rig.files.list(ROOT) if is_lost_name(name)]
+                self.assertIn(ENTRY, [bytes(rig.files._inode(f"{ROOT}/{name}/{0:020}.log").data) for name in kept])
+
+    def test_a_failing_disk(self) -> None:
+        """An error leaves it offline; the next call does it."""
+        rig = Rig()
+        rig.filled(ENTRY)
+        rig.store.hold("t", 0, REASON, 100)
+        rig.files.errors["rename"] = [OSError(5, "input/output error")]
+        (error,) = self.begin(rig)
+        self.assertIsInstance(error, OSError)
+        self.assertIsNotNone(rig.log().offline)
+        self.assertEqual(self.begin(rig), [None])
+
+    def test_again_and_again(self) -> None:
+        """A log that began again can be lost again."""
+        rig = Rig()
+        for position in (JUMP, 2 * JUMP):
+            rig.filled(ENTRY)
+            rig.store.hold("t", 0, REASON, 100)
+            self.assertEqual(self.begin(rig, position), [None])
+        self.assertEqual(rig.log().start, 2 * JUMP)
+        self.assertEqual(len([name for name in rig.files.list(ROOT) if is_lost_name(name)]), 2)
+
+    def test_refused(self) -> None:
+        """Not while it is served, and not at any other position."""
+        rig = Rig()
+        log = rig.filled(ENTRY)
+        with self.assertRaises(ValueError):
+            rig.store.begin_again(log, JUMP, lambda error: None)
+        rig.store.hold("t", 0, REASON, 100)
+        for position in (0, -JUMP, JUMP + 1):
+            with self.assertRaises(ValueError):
+                rig.store.begin_again(log, position, lambda error: None)

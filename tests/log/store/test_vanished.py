@@ -1,0 +1,156 @@
+"""Tests of segment files that vanish, or are cut short, under a running broker: an error, never a short success."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.config import LogSettings
+from logd.errors import PartitionOffline, UnknownError
+from logd.log.disk.local_files import LocalFiles
+from logd.log.store.file_watch import FileWatch
+from tests.log.entries import plain
+from tests.log.rig import Listener, Rig
+
+ENTRY = plain(b"eleven more")
+SMALL = LogSettings(segment_bytes=50, index_bytes=1)
+
+
+class ReadTests(SynchronousTestCase):
+    """What readers get."""
+
+    def test_missing(self) -> None:
+        """A segment that is gone is an error that names it, said once in the broker's log; the others are served."""
+        rig = Rig(SMALL)
+        log = rig.filled(*[ENTRY] * 8)
+        rig.files.remove(rig.path(60))
+        for offset in (60, 80, 60):
+            error = self.assertRaises(UnknownError, log.read, offset, 100)
+            self.assertIn(rig.path(60), str(error))
+        self.assertEqual(len([text for text in rig.reports if rig.path(60) in text]), 1)
+        for offset, count in ((0, 60), (120, 40)):
+            found = log.read(offset, 1000)
+            assert found is not None
+            self.assertEqual(found.count, count)
+            found.close()
+
+    def test_short(self) -> None:
+        """So is one that is shorter than it was."""
+        rig = Rig(SMALL)
+        log = rig.filled(*[ENTRY] * 8)
+        del rig.data(60)[50:]
+        error = self.assertRaises(UnknownError, log.read, 60, 1000)
+        self.assertIn("the file has 50 bytes, though 60 were written", str(error))
+        self.assertEqual(rig.files.open_handles, 2)  # the last segment's, and the lock
+
+    def test_looked_up(self) -> None:
+        """Looking for a boundary or a time there is an error, and not as if retention had removed it."""
+        rig = Rig(SMALL)
+        log = rig.filled(*[ENTRY] * 8)
+        rig.files.remove(rig.path(60))
+        rig.files.remove(rig.path(60).replace(".log", ".index"))
+        for look in (lambda: log.find_boundary(85), lambda: log.position_at_time(1 << 50)):
+            self.assertIn(rig.path(60), str(self.assertRaises(UnknownError, look)))
+
+    def test_local(self) -> None:
+        """A file of a real disk knows whether it has a name, and its length."""
+        path = self.mktemp()
+        file = LocalFiles().open(path, create=True)
+        self.addCleanup(file.close)
+        file.append([b"12345"])
+        file.require(5)
+        self.assertIn("has 5 bytes, though 6", str(self.assertRaises(OSError, file.require, 6)))
+        LocalFiles().remove(path)
+        self.assertEqual(self.assertRaises(FileNotFoundError, file.require, 0).filename, path)
+
+
+class AppendTests(SynchronousTestCase):
+    """The segment that is appended to."""
+
+    def test_removed(self) -> None:
+        """Nothing is acknowledged that the next start would not find: the partition goes offline and names the file."""
+        rig = Rig(SMALL)
+        log = rig.filled(ENTRY)
+        rig.files.remove(rig.path(0))
+        log.append([ENTRY], 1, -1)
+        listener = Listener()
+        log.wait_visible(40, listener)
+        rig.threads.settle()
+        self.assertIn(f"{rig.path(0)} was removed while the broker wrote to it", str(log.offline))
+        self.assertIsInstance(listener.calls[0], PartitionOffline)
+
+
+class FileWatchTests(SynchronousTestCase):
+    """The look at all files."""
+
+    def setUp(self) -> None:
+        """Two partitions, one in three segments, whose files are all open."""
+        self.rig = Rig(SMALL)
+        self.log = self.rig.filled(*[ENTRY] * 8)
+        self.rig.log("u").append([ENTRY], 1, -1)
+        self.rig.threads.settle()
+        self.rig.content(self.log)
+        self.rig.reports.clear()
+        self.watch = FileWatch(self.rig.files, self.rig.threads, self.rig.store.logs)
+
+    def look(self) -> None:
+        """Let it look."""
+        self.watch.look()
+        self.rig.threads.settle()
+
+    def test_nothing(self) -> None:
+        """Of what is whole there is nothing to say."""
+        self.look()
+        self.assertEqual((self.log.loss, self.rig.reports), ("", []))
+
+    def test_missing_and_short(self) -> None:
+        """What is gone is noted and reported once, although open files hide it; put back, it is forgotten."""
+        content = bytes(self.rig.data(60))
+        self.rig.files.remove(self.rig.path(60))
+        for _ in range(2):
+            self.look()
+        self.assertEqual(self.log.loss, f"{self.rig.path(60)} is missing: bytes 60 to 120 are lost")
+        self.assertEqual((len(self.rig.reports), self.log.offline), (1, None))
+        self.assertIn("/data/t-0 has lost what was flushed", self.rig.reports[0])
+        file = self.rig.files.open(self.rig.path(60), create=True)
+        file.append([content])
+        file.close()
+        self.look()
+        self.assertEqual(self.log.loss, "")
+        del self.rig.data(0)[30:]
+        self.look()
+        self.assertIn("bytes 30 to 60 are lost", self.log.loss)
+
+    def test_the_last(self) -> None:
+        """Where the file is gone to which the log appends the partition goes offline, though all of it was flushed."""
+        self.rig.files.remove(self.rig.path(120))
+        self.look()
+        self.assertIn(f"{self.rig.path(120)} was removed", str(self.log.offline))
+
+    def test_retention_meanwhile(self) -> None:
+        """What retention removes while it looks is no loss; nor is what is deleted."""
+        self.watch.look()
+        self.watch.look()
+        self.log.configure(LogSettings(segment_bytes=50, retention_bytes=0, retention_ms=-1))
+        self.log.expire()
+        self.rig.files.remove(self.rig.path(0))
+        self.rig.files.remove(self.rig.path(60))
+        self.rig.threads.settle()
+        self.assertEqual((self.log.loss, self.log.offline), ("", None))
+        self.watch.look()
+        self.rig.store.delete("t", lambda error: None)
+        self.rig.files.remove(self.rig.path(120))
+        self.rig.threads.settle()
+        self.assertEqual(self.log.loss, "")
+
+    def test_retention_of_all_meanwhile(self) -> None:
+        """Nor is a log offline of which retention has removed all, the last segment too, while it was looked at."""
+        self.watch.look()
+        self.log.configure(LogSettings(segment_bytes=50, retention_ms=1))
+        self.rig.clock.advance(3600)
+        self.assertEqual(self.log.expire(), 3)
+        self.assertEqual(self.log.start, self.log.visible_end)
+        for start in (0, 60, 120):
+            self.rig.files.remove(self.rig.path(start))  # as upkeep does, on its thread
+        self.rig.threads.settle()
+        self.assertIsNone(self.log.offline)
+        self.assertEqual((self.log.loss, self.rig.reports), ("", []))

@@ -1,0 +1,134 @@
+"""Tests of what is told of clients of other protocols. The bytes of Kafka's clients are as they sent them."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.protocol.conversation.foreign import ForeignClient
+from logd.protocol.conversation.server import ServerConversation
+from logd.protocol.requests.legacy_requests import Fetch, MultiFetch, MultiProduce, Offsets, Produce
+from logd.protocol.requests.metadata import Metadata
+from logd.protocol.requests.requests import Unsupported, encode_request
+from tests.protocol.test_documentation import REQUESTS
+
+#: librdkafka 2.16.1 of confluent-kafka; kafka-python 3.0.12; librdkafka told that its broker is of 0.8.2.
+API_VERSIONS_3 = bytes.fromhex(
+    "000000400012000300000001000772646b61666b610017636f6e666c75656e742d6b61666b612d707974686f6e16322e31362e312d72646b6166"
+    "6b612d322e31362e3000"
+)
+API_VERSIONS_4 = bytes.fromhex(
+    "00000037001200040000000100176b61666b612d707974686f6e2d70726f64756365722d31000d6b61666b612d707974686f6e07332e302e3132"
+    "00"
+)
+METADATA_0 = bytes.fromhex("000000150003000000000001000772646b61666b6100000000")
+
+
+def framed(body: bytes) -> bytes:
+    """A frame."""
+    return pack(">i", len(body)) + body
+
+
+def api_versions(version: int, client: bytes | None = b"console-producer") -> bytes:
+    """An ApiVersions request of version 0 to 2, as the Java client sends it to brokers that know no other."""
+    name = pack(">h", -1) if client is None else pack(">h", len(client)) + client
+    return framed(pack(">hhi", 18, version, 0) + name)
+
+
+def produce(version: int) -> bytes:
+    """A Produce request of today's Kafka, of a version without a transactional id."""
+    head = pack(">hhih", 0, version, 5, 7) + b"rdkafka"
+    return framed(head + pack(">hiih", 1, 30_000, 1, 1) + b"t" + pack(">iii", 1, 0, 20) + bytes(20))
+
+
+class ForeignTests(SynchronousTestCase):
+    """The first bytes of a connection."""
+
+    def told(self, data: bytes) -> ForeignClient:
+        """Who is told to have sent this, whatever pieces it comes in."""
+        for size in (len(data), 1, 5):
+            conversation = ServerConversation()
+            for at in range(0, len(data), size):
+                self.assertEqual(conversation.receive_data(data[at : at + size]), [])
+            self.assertIsInstance(conversation.violation, ForeignClient)
+        assert isinstance(conversation.violation, ForeignClient)
+        return conversation.violation
+
+    def test_kafka(self) -> None:
+        """ApiVersions of every version, Metadata and Produce are told as what they are, with the client's name."""
+        for data, words in (
+            (
+                API_VERSIONS_3,
+                "ApiVersions version 3, client id 'rdkafka', confluent-kafka-python 2.16.1",
+            ),
+            (API_VERSIONS_4, "ApiVersions version 4, client id 'kafka-python-producer-1', kafka-python 3.0.12"),
+            (METADATA_0, "Metadata version 0, client id 'rdkafka'"),
+            *[(api_versions(version), f"ApiVersions version {version}, client id 'console-p") for version in range(3)],
+            (api_versions(0, None), "ApiVersions version 0)"),
+            *[(produce(version), f"Produce version {version}, client id 'rdkafka'") for version in range(3)],
+        ):
+            foreign = self.told(data)
+            self.assertEqual(foreign.kind, "Kafka")
+            self.assertIn(words, str(foreign))
+            self.assertIn("docs/clients.md", str(foreign))
+
+    def test_http_and_tls(self) -> None:
+        """HTTP requests and TLS handshakes are told before they are whole, with what to do."""
+        for data in (b"GET /health HTTP/1.1\r\n", b"POST / HTTP/1.0\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+            self.assertIn("--http", str(self.told(data)))
+        for minor in range(4):
+            foreign = self.told(bytes([0x16, 3, minor, 2, 0, 1, 0, 1]))
+            self.assertEqual(foreign.kind, "TLS")
+            self.assertIn("ssl:", str(foreign))
+
+    def test_ours(self) -> None:
+        """No sound request of 0.7 or of ours is taken for another's."""
+        for request in REQUESTS.values():
+            conversation = ServerConversation()
+            received = conversation.receive_data(b"".join(encode_request(request)))
+            self.assertEqual([each for each, _ in received], [request])
+            self.assertIsNone(conversation.violation)
+
+    def test_broken_ones(self) -> None:
+        """Nor is one that is broken: cut short by a byte, or a byte longer than it says."""
+        for request in (
+            Produce("test", 0, bytes(30)),
+            Fetch("test", 3, 1 << 40, 100_000),
+            MultiFetch((Fetch("ab", 0, 0, 1),)),
+            MultiProduce((Produce("abc", 1, bytes(20)),)),
+            Offsets("t", 0, -1, 1),
+            *REQUESTS.values(),
+        ):
+            whole = b"".join(encode_request(request))
+            for body in (whole[4:-1], whole[4:] + b"x"):
+                conversation = ServerConversation()
+                conversation.receive_data(framed(body))
+                self.assertIsNotNone(conversation.violation, request)
+                self.assertNotIsInstance(conversation.violation, ForeignClient)
+
+    def test_later_versions_of_ours(self) -> None:
+        """A request of a later release is answered, also one of FetchWait's type that is no ApiVersions."""
+        for type_ in (16, 18, 19):
+            for rest in (pack(">iii", 500, 1, 1 << 20) + bytes(8), b"\0\1t\0\0\0\1", b""):
+                conversation = ServerConversation()
+                got = conversation.receive_data(framed(pack(">hhi", type_, 1, 77) + rest))
+                self.assertEqual(
+                    ([each for each, _ in got], conversation.violation), ([Unsupported(77, type_, 1)], None)
+                )
+
+    def test_not_first(self) -> None:
+        """A connection that has sent a request is no other's: what breaks it is said as it is."""
+        first = b"".join(encode_request(Metadata(None)))
+        for data in (METADATA_0, b"GET / HTTP/1.1\r\n"):
+            conversation = ServerConversation()
+            self.assertEqual(len(conversation.receive_data(first + data)), 1)
+            self.assertNotIsInstance(conversation.violation, ForeignClient)
+            self.assertIsNotNone(conversation.violation)
+
+    def test_unprintable(self) -> None:
+        """What would write to a terminal as it likes is shown to nobody."""
+        conversation = ServerConversation()
+        conversation.receive_data(api_versions(0, b"\x1b[2J"))
+        self.assertNotIn("\x1b", str(conversation.violation))
+        self.assertNotIsInstance(conversation.violation, ForeignClient)

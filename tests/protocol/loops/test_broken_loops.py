@@ -1,0 +1,139 @@
+"""Tests of the tests of the loops: an implementation that is wrong in one thing does not pass them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from unittest import TestLoader, TestResult, TestSuite
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import InvalidMessage, MessageTooLarge
+from logd.protocol.loops import python
+from tests.protocol.loops import (
+    test_columns,
+    test_damage,
+    test_lengths,
+    test_loops,
+    test_scanning,
+    test_wrapped_sets,
+    test_wrapper_heads,
+)
+from tests.protocol.loops.implementations import LoopsTestCase
+
+MODULES = test_loops, test_columns, test_lengths, test_scanning, test_wrapped_sets, test_wrapper_heads, test_damage
+
+
+def accepting(refusal: str) -> Callable[[bytes, int], tuple[int, int]]:
+    """Return a check_set that takes what is refused with these words."""
+
+    def check_set(data: bytes, limit: int) -> tuple[int, int]:
+        try:
+            return python.check_set(data, limit)
+        except (InvalidMessage, MessageTooLarge) as error:
+            if refusal in str(error):
+                return 1, -1
+            raise
+
+    return check_set
+
+
+def replacing(name: str, **fields: Any) -> Callable[..., Any]:
+    """Return the loop of that name with fields of its result that are always the same."""
+    loop = getattr(python, name)
+    return lambda *given, **named: loop(*given, **named)._replace(**fields)
+
+
+def without_last(name: str) -> Callable[..., Any]:
+    """Return the loop of that name without the last item of its result."""
+    loop = getattr(python, name)
+    return lambda *given, **named: loop(*given, **named)[:-1]
+
+
+BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
+    "encodes nothing": {"encode_set": lambda messages: b""},
+    "encodes wrong checksums": {"encode_set": lambda messages: python.encode_set(messages)[:-1] + b"?"},
+    "refuses nothing": {"check_set": accepting("")},
+    "takes any checksum": {"check_set": accepting("checksum")},
+    "takes any length": {"check_set": accepting("is below")},
+    "takes any magic": {"check_set": accepting("magic")},
+    "takes any codec": {"check_set": accepting("no consumer")},
+    "takes gaps": {"check_set": accepting("gaps")},
+    "takes any field": {"check_set": accepting("out of range")},
+    "knows no limit": {"check_set": lambda data, limit: python.check_set(data, 1 << 30)},
+    "counts one entry": {"check_set": lambda data, limit: (1, python.check_set(data, limit)[1])},
+    "finds no time in a check": {"check_set": lambda data, limit: (python.check_set(data, limit)[0], -1)},
+    "decodes no errors": {"decode_set": replacing("decode_set", error=None)},
+    "decodes no places": {"decode_set": replacing("decode_set", position=0)},
+    "decodes no gaps": {"decode_set": replacing("decode_set", gaps=0)},
+    "decodes no needs": {"decode_set": replacing("decode_set", needed=0)},
+    "decodes no ends of errors": {"decode_set": replacing("decode_set", error_end=-1)},
+    "decodes no messages": {"decode_set": replacing("decode_set", messages=[])},
+    "decodes beyond its limit": {
+        "decode_set": lambda *given, **named: python.decode_set(*given, **{**named, "limit": 1 << 20})
+    },
+    "decodes any wrapper": {
+        "decode_set": lambda *given, **named: python.decode_set(*given, **{**named, "max_decompressed": 1 << 30})
+    },
+    "scans no damage": {"scan_set": replacing("scan_set", problem="")},
+    "scans no time": {"scan_set": replacing("scan_set", newest=-1)},
+    "scans no gaps": {"scan_set": replacing("scan_set", gaps=0)},
+    "scans no boundaries": {"scan_set": replacing("scan_set", boundaries=[])},
+    "scans to the end": {
+        "scan_set": lambda data, begin=0, until=0, **named: python.scan_set(data, begin, **named),
+    },
+    "scans with its own checksum": {
+        "scan_set": lambda *given, **named: python.scan_set(
+            *given, **{name: value for name, value in named.items() if name != "checksums"}
+        ),
+    },
+    "scans without a judge": {
+        "scan_set": lambda *given, **named: python.scan_set(*given, **{**named, "readable": None}),
+    },
+    "has no columns of keys": {"columns_of_set": replacing("columns_of_set", keys=None)},
+    "has no columns of times": {"columns_of_set": replacing("columns_of_set", times=None)},
+    "has no columns of headers": {"columns_of_set": replacing("columns_of_set", headers=None)},
+    "has no columns at all": {"columns_of_set": lambda *_: python.columns_of_set(b"")},
+    "has columns beyond its limit": {"columns_of_set": lambda data, at=0, *_: python.columns_of_set(data, at)},
+    "ends too early": {"ends_of_set": without_last("ends_of_set")},
+    "has too few heads": {"heads_of_set": without_last("heads_of_set")},
+    "slices nothing": {"slice_end": lambda data, *_: len(data)},
+}
+
+
+def run_on(loops: object) -> TestResult:
+    """Run the tests of the loops that are examples, up to the first that fails."""
+    result = TestResult()
+    result.failfast = True
+    names = TestLoader().getTestCaseNames
+    for module in MODULES:
+        for tests in vars(module).values():
+            if isinstance(tests, type) and issubclass(tests, LoopsTestCase) and tests.__module__ == module.__name__:
+                made = type(tests.__name__, (tests,), {"loops": loops})
+                # Properties take their time to find the smallest example.
+                examples = [name for name in names(made) if not hasattr(getattr(made, name), "hypothesis")]
+                TestSuite(made(name) for name in examples).run(result)
+                if result.shouldStop:
+                    return result
+    return result
+
+
+class BrokenLoopsTests(SynchronousTestCase):
+    """Each thing that an implementation can do wrong is noticed."""
+
+    def test_sound(self) -> None:
+        """An implementation that is right passes."""
+        result = run_on(python)
+        self.assertTrue(result.wasSuccessful(), result.failures + result.errors)
+        self.assertGreater(result.testsRun, 40)
+
+    def test_every_loop(self) -> None:
+        """Every loop is broken at least once."""
+        self.assertEqual({name for broken in BROKEN.values() for name in broken}, set(python.__all__))
+
+    def test_broken(self) -> None:
+        """An implementation that is wrong fails."""
+        sound = {name: getattr(python, name) for name in python.__all__}
+        passed = [what for what, broken in BROKEN.items() if run_on(SimpleNamespace(**sound | broken)).wasSuccessful()]
+        self.assertEqual(passed, [])

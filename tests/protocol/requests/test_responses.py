@@ -1,0 +1,228 @@
+"""Tests of the responses: their vectors, and that what is encoded is decoded, whole or as heads before their sets."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.errors import ProtocolViolation
+from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+from logd.protocol.requests.fields import Reader, size_of
+from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets
+from logd.protocol.requests.legacy_responses import (
+    FetchResponse,
+    LegacyResponse,
+    MultiFetchResponse,
+    OffsetsResponse,
+)
+from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
+from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart
+from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
+from logd.protocol.requests.requests import OurRequest
+from logd.protocol.requests.responses import (
+    ErrorResponse,
+    OurResponse,
+    encode_legacy_response,
+    encode_response,
+    read_legacy_response,
+    read_response,
+)
+from tests.net.doubles import BytesFile, Range
+from tests.protocol.loops.test_loops import HELLO_1
+from tests.protocol.strategies import int16s, int32s, int64s, sets, texts
+from tests.protocol.wire import joined
+
+FETCH = Fetch("t", 0, 0, 100)
+OFFSETS = Offsets("t", 0, -1, 9)
+LEGACY_VECTORS: dict[str, tuple[LegacyRequest, LegacyResponse]] = {
+    "00000011 0000" + HELLO_1.hex(): (FETCH, FetchResponse(0, HELLO_1)),
+    "00000002 0000": (FETCH, FetchResponse(0)),
+    "00000002 0001": (FETCH, FetchResponse(1)),
+    "0000001d 0000 00000011 0000" + HELLO_1.hex() + "00000002 0001": (
+        MultiFetch((FETCH, FETCH)),
+        MultiFetchResponse(0, (FetchResponse(0, HELLO_1), FetchResponse(1))),
+    ),
+    "00000002 0004": (MultiFetch((FETCH,)), MultiFetchResponse(4)),
+    "00000026 0000 00000004 00000000000000f0 00000000000000d8 000000000000006c 0000000000000000": (
+        OFFSETS,
+        OffsetsResponse(0, (240, 216, 108, 0)),
+    ),
+    "00000002 0003": (OFFSETS, OffsetsResponse(3)),
+}
+
+_int32_lists = st.lists(int32s, max_size=3).map(tuple)
+_partitions = st.builds(PartitionMetadata, int32s, int16s, int32s, int32s, _int32_lists, _int32_lists)
+_topics = st.builds(TopicMetadata, texts, int16s, texts, st.lists(_partitions, max_size=2).map(tuple))
+_brokers = st.builds(BrokerAddress, int32s, texts, int32s)
+_kinds = st.integers(-128, 127)
+_segments = st.builds(SegmentInfo, int64s, int64s, int64s)
+_parts = st.builds(FetchedPart, texts, int32s, int16s, int64s, int64s, int64s, sets)
+_broker_lists = st.lists(_brokers, max_size=3).map(tuple)
+_topic_lists = st.lists(_topics, max_size=2).map(tuple)
+_codes = int16s.filter(lambda code: code != 0)
+EXCHANGES: st.SearchStrategy[tuple[OurRequest, OurResponse]] = st.one_of(
+    st.tuples(
+        st.just(Metadata(None)),
+        st.builds(
+            MetadataResponse, st.lists(_brokers, max_size=3).map(tuple), st.lists(_topics, max_size=2).map(tuple)
+        ),
+    ),
+    st.tuples(
+        st.just(ProduceAck(1, 0, ())),
+        st.builds(
+            ProduceAckResponse,
+            st.lists(st.builds(ProducedPart, texts, int32s, int16s, int32s, int64s, int64s), max_size=3).map(tuple),
+        ),
+    ),
+    st.tuples(
+        st.just(FetchWait(0, 0, 0, ())),
+        st.builds(FetchWaitResponse, st.lists(_parts, max_size=3).map(tuple)),
+    ),
+    st.tuples(st.just(CreateTopic("t", 1, {})), texts.map(lambda uuid: CreateTopicResponse(0, uuid))),
+    st.tuples(st.just(CreateTopic("t", 1, {})), st.builds(CreateTopicResponse, _codes, st.just(""), texts)),
+    st.tuples(st.just(DeleteTopic("t")), st.just(DeleteTopicResponse(0))),
+    st.tuples(st.just(DeleteTopic("t")), st.builds(DeleteTopicResponse, _codes, texts)),
+    st.tuples(
+        st.just(DescribeLog("t", 0)),
+        st.builds(
+            DescribeLogResponse,
+            st.just(0),
+            int64s,
+            int64s,
+            int64s,
+            st.lists(_segments, max_size=3).map(tuple),
+            st.lists(int64s, max_size=3).map(tuple),
+            int64s,
+            texts,
+            st.just(""),
+        ),
+    ),
+    st.tuples(
+        st.just(Repair("t", 0)),
+        st.builds(
+            RepairResponse,
+            st.just(0),
+            int64s,
+            int64s,
+            int64s,
+            int64s,
+            _kinds,
+            st.lists(st.builds(RepairedDamage, int64s, int64s, _kinds, st.booleans(), texts), max_size=3).map(tuple),
+            st.just(""),
+        ),
+    ),
+    st.tuples(
+        st.just(Repair("t", 0)),
+        st.tuples(_codes, texts).map(lambda refusal: RepairResponse(refusal[0], text=refusal[1])),
+    ),
+    st.tuples(
+        st.just(DescribeLog("t", 0)),
+        st.tuples(_codes, texts).map(lambda refusal: DescribeLogResponse(refusal[0], text=refusal[1])),
+    ),
+    st.tuples(
+        st.sampled_from([Metadata(None), ProduceAck(1, 0, ()), FetchWait(0, 0, 0, ())]),
+        st.builds(ErrorResponse, _codes, texts),
+    ),
+)
+
+
+def read_ours(request: OurRequest, frame: bytes) -> OurResponse:
+    """Read a whole frame of ours."""
+    response: OurResponse = read_response(request, Reader(frame, 8, len(frame)))
+    return response
+
+
+class LegacyResponseTests(SynchronousTestCase):
+    """The responses of 0.7."""
+
+    def test_vectors(self) -> None:
+        """They have the bytes that they had in 0.7."""
+        for text, (request, response) in LEGACY_VECTORS.items():
+            frame = bytes.fromhex(text)
+            self.assertEqual(joined(encode_legacy_response(response)), frame)
+            self.assertEqual(read_legacy_response(request, Reader(frame, 4, len(frame))), response)
+
+    def test_pieces(self) -> None:
+        """A set is a piece of its own, the very object; heads with no set between them are one piece."""
+        self.assertEqual(encode_legacy_response(FetchResponse(0)), [bytes.fromhex("000000020000")])
+        self.assertEqual(encode_legacy_response(MultiFetchResponse(0)), [bytes.fromhex("000000020000")])
+        sets = [FetchResponse(1), FetchResponse(0, HELLO_1), FetchResponse(1), FetchResponse(1)]
+        pieces = encode_legacy_response(MultiFetchResponse(0, tuple(sets)))
+        self.assertEqual([size_of(piece) for piece in pieces], [18, 15, 12])
+        self.assertIs(pieces[1], HELLO_1)
+
+    def test_ranges(self) -> None:
+        """The range of a file stands where the bytes of a set would, and counts with its length."""
+        found = Range(BytesFile(bytes(500)), 0, 500)
+        for response in (FetchResponse(0, found), MultiFetchResponse(0, (FetchResponse(0, found),))):
+            head, piece = encode_legacy_response(response)
+            self.assertIs(piece, found)
+            whole = joined([head, bytes(500)])
+            self.assertEqual(int.from_bytes(whole[:4], "big"), len(whole) - 4)
+
+    def test_refused(self) -> None:
+        """Parts, counts and sizes that do not add up are violations."""
+        for text, request in (
+            ("0000 00000002 0001", MultiFetch((FETCH, FETCH))),
+            ("0000 00000002 0001 00000002 0001", MultiFetch((FETCH,))),
+            ("0000 00000001 0001", MultiFetch((FETCH,))),
+            ("0000 00000003 0001", MultiFetch((FETCH,))),
+            ("0000 00000002 0000000000000001", OFFSETS),
+            ("0000 00000000 00", OFFSETS),
+            ("00", FETCH),
+        ):
+            body = bytes.fromhex(text)
+            self.assertRaises(ProtocolViolation, read_legacy_response, request, Reader(body, 0, len(body)))
+
+
+class OurResponseTests(SynchronousTestCase):
+    """The responses of ours."""
+
+    @settings(deadline=None, max_examples=200)
+    @given(EXCHANGES, int32s)
+    def test_round_trip(self, exchange: tuple[OurRequest, OurResponse], correlation_id: int) -> None:
+        """Every response comes back equal and of its own type, behind its size and correlation id."""
+        request, response = exchange
+        frame = joined(encode_response(response, correlation_id))
+        self.assertEqual(
+            frame[:8], (len(frame) - 4).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True)
+        )
+        again = read_ours(request, frame)
+        self.assertEqual((type(again), again), (type(response), response))
+
+    @settings(deadline=None, max_examples=60)
+    @given(EXCHANGES, st.data())
+    def test_any_change(self, exchange: tuple[OurRequest, OurResponse], data: st.DataObject) -> None:
+        """A prefix, or another byte anywhere, gives a response or a violation and nothing else."""
+        request, response = exchange
+        frame = joined(encode_response(response, 1))
+        at = data.draw(st.integers(8, len(frame) - 1))
+        changed = frame[:at] + data.draw(st.binary(max_size=2)) + frame[at + 1 :]
+        for damaged in (changed, frame[:at]):
+            try:
+                read_ours(request, damaged)
+            except ProtocolViolation:
+                continue
+
+    @settings(deadline=None)
+    @given(st.lists(_parts, max_size=3))
+    def test_ranges(self, parts: list[FetchedPart]) -> None:
+        """Ranges of files stand where the bytes of sets would."""
+        files = {part: BytesFile(part.message_set) for part in parts}
+        ranges = [
+            part._replace(message_set=Range(files[part], 0, len(part.message_set))) if part.message_set else part
+            for part in parts
+        ]
+        pieces = encode_response(FetchWaitResponse(tuple(ranges)), 5)
+        sent = [piece.file.content if isinstance(piece, Range) else piece for piece in pieces]
+        self.assertEqual(joined(sent), joined(encode_response(FetchWaitResponse(tuple(parts)), 5)))
+
+    def test_long_text_is_shortened(self) -> None:
+        """A text for people never makes a response fail."""
+        frame = joined(encode_response(ErrorResponse(-1, "é" * 40_000), 1))
+        response = read_ours(Metadata(None), frame)
+        assert isinstance(response, ErrorResponse)
+        self.assertLess(len(response.text), 1100)
