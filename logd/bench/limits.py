@@ -1,6 +1,6 @@
 """What the machine could do at best with the same bytes: the yardsticks of the bench.
 
-Producing cannot be faster than taking bytes from a socket and writing them to a file (``recv_into`` of 1 MiB, no
+ProduceRequests cannot be faster than taking bytes from a socket and writing them to a file (``recv_into`` of 1 MiB, no
 fsync); consuming cannot be faster than ``sendfile`` of a file that is in the page cache to a process that reads.
 """
 

@@ -14,9 +14,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from logd.broker.broker import Broker
-from logd.broker.flush_pressure import ProducerGate
+from logd.broker.flush_pressure import FlushPressure
 from logd.broker.joining import join_others
-from logd.broker.registration import BrokerMembership
+from logd.broker.registration import BrokerRegistration
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
@@ -122,7 +122,7 @@ class BrokerAssembly:
     resources: BrokerResources
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
-    membership: BrokerMembership | None = field(default=None, init=False)
+    membership: BrokerRegistration | None = field(default=None, init=False)
     factory: ConnectionFactory | None = field(default=None, init=False)
     _listener: Listener | None = field(default=None, init=False)
     _loops: list[LoopingCall] = field(factory=list, init=False)
@@ -136,7 +136,7 @@ class BrokerAssembly:
         """
         settings, resources = self.settings, self.resources
         clock, files, reads = resources.clock, resources.files, resources.read_threads
-        gate = ProducerGate()
+        gate = FlushPressure()
         store = LogStore(
             resources.data,
             files,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from logd.broker.registration import BrokerMembership
+from logd.broker.registration import BrokerRegistration
 from logd.coord.records import SessionState
 
 #: How often the tree's figures are read again when the tree changes meanwhile: they are read on another thread.
@@ -28,7 +28,7 @@ ServerFigures = Callable[[], dict[str, str | int | float] | None]
 class CoordinationMetrics(Collector):
     """Collects from a broker's membership, and from its embedded server."""
 
-    def __init__(self, membership: BrokerMembership, server: ServerFigures) -> None:
+    def __init__(self, membership: BrokerRegistration, server: ServerFigures) -> None:
         self._membership = membership
         self._server = server
 

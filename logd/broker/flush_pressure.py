@@ -1,4 +1,4 @@
-"""Producing connections are paused while too many bytes of the whole broker wait for the disk."""
+"""Connections that produce are paused while too many bytes of the whole broker wait for the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Gated(Protocol):
 
 
 @define(eq=False)
-class ProducerGate:
+class FlushPressure:
     """Open or shut for every connection that has produced; told by the flusher."""
 
     _connections: dict[Gated, None] = field(factory=dict, init=False)

@@ -1,4 +1,4 @@
-"""Producing connections wait while a log that they append to may not grow: its end has to be in the tree before."""
+"""Connections that produce wait while a log that they append to may not grow: its end has to be in the tree before."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 from logd.broker.broker import Broker
-from logd.broker.flush_pressure import ProducerGate
+from logd.broker.flush_pressure import FlushPressure
 from logd.broker.growth_gate import GrowthGate
-from logd.broker.registration import BrokerMembership
+from logd.broker.registration import BrokerRegistration
 from logd.broker.topics.administration import TopicAdministration
 from logd.broker.topics.directory import TopicDirectory
 from logd.broker.topics.placement import Placement
@@ -29,9 +29,9 @@ def join_others(
     settings: BrokerSettings,
     threads: IThreads,
     clock: Clock,
-    gate: ProducerGate,
+    gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
-) -> tuple[Broker, BrokerMembership]:
+) -> tuple[Broker, BrokerRegistration]:
     """Make the broker and what keeps it among the others; it takes requests once its topics agree with the tree.
 
     ``pick(n)`` is a random number below n: the broker that a topic's first partition goes to.
@@ -61,7 +61,7 @@ def join_others(
         held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
         return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
 
-    membership = BrokerMembership(tree, clock, info, registry, reconciler, broker.begin)
+    membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
     broker.live = membership.live
     broker.membership = membership.health
     return broker, membership

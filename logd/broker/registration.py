@@ -12,10 +12,10 @@ from logd.broker.topics.reconciler import TopicReconciler
 from logd.coord.ephemeral import HeldElsewhere
 from logd.coord.errors import CoordinationError
 from logd.coord.interfaces import ICoordination
-from logd.coord.kept_ephemeral import Presence
+from logd.coord.kept_ephemeral import KeptEphemeral
 from logd.coord.records import SessionState
 from logd.coord.registries.brokers import BrokerInfo, conflict, keep_registered
-from logd.coord.registries.child_cache import Mirror
+from logd.coord.registries.child_cache import ChildCache
 from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
@@ -28,7 +28,7 @@ UPDATE_SECONDS = 2.0
 LEAVE_SECONDS = 2.0
 
 
-class BrokerMembership:
+class BrokerRegistration:
     """Registers, and again in each new session; compares the topics once that is done. ``stop`` ends it in order."""
 
     _log = Logger()
@@ -38,7 +38,7 @@ class BrokerMembership:
         tree: ICoordination,
         clock: Clock,
         info: Callable[[], BrokerInfo],
-        brokers: Mirror[BrokerInfo],
+        brokers: ChildCache[BrokerInfo],
         reconciler: TopicReconciler,
         begun: Callable[[], None],
     ) -> None:
@@ -51,7 +51,7 @@ class BrokerMembership:
         self._begun = begun
         #: What went wrong last with being registered.
         self._trouble = "the coordination tree was not reached yet"
-        self._presence: Presence | None = None
+        self._presence: KeptEphemeral | None = None
         self._background = Background("joining the other brokers")
         self._update: Timer | None = None
         self._stopped = False

@@ -11,10 +11,10 @@ from zope.interface import implementer
 #: The loggers that speak of brokers and trees that are away, of partitions that cannot be read, of streams that were
 #: not closed, and of what a group does not consume since a node in the tree cannot be read.
 NAMESPACES = (
-    "logd.client.cluster.broker_outages.Absence",
+    "logd.client.cluster.broker_outages.BrokerOutage",
     "logd.client.consumer.dropped.DroppedStreams",
     "logd.client.cluster.partition_outages.UnavailablePartitions",
-    "logd.coord.groups.claims.Holdings",
+    "logd.coord.groups.claims.Claims",
     "logd.coord.groups.registry_view.GroupView",
     "logd.coord.zookeeper.kept_session.KeptSession",
     "logd.coord.zookeeper.unanswered.UnansweredWarning",

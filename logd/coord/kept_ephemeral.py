@@ -28,7 +28,7 @@ from logd.interfaces import Clock
 _PASSING = (ConnectionLoss, OperationTimeout, SessionExpired, BadVersion, NoNode)
 
 
-class Presence:
+class KeptEphemeral:
     """Keeps an ephemeral node at ``path``, from ``start`` to ``stop``.
 
     The node is watched: it is made again when its session was lost or somebody deleted it. ``same`` says which data of

@@ -24,7 +24,7 @@ class PendingCall:
     timer: Timer | None = None
 
 
-class OutstandingCalls:
+class PendingCalls:
     """Sends calls in their order, at most ``limit`` at a time; at most ``room`` wait.
 
     ``send(call)`` returns whether the connection took it; a call that it did not take waits for ``flush``. What times

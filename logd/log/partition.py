@@ -28,13 +28,13 @@ from logd.log.flusher import FlushState, FlushTask
 from logd.log.index import lookup
 from logd.log.legacy_offsets import offsets_before
 from logd.log.offline import not_appended, not_flushed
-from logd.log.partition_context import Surroundings
+from logd.log.partition_context import PartitionContext
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.retention import count_expired, last_is_expired
 from logd.log.segments import SegmentList
 from logd.log.unreadable import UnreadablePlaces
 from logd.log.unsynced import Unsynced
-from logd.log.waiters import Wait, Waiters
+from logd.log.waiters import VisibilityWaiters, Wait
 from logd.log.writer import SegmentWriter, create_segment
 
 
@@ -46,7 +46,7 @@ class PartitionLog:
     partition: int
     folder: str
     settings: LogSettings
-    _around: Surroundings
+    _around: PartitionContext
     segment_list: SegmentList
     _writer: SegmentWriter
     #: Where the log begins, and where the next append goes. Positions, as the next two.
@@ -68,7 +68,7 @@ class PartitionLog:
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
     _unsynced: Unsynced = field(factory=Unsynced)
-    _waiters: Waiters = field(init=False)
+    _waiters: VisibilityWaiters = field(init=False)
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
     #: Files of expired segments that are still to be removed.
     _expired: list[int] = field(factory=list)
@@ -80,7 +80,7 @@ class PartitionLog:
         self.visible_end = self.start
         self._move_visible_end()
         self.flush_state.limit(self.settings.flush_messages, self.settings.flush_ms)
-        self._waiters = Waiters(self._listener_raised)
+        self._waiters = VisibilityWaiters(self._listener_raised)
         self._seconds = self._around.clock.seconds
         self._wall = self._around.wall
         self._writer.configure(self.settings)

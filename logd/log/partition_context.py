@@ -14,7 +14,7 @@ from logd.log.open_writers import OpenWriters
 
 
 @frozen
-class Surroundings:
+class PartitionContext:
     """What comes into every partition from outside."""
 
     files: IFileOperations

@@ -18,7 +18,7 @@ class Wait:
 
     __slots__ = ("_sequence", "_waiters", "listener", "position")
 
-    def __init__(self, position: int, sequence: int, listener: IFlushListener, waiters: Waiters) -> None:
+    def __init__(self, position: int, sequence: int, listener: IFlushListener, waiters: VisibilityWaiters) -> None:
         self.position = position
         self.listener: IFlushListener | None = listener
         self._sequence = sequence
@@ -34,7 +34,7 @@ class Wait:
             self._waiters.cancelled()
 
 
-class Waiters:
+class VisibilityWaiters:
     """A heap of waits by position. A listener that raises is reported, and keeps none of the others waiting."""
 
     __slots__ = ("_cancelled", "_heap", "_raised", "_sequence")

@@ -11,7 +11,7 @@ from logd.net.admission import AdmissionCounters, AdmissionLimits, Admitted, Ope
 from logd.net.expiry import Expiry
 from logd.net.foreign_callers import ForeignCallers
 from logd.net.idle import IdleConnections, StuckReceivers
-from logd.net.request_memory import UntakenRequests
+from logd.net.request_memory import RequestMemory
 
 #: Seconds that a peer whose connection is closed has for taking what it is sent before.
 LINGER_SECONDS = 5.0
@@ -47,7 +47,7 @@ class Watch(Generic[C]):
     _counters: AdmissionCounters
     open: OpenConnections[C] = field(init=False)
     callers: ForeignCallers = field(init=False)
-    untaken: UntakenRequests = field(init=False)
+    untaken: RequestMemory = field(init=False)
     #: Connections that are closed once their peers have taken what is on its way to them, or soon.
     lingering: Expiry[Admitted] = field(init=False)
     stuck: StuckReceivers | None = field(init=False)
@@ -59,7 +59,7 @@ class Watch(Generic[C]):
         limits, clock = self.limits, self._clock
         self.open = OpenConnections(limits.admission, self._counters)
         self.callers = ForeignCallers(clock)
-        self.untaken = UntakenRequests(clock, limits.frames_bytes, _seconds(limits.frame_ms))
+        self.untaken = RequestMemory(clock, limits.frames_bytes, _seconds(limits.frame_ms))
         self.lingering = Expiry(clock, LINGER_SECONDS, _close_at_once)
         self.stuck = None if limits.send_ms is None else StuckReceivers(clock, limits.send_ms / 1000)
         self.idle = None if limits.idle_ms is None else IdleConnections(clock, limits.idle_ms / 1000)

@@ -22,7 +22,7 @@ class Sender(Protocol):
         ...
 
 
-class UntakenRequests:
+class RequestMemory:
     """Keeps what all connections hold of requests below a limit, and each of them below a time.
 
     Above the limit the connection goes whose request has been under way the longest. A frame's size is no reason to

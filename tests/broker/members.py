@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.broker.broker import Broker
-from logd.broker.registration import BrokerMembership
+from logd.broker.registration import BrokerRegistration
 from logd.config import BrokerSettings
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.journal import NoJournal
@@ -47,7 +47,7 @@ class Member:
     assembly: BrokerAssembly = field(init=False)
     broker: Broker = field(init=False)
     store: LogStore = field(init=False)
-    membership: BrokerMembership = field(init=False)
+    membership: BrokerRegistration = field(init=False)
 
     @property
     def client(self) -> InProcessCoordination:

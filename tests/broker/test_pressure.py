@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.flush_pressure import ProducerGate
+from logd.broker.flush_pressure import FlushPressure
 from logd.net.holds import Hold
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -19,7 +19,7 @@ KILOBYTE = plain(bytes(1015))
 class Gated:
     """A connection that is held or not, and may do something when it is let go."""
 
-    gate: ProducerGate
+    gate: FlushPressure
     shuts: bool = False
     held: bool = False
     holds: list[Hold] = field(factory=list)
@@ -41,7 +41,7 @@ class ProducerGateTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """A gate with three connections."""
-        self.gate = ProducerGate()
+        self.gate = FlushPressure()
         self.connections = [Gated(self.gate) for _ in range(3)]
         for connection in self.connections:
             self.gate.add(connection)
@@ -82,7 +82,7 @@ class ProducerGateTests(SynchronousTestCase):
             def proceed(self, reason: Hold) -> None:
                 raise ValueError("a bug")
 
-        gate = ProducerGate()
+        gate = FlushPressure()
         connections = [Gated(gate), Broken(gate), Gated(gate)]
         for connection in connections:
             gate.add(connection)

@@ -7,7 +7,7 @@ from twisted.python.failure import Failure
 
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import ClientClosing, OperationTimeout
-from logd.coord.kept_ephemeral import Presence
+from logd.coord.kept_ephemeral import KeptEphemeral
 from tests.coord.hosted import HostedTestCase
 
 PATH = "/brokers/ids/1"
@@ -22,7 +22,7 @@ class PresenceTests(HostedTestCase):
         self.ours = self.client()
         self.theirs = self.client()
         self.failures: list[Failure] = []
-        self.presence = Presence(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
+        self.presence = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=self.failures.append)
 
     def there(self) -> bytes | None:
         """What the node says; None where there is none."""
@@ -112,7 +112,7 @@ class PresenceTests(HostedTestCase):
             self.failures.append(failure)
             raise ValueError("a bug")
 
-        self.presence = Presence(self.clock, self.ours, PATH, b"me", failed=broken)
+        self.presence = KeptEphemeral(self.clock, self.ours, PATH, b"me", failed=broken)
         self.result(self.presence.start())
         self.lose_session()
         self.result(create_ephemeral(self.theirs, PATH, b"them"))

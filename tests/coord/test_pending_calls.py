@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NoNode, OperationTimeout, SessionExpired
-from logd.coord.pending_calls import OutstandingCalls, PendingCall
+from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import GetData
 
 
@@ -19,7 +19,7 @@ class OutstandingTests(SynchronousTestCase):
         self.clock = Clock()
         self.connected = True
         self.sent: list[PendingCall] = []
-        self.calls = OutstandingCalls(self.clock, self.send, 2, 3)
+        self.calls = PendingCalls(self.clock, self.send, 2, 3)
 
     def send(self, call: PendingCall) -> bool:
         """Take it if a connection is there."""

@@ -16,7 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from logd.coord.ephemeral import HeldElsewhere, create_ephemeral
 from logd.coord.errors import NoAuth, NoNode, OperationTimeout, SessionExpired
-from logd.coord.kept_ephemeral import Presence
+from logd.coord.kept_ephemeral import KeptEphemeral
 from logd.coord.records import Acl, EventType, Permission, SessionState
 from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, CoordinationTls
@@ -61,7 +61,7 @@ class Sessions(SessionCase):
         """A session that the server ended: LOST, then another session, in which a presence is there again."""
         await self.client.connect()
         session = self.client.session_id
-        presence = Presence(reactor, self.client, "/here", b"me")
+        presence = KeptEphemeral(reactor, self.client, "/here", b"me")
         await presence.start()
         gone, watch = self.direct.exists_and_watch("/here")
         stat = await gone

@@ -12,7 +12,7 @@ from logd.log.disk.names import folder_partition, index_start, segment_name, seg
 from logd.log.disk.open_files import OpenFiles
 from logd.log.legacy_offsets import offsets_before
 from logd.log.recovery.checkpoint import Checkpoint
-from logd.log.waiters import Wait, Waiters
+from logd.log.waiters import VisibilityWaiters, Wait
 from logd.testing.memory.files import MemoryFiles
 from tests.log.rig import Listener
 
@@ -63,7 +63,7 @@ class WaitersTests(SynchronousTestCase):
         """Listeners are called by position, then in the order in which they came."""
         verifyObject(IFlushListener, Listener())
         random = Random(1)
-        waiters = Waiters(self.fail)
+        waiters = VisibilityWaiters(self.fail)
         order: list[tuple[int, int]] = []
 
         class Ordered(Listener):
@@ -84,7 +84,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_cancelled_ones_are_let_go(self) -> None:
         """Long polls that time out again and again do not pile up."""
-        waiters = Waiters(self.fail)
+        waiters = VisibilityWaiters(self.fail)
         kept = waiters.add(5, Listener())
         for _ in range(10_000):
             waiters.add(10, Listener()).cancel()
@@ -94,7 +94,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_a_listener_that_waits_and_cancels(self) -> None:
         """A listener may wait anew and cancel others while it is called."""
-        waiters = Waiters(self.fail)
+        waiters = VisibilityWaiters(self.fail)
         late = Listener()
         waits: list[Wait] = []
 
@@ -113,7 +113,7 @@ class WaitersTests(SynchronousTestCase):
 
     def test_failure(self) -> None:
         """A failure reaches every listener that was not cancelled, once."""
-        waiters = Waiters(self.fail)
+        waiters = VisibilityWaiters(self.fail)
         listeners = [Listener() for _ in range(3)]
         waits = [waiters.add(1, listener) for listener in listeners]
         waits[1].cancel()
@@ -133,7 +133,7 @@ class WaitersTests(SynchronousTestCase):
                 raise ValueError("failed")
 
         reports: list[str] = []
-        waiters = Waiters(reports.append)
+        waiters = VisibilityWaiters(reports.append)
         listeners = [Listener(), Broken(), Listener(), Broken(), Listener()]
         for position, listener in zip((1, 1, 1, 5, 5), listeners, strict=True):
             waiters.add(position, listener)

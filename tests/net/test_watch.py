@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.net.connection_limits import ConnectionLimits, Watch
 from logd.net.holds import Hold
 from logd.net.idle import IdleConnections, StuckReceivers
-from logd.net.request_memory import UntakenRequests
+from logd.net.request_memory import RequestMemory
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
@@ -46,7 +46,7 @@ class UntakenTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Three peers."""
         self.clock = Clock()
-        self.untaken = UntakenRequests(self.clock, 100, 10.0)
+        self.untaken = RequestMemory(self.clock, 100, 10.0)
         self.peers = [Peer() for _ in range(3)]
 
     def cut(self) -> list[int]:
@@ -144,7 +144,7 @@ class UntakenTests(SynchronousTestCase):
 
     def test_no_limit_on_time(self) -> None:
         """Without a time nobody is late."""
-        untaken = UntakenRequests(self.clock, 100, None)
+        untaken = RequestMemory(self.clock, 100, None)
         untaken.keeps(self.peers[0], 1, False)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 from unittest import mock
 
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.reader import Group
 from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.coord.errors import CoordinationError
 from logd.coord.groups import registry_view as view
 from logd.coord.groups.assignment import share_of
-from logd.coord.groups.claims import Conflict, Holding, Holdings
-from logd.coord.groups.liveness import SilenceTimer
+from logd.coord.groups.claims import Claim, Claims, Conflict
+from logd.coord.groups.liveness import LivenessTimer
 from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.records import ANY_VERSION, Check, SetData
 from logd.coord.registries.offsets import OffsetRegistry, encode_position
@@ -45,24 +45,22 @@ def claim_without_fence() -> AbstractContextManager[Any]:
         as_found[id(registry), where] = 0 if found is None else found.version
         return fence(registry, where, None) if found is None else Check(registry.path(where), found.version)
 
-    take = Holdings._take
+    take = Claims._take
 
-    async def take_as_found(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+    async def take_as_found(holdings: Claims, held: Any, doubtful: Any, wanted: Any) -> None:
         await take(holdings, held, doubtful, wanted)
         for where in wanted:
             if where in held:
                 held[where].version = as_found[id(holdings._offsets), where]
 
-    return _both(
-        mock.patch.object(OffsetRegistry, "fence", without), mock.patch.object(Holdings, "_take", take_as_found)
-    )
+    return _both(mock.patch.object(OffsetRegistry, "fence", without), mock.patch.object(Claims, "_take", take_as_found))
 
 
 def no_own_timer() -> AbstractContextManager[Any]:
     """A consumer that hears nothing from the tree goes on."""
     return _both(
-        mock.patch.object(SilenceTimer, "held", property(lambda timer: True)),
-        mock.patch.object(SilenceTimer, "_look", lambda timer: None),
+        mock.patch.object(LivenessTimer, "held", property(lambda timer: True)),
+        mock.patch.object(LivenessTimer, "_look", lambda timer: None),
     )
 
 
@@ -73,9 +71,9 @@ def keep_fetching() -> AbstractContextManager[Any]:
 
 def claim_without_waiting() -> AbstractContextManager[Any]:
     """What is still another's is taken from it."""
-    take = Holdings._take
+    take = Claims._take
 
-    async def force(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+    async def force(holdings: Claims, held: Any, doubtful: Any, wanted: Any) -> None:
         try:
             await take(holdings, held, doubtful, wanted)
         except Conflict:
@@ -84,43 +82,43 @@ def claim_without_waiting() -> AbstractContextManager[Any]:
                     await holdings._coordination.delete(holdings._owners.path(where))
             await take(holdings, held, doubtful, wanted)
 
-    return mock.patch.object(Holdings, "_take", force)
+    return mock.patch.object(Claims, "_take", force)
 
 
 def take_anothers_claim_for_ours() -> AbstractContextManager[Any]:
     """An owner's node that is there already counts as a claim that went well."""
-    take = Holdings._take
+    take = Claims._take
 
-    async def believe(holdings: Holdings, held: Any, doubtful: Any, wanted: Any) -> None:
+    async def believe(holdings: Claims, held: Any, doubtful: Any, wanted: Any) -> None:
         try:
             await take(holdings, held, doubtful, wanted)
         except Conflict:
             for where, stream in wanted.items():
                 found = await holdings._offsets.read(where)
                 position, version = (None, 0) if found is None else (found.position, found.version)
-                held[where] = Holding(stream, position, version)
+                held[where] = Claim(stream, position, version)
 
-    return mock.patch.object(Holdings, "_take", believe)
+    return mock.patch.object(Claims, "_take", believe)
 
 
 def keep_half_a_claim() -> AbstractContextManager[Any]:
     """After a conflict the claims that went well are kept, and the rest is done without."""
-    claim = Holdings.claim
+    claim = Claims.claim
 
-    async def keep(holdings: Holdings, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
+    async def keep(holdings: Claims, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
         with mock.patch.object(holdings, "_give_back", _nothing):
             try:
                 return await claim(holdings, wanted)
             except Conflict:
                 return holdings.positions
 
-    return mock.patch.object(Holdings, "claim", keep)
+    return mock.patch.object(Claims, "claim", keep)
 
 
 def commit_what_was_handed_over() -> AbstractContextManager[Any]:
     """A message counts as handled when the application is given it."""
 
-    def handled(stream: GroupStreamState, feed: Feed) -> int:
+    def handled(stream: GroupStreamState, feed: PartitionFetch) -> int:
         return feed.position
 
     return mock.patch.object(GroupStreamState, "_handled", handled)
@@ -148,15 +146,15 @@ def remainder_to_nobody() -> AbstractContextManager[Any]:
 
 def release_before_committing() -> AbstractContextManager[Any]:
     """Partitions are given back first, and then what was handled is committed."""
-    commit, release = Holdings.commit, Holdings.release
+    commit, release = Claims.commit, Claims.release
 
-    async def release_first(holdings: Holdings, handled: Callable[[], Mapping[TopicPartition, int]]) -> Any:
+    async def release_first(holdings: Claims, handled: Callable[[], Mapping[TopicPartition, int]]) -> Any:
         kept = dict(holdings._held)
         await release(holdings)
         holdings._held.update(kept)
         return await commit(holdings, handled)
 
-    return mock.patch.object(Holdings, "commit", release_first)
+    return mock.patch.object(Claims, "commit", release_first)
 
 
 def deaf_to_members() -> AbstractContextManager[Any]:
@@ -192,23 +190,23 @@ def believe_in_a_lost_session() -> AbstractContextManager[Any]:
 
 def skip_what_is_left() -> AbstractContextManager[Any]:
     """Where retention has removed a position, reading goes on at the end of the log."""
-    jump = Feed._jump
+    jump = PartitionFetch._jump
 
-    def to_the_end(feed: Feed, why: str, log_start: int, visible_end: int) -> None:
+    def to_the_end(feed: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
         jump(feed, why, visible_end, visible_end)
 
-    return mock.patch.object(Feed, "_jump", to_the_end)
+    return mock.patch.object(PartitionFetch, "_jump", to_the_end)
 
 
 def skip_silently() -> AbstractContextManager[Any]:
     """What retention has removed before it was handled is passed by without being counted."""
-    jump = Feed._jump
+    jump = PartitionFetch._jump
 
-    def uncounted(feed: Feed, why: str, log_start: int, visible_end: int) -> None:
+    def uncounted(feed: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
         jump(feed, why, log_start, visible_end)
         feed.losses.jumps = 0
 
-    return mock.patch.object(Feed, "_jump", uncounted)
+    return mock.patch.object(PartitionFetch, "_jump", uncounted)
 
 
 def answer_before_the_flush() -> AbstractContextManager[Any]:

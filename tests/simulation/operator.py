@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from logd.coord import paths
 from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
 from logd.coord.groups.administration import GroupChanged, move_positions
-from logd.coord.groups.claims import Holdings
+from logd.coord.groups.claims import Claims
 from logd.coord.records import SessionState
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
@@ -160,7 +160,7 @@ class Operator:
         tree = self.coordination
         assert tree is not None
         owners = OwnerRegistry(tree, group)
-        holdings = Holdings(tree, owners, OffsetRegistry(tree, group))
+        holdings = Claims(tree, owners, OffsetRegistry(tree, group))
         for attempt in range(_ATTEMPTS):
             if self.over and attempt:
                 break

@@ -8,14 +8,14 @@ from typing import Any
 from unittest import mock
 
 from logd.log.store import meta
-from logd.log.waiters import Waiters
+from logd.log.waiters import VisibilityWaiters
 
 
 @contextmanager
 def tell_listeners_until_one_raises() -> Iterator[None]:
     """What a listener raises is no business of who tells it."""
 
-    def reached(waiters: Waiters, end: int) -> None:
+    def reached(waiters: VisibilityWaiters, end: int) -> None:
         while waiters._heap and waiters._heap[0].position <= end:
             wait = waiters._heap.pop(0)
             waiters._heap.sort()
@@ -23,7 +23,7 @@ def tell_listeners_until_one_raises() -> Iterator[None]:
             if listener is not None:
                 listener.visible(end)
 
-    with mock.patch.object(Waiters, "reached", reached):
+    with mock.patch.object(VisibilityWaiters, "reached", reached):
         yield
 
 

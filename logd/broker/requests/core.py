@@ -9,7 +9,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.broker.counters import Counters
-from logd.broker.flush_pressure import ProducerGate
+from logd.broker.flush_pressure import FlushPressure
 from logd.broker.growth_gate import GrowthGate
 from logd.broker.requests.fetch_wait import AnswerTurns
 from logd.broker.routing import Routing
@@ -36,7 +36,7 @@ class BrokerCore:
     threads: IThreads
     clock: Clock
     #: Told by the store when too much waits for the disk.
-    gate: ProducerGate
+    gate: FlushPressure
     #: Logs that may not grow now.
     growth: GrowthGate
     #: What is known in the tree of the logs here.

@@ -35,7 +35,7 @@ _log = Logger()
 MADE_AT_ONCE = 50
 
 
-class Describing:
+class DescribeRequests:
     """The questions of one connection."""
 
     def __init__(self, broker: BrokerCore) -> None:

@@ -21,7 +21,7 @@ from logd.protocol.requests.legacy_responses import FetchResponse, MultiFetchRes
 _log = Logger()
 
 
-class Fetching:
+class FetchRequests:
     """The fetches of one connection."""
 
     def __init__(self, broker: BrokerCore) -> None:

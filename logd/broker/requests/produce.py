@@ -32,7 +32,7 @@ class ProducerCutOff(Exception):
 
 
 @define(eq=False)
-class Producing:
+class ProduceRequests:
     """The produce requests of one connection, in their order.
 
     A request that has to wait is ``waiting``: the connection is held, keeps it at the head of what it has to take, and

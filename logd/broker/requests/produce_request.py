@@ -25,7 +25,7 @@ from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAckResponse, ProducedPart, ProducePart
 
 if TYPE_CHECKING:
-    from logd.broker.requests.produce import Producing
+    from logd.broker.requests.produce import ProduceRequests
 
 #: Milliseconds; a request may not park itself on the broker for longer.
 LONGEST_WAIT_MS = 300_000
@@ -56,7 +56,7 @@ _RECEIVED, _TOPICS_KNOWN, _CHECKED, _GATHERED, _APPENDED, _ANSWERED = ProduceSta
 class ProduceRequest:
     """The part that requests of every kind share: the way to being gathered."""
 
-    _producing: Producing
+    _producing: ProduceRequests
     _parts: Sequence[Produce | ProducePart]
     state: ProduceState = field(default=ProduceState.RECEIVED, init=False)
     _checks: SlicedChecks | None = field(default=None, init=False)

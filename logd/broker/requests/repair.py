@@ -49,7 +49,7 @@ SLICE_BLOCKS = 4
 _log = Logger()
 
 
-class Repairing:
+class RepairRequests:
     """The repairs that one connection asks for. One at a time for each partition, over all connections."""
 
     def __init__(self, broker: BrokerCore, peer: str) -> None:

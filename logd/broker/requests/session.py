@@ -11,10 +11,10 @@ from twisted.python.failure import Failure
 
 from logd.broker.requests.administration import AdministrationRequests
 from logd.broker.requests.core import BrokerCore
-from logd.broker.requests.describe import Describing
-from logd.broker.requests.fetch import Fetching
-from logd.broker.requests.produce import ProducerCutOff, Producing
-from logd.broker.requests.repair import Repairing
+from logd.broker.requests.describe import DescribeRequests
+from logd.broker.requests.fetch import FetchRequests
+from logd.broker.requests.produce import ProducerCutOff, ProduceRequests
+from logd.broker.requests.repair import RepairRequests
 from logd.net.server import Connection
 from logd.protocol.conversation.interfaces import Received
 from logd.protocol.requests.administration import CreateTopic, DeleteTopic
@@ -40,9 +40,9 @@ class BrokerSession:
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
-        self._producing = Producing(broker, connection)
-        self._fetching = Fetching(broker)
-        self._describing = Describing(broker)
+        self._producing = ProduceRequests(broker, connection)
+        self._fetching = FetchRequests(broker)
+        self._describing = DescribeRequests(broker)
         administration = AdministrationRequests(broker, connection.peer)
         self.has_produced = False
         #: The handler of each kind of request, but of those that produce.
@@ -55,7 +55,7 @@ class BrokerSession:
             DescribeLog: self._describing.describe_log,
             CreateTopic: administration.create_topic,
             DeleteTopic: administration.delete_topic,
-            Repair: Repairing(broker, connection.peer).repair,
+            Repair: RepairRequests(broker, connection.peer).repair,
             Unsupported: self._describing.unsupported,
         }
 

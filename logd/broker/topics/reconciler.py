@@ -15,7 +15,7 @@ from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.registries.child_cache import Mirror
+from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.topics import removed_by, watch_topics
 from logd.deferreds.background import Background
 from logd.deferreds.gathering import for_each
@@ -47,7 +47,7 @@ class TopicReconciler:
     on_change: Callable[[], None] = field(default=lambda: None, init=False)
     #: Whether what is stored here was compared with the tree once.
     settled: bool = field(default=False, init=False)
-    _mirror: Mirror[TopicEntry] = field(init=False)
+    _mirror: ChildCache[TopicEntry] = field(init=False)
     _comparison: TopicComparison = field(init=False)
     #: Topics that are to be compared.
     _dirty: set[str] = field(factory=set, init=False)

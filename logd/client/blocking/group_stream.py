@@ -10,7 +10,7 @@ from attrs import frozen
 
 from logd.client.blocking.reactor_thread import call_there
 from logd.client.blocking.stream import BATCHES_BETWEEN, BlockingStream, Pump
-from logd.client.blocking.thread_queue import Crossing
+from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.group_stream import GroupStream
 from logd.protocol.message import Message
@@ -32,7 +32,7 @@ class GroupPump(Pump):
     The thread goes on meanwhile: of what it does then a message may come twice.
     """
 
-    def __init__(self, stream: GroupStream, crossing: Crossing[MessageBatch]) -> None:
+    def __init__(self, stream: GroupStream, crossing: ThreadQueue[MessageBatch]) -> None:
         super().__init__(stream, crossing)
         self.handled = stream.group_state.handled
         self.hand: InHand | None = None
@@ -69,7 +69,7 @@ class BlockingGroupStream(BlockingStream):
     """
 
     def __init__(self, reactor: Any, stream: GroupStream) -> None:
-        self._group_pump = pump = GroupPump(stream, Crossing(reactor, BATCHES_BETWEEN))
+        self._group_pump = pump = GroupPump(stream, ThreadQueue(reactor, BATCHES_BETWEEN))
         super().__init__(reactor, stream, pump)
 
     def handled(self, item: Message | MessageBatch) -> None:

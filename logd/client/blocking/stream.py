@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred, succeed
 
 from logd.client.blocking.reactor_thread import call_there, wait_there
-from logd.client.blocking.thread_queue import Crossing
+from logd.client.blocking.thread_queue import ThreadQueue
 from logd.client.consumer.dropped import when_dropped
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.stream import MessageStream
@@ -26,7 +26,7 @@ class Pump:
     Nothing in it leads to the BlockingStream, so that one which is dropped is noticed.
     """
 
-    def __init__(self, stream: MessageStream, crossing: Crossing[MessageBatch]) -> None:
+    def __init__(self, stream: MessageStream, crossing: ThreadQueue[MessageBatch]) -> None:
         self._stream: MessageStream | None = stream
         self.crossing = crossing
         self._running: Deferred[None] = succeed(None)
@@ -75,7 +75,7 @@ class BlockingStream:
     def __init__(self, reactor: Any, stream: MessageStream, pump: Pump | None = None) -> None:
         self._reactor = reactor
         self._stream = stream
-        self._pump = Pump(stream, Crossing(reactor, BATCHES_BETWEEN)) if pump is None else pump
+        self._pump = Pump(stream, ThreadQueue(reactor, BATCHES_BETWEEN)) if pump is None else pump
         self._crossing = self._pump.crossing
         self._positions: dict[tuple[str, int], int] = {}
         self._batch: MessageBatch | None = None

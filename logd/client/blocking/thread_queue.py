@@ -14,7 +14,7 @@ from logd.client.consumer.dropped import afresh
 T = TypeVar("T")
 
 
-class Crossing(Generic[T]):
+class ThreadQueue(Generic[T]):
     """``put`` on the reactor's thread, ``get`` on another. ``limit`` items lie between them at most."""
 
     def __init__(self, reactor: Any, limit: int) -> None:

@@ -12,7 +12,7 @@ from logd.interfaces import Clock, Timer
 WARN_SECONDS = 3.0
 
 
-class Absence:
+class BrokerOutage:
     """The absence of one broker.
 
     ``name`` is its address as people write it. ``attempt`` makes an attempt to connect, or joins the one under way: a

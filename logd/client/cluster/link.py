@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
-from logd.client.cluster.broker_outages import Absence
+from logd.client.cluster.broker_outages import BrokerOutage
 from logd.client.cluster.deadlines import Deadlines
 from logd.client.settings import LinkSettings
 from logd.clientcore.addresses import Address, name_of
@@ -72,7 +72,7 @@ class BrokerLink:
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
         self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
-        self._absence = Absence(clock, name_of(address), self._keep_trying)
+        self._absence = BrokerOutage(clock, name_of(address), self._keep_trying)
         #: When the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
         self._attempt: Deferred[ClientConnection] | None = None

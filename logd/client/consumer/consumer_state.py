@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from logd.client.cluster.cluster import Cluster
 from logd.client.consumer.dropped import DroppedStreams
 from logd.client.consumer.fetching.fetcher import Fetcher
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.reader import Group
 from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.client.consumer.stream_state import StreamState
@@ -103,7 +103,7 @@ class ConsumerState:
         for index, stream in enumerate(streams):
             count = each + (index < more)
             stream.assign(
-                [Feed(topic, p, start_for(starts, p), self.settings) for p in partitions[at : at + count]],
+                [PartitionFetch(topic, p, start_for(starts, p), self.settings) for p in partitions[at : at + count]],
             )
             at += count
 

@@ -15,7 +15,7 @@ from logd.client.consumer.dropped import afresh
 from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.fetcher import Fetcher
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import check_start
 from logd.deferreds.sleeping import sleep
@@ -47,9 +47,9 @@ class StreamState:
         self._clock = clock
         self._fetcher = fetcher
         self._settings = settings
-        self._feeds: dict[tuple[str, int], Feed] = {}
+        self._feeds: dict[tuple[str, int], PartitionFetch] = {}
         #: Feeds that may have something, each once.
-        self._ready: OrderedDict[Feed, None] = OrderedDict()
+        self._ready: OrderedDict[PartitionFetch, None] = OrderedDict()
         self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
         #: The position before the raw chunk that was taken last, which may be inside its first entry.
         self._raw_from = -1
@@ -236,7 +236,7 @@ class StreamState:
 
     # What the consumer tells it.
 
-    def assign(self, feeds: list[Feed]) -> None:
+    def assign(self, feeds: list[PartitionFetch]) -> None:
         """These are the stream's partitions."""
         if self.closed:
             return
@@ -253,7 +253,7 @@ class StreamState:
 
     # The inside.
 
-    def _arrived(self, feed: Feed) -> None:
+    def _arrived(self, feed: PartitionFetch) -> None:
         if feed.error is not None:
             self.failure = feed.error
         elif feed not in self._ready:

@@ -1,4 +1,4 @@
-"""Room in a producer's memory: how many bytes it holds, and who waits in line for some of them to go."""
+"""BufferPool in a producer's memory: how many bytes it holds, and who waits in line for some of them to go."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BufferWaiter:
     counted: bool
 
 
-class Room:
+class BufferPool:
     """Counts bytes; admits in the order of arrival whatever had to wait.
 
     There is room while less than ``limit`` bytes are held: the last one admitted may go over it, by its own size.

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.partition_queue import Lane
+from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.pending_send import Sent
 from logd.client.producer.router import BROKER_CHOOSES
 from logd.client.settings import ProducerSettings
@@ -93,13 +93,13 @@ class _Way:
 
     __slots__ = ("lane", "outbox", "sent")
 
-    def __init__(self, lane: Lane, outbox: _Outbox) -> None:
+    def __init__(self, lane: PartitionQueue, outbox: _Outbox) -> None:
         self.lane = lane
         self.outbox = outbox
         self.sent = Sent(lane.topic, lane.partition)
 
 
-class Express:
+class FastPath:
     """One producer's short ways."""
 
     @staticmethod
@@ -113,14 +113,18 @@ class Express:
         )
 
     def __init__(
-        self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, lanes: dict[str, dict[int, Lane]]
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        partitioner: IPartitioner,
+        lanes: dict[str, dict[int, PartitionQueue]],
     ) -> None:
         self._cluster = cluster
         self._discover = cluster.settings.discover
         self._limit = min(settings.batch_bytes, settings.message_bytes)
         self._partitioner = partitioner
         self._lanes = lanes
-        self._ways: dict[Lane, _Way] = {}
+        self._ways: dict[PartitionQueue, _Way] = {}
         self._outboxes: dict[BrokerLink, _Outbox] = {}
         self._last: _Outbox | None = None
 
@@ -178,7 +182,7 @@ class Express:
         self._partitioner.sealed(topic, partition)
         return partition
 
-    def _find(self, lane: Lane) -> _Way | None:
+    def _find(self, lane: PartitionQueue) -> _Way | None:
         try:
             link = self._cluster.leader(lane.topic, lane.partition)
         except WireError:

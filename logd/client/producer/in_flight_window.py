@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Delivery(Generic[T]):
+class InFlightWindow(Generic[T]):
     """The state of one partition's queue; no I/O, no clock. Items are told apart by identity of hash and equality."""
 
     __slots__ = ("_draining", "_in_flight", "_restart", "_waiting", "max_in_flight")

@@ -12,8 +12,8 @@ from logd.backoff import Backoff
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.accumulator import BatchAccumulator
 from logd.client.producer.batch import ProducerBatch
-from logd.client.producer.buffer_pool import Room
-from logd.client.producer.in_flight_window import Delivery
+from logd.client.producer.buffer_pool import BufferPool
+from logd.client.producer.in_flight_window import InFlightWindow
 from logd.client.producer.pending_send import PendingSend
 from logd.client.settings import ProducerSettings
 from logd.clientcore.answers import is_final
@@ -21,7 +21,7 @@ from logd.errors import ClientClosed, DeliveryFailed, LogdError, MessageTooLarge
 from logd.interfaces import Clock, Timer
 
 
-class LaneState(Enum):
+class PartitionQueueState(Enum):
     """The states of a lane: may batches go out?"""
 
     #: As the window lets them go.
@@ -32,7 +32,7 @@ class LaneState(Enum):
     CLOSED = "closed"
 
 
-class Lane:
+class PartitionQueue:
     """One (topic, partition) of one producer. ``wake`` is called whenever there may be something to take."""
 
     log = Logger()
@@ -43,17 +43,17 @@ class Lane:
         partition: int,
         settings: ProducerSettings,
         clock: Clock,
-        room: Room,
+        room: BufferPool,
         partitioner: IPartitioner,
         backoff: Backoff,
-        reroute: Callable[[Lane, Exception], None],
+        reroute: Callable[[PartitionQueue, Exception], None],
     ) -> None:
         self.topic = topic
         self.partition = partition
         #: What a send that is all in this lane has as its holders.
         self.alone = (self,)
         #: Puts this lane among those that its broker's sender looks at; None while no broker is known for it.
-        self.wake: Callable[[Lane], None] | None = None
+        self.wake: Callable[[PartitionQueue], None] | None = None
         self._settings = settings
         self._at_once = settings.linger == 0
         self._clock = clock
@@ -61,13 +61,13 @@ class Lane:
         self._partitioner = partitioner
         self._backoff = backoff
         self._reroute = reroute
-        self._delivery: Delivery[ProducerBatch] = Delivery(settings.max_in_flight)
+        self._delivery: InFlightWindow[ProducerBatch] = InFlightWindow(settings.max_in_flight)
         self._gathering = BatchAccumulator((topic, partition), settings, clock, self._sealed, self.flush)
         self._pause: Timer | None = None
         self._trouble: Exception | None = None
         #: The last trouble, until something goes well: what a set that is given up is told.
         self._cause: Exception | None = None
-        self._state = LaneState.OPEN
+        self._state = PartitionQueueState.OPEN
 
     def __len__(self) -> int:
         """The number of batches that are not settled."""
@@ -76,7 +76,7 @@ class Lane:
     @property
     def held_up(self) -> bool:
         """Return whether nothing can be sent: there is no way to the broker now, or the lane is closed."""
-        return self._state is not LaneState.OPEN
+        return self._state is not PartitionQueueState.OPEN
 
     @property
     def idle(self) -> bool:
@@ -94,7 +94,7 @@ class Lane:
 
     def take(self) -> tuple[ProducerBatch, bool] | None:
         """Return the next batch to send now and whether it is a restart, or None."""
-        if self._state is not LaneState.OPEN:
+        if self._state is not PartitionQueueState.OPEN:
             return None
         delivery = self._delivery
         if not delivery.has_waiting and self._gathering.ready:
@@ -148,17 +148,17 @@ class Lane:
 
     def unreachable(self, error: Exception) -> None:
         """There is no way to the broker now: wait a while, then look for the way again."""
-        if self._pause is None and self._state is not LaneState.CLOSED:
-            self._state = LaneState.HELD_UP
+        if self._pause is None and self._state is not PartitionQueueState.CLOSED:
+            self._state = PartitionQueueState.HELD_UP
             self._cause = error
             self.expire()
             self._pause = self._clock.callLater(self._backoff.next(), self._search, error)
 
-    def found(self, wake: Callable[[Lane], None]) -> None:
+    def found(self, wake: Callable[[PartitionQueue], None]) -> None:
         """Here is the way to the broker. Of no effect once the lane is closed."""
-        if self._state is LaneState.CLOSED:
+        if self._state is PartitionQueueState.CLOSED:
             return
-        self._state = LaneState.OPEN
+        self._state = PartitionQueueState.OPEN
         self.wake = wake
         wake(self)
 
@@ -198,7 +198,7 @@ class Lane:
 
     def close(self) -> None:
         """Stop all timers and give up what is not in flight."""
-        self._state = LaneState.CLOSED
+        self._state = PartitionQueueState.CLOSED
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None

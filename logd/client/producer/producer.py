@@ -14,8 +14,8 @@ from twisted.internet.defer import CancelledError, Deferred, fail
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import Connect
 from logd.client.interfaces import IPartitioner
-from logd.client.producer.buffer_pool import BufferWaiter, Room
-from logd.client.producer.fast_path import Express
+from logd.client.producer.buffer_pool import BufferPool, BufferWaiter
+from logd.client.producer.fast_path import FastPath
 from logd.client.producer.partitioner import ChoosePartition, as_partitioner
 from logd.client.producer.pending_send import PendingSend, Sent
 from logd.client.producer.router import Router
@@ -65,12 +65,12 @@ class Producer:
         more = {} if random is None else {"random": random}
         self._clock = reactor
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
-        self._room = Room(mine.buffer_bytes, mine.max_waiting)
+        self._room = BufferPool(mine.buffer_bytes, mine.max_waiting)
         chooser = as_partitioner(partitioner)
         self._router = Router(self._cluster, mine, chooser, self._room)
-        self._express: Express | None = None
-        if Express.fits(mine):
-            self._express = Express(self._cluster, mine, chooser, self._router.lanes)
+        self._express: FastPath | None = None
+        if FastPath.fits(mine):
+            self._express = FastPath(self._cluster, mine, chooser, self._router.lanes)
         #: Every send that is not finished, in order.
         self._unfinished: dict[PendingSend, None] = {}
         self._checked: set[str] = set()

@@ -10,8 +10,8 @@ from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.link import BrokerLink
 from logd.client.interfaces import IPartitioner
 from logd.client.producer.batch import SET_BYTES, encode_pieces
-from logd.client.producer.buffer_pool import Room
-from logd.client.producer.partition_queue import Lane
+from logd.client.producer.buffer_pool import BufferPool
+from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.pending_send import PendingSend
 from logd.client.producer.sender import BrokerSender
 from logd.client.settings import ProducerSettings
@@ -30,7 +30,9 @@ BROKER_CHOOSES = -1
 class Router:
     """One producer's lanes, by topic and partition, and the sends whose topic is not known yet."""
 
-    def __init__(self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, room: Room) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, room: BufferPool
+    ) -> None:
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings
@@ -38,7 +40,7 @@ class Router:
         self._room = room
         self._discover = cluster.settings.discover
         #: topic -> partition -> lane
-        self.lanes: dict[str, dict[int, Lane]] = {}
+        self.lanes: dict[str, dict[int, PartitionQueue]] = {}
         self._senders: dict[BrokerLink, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
@@ -57,7 +59,7 @@ class Router:
         else:
             self._dispatch(send, view)
 
-    def all_lanes(self) -> list[Lane]:
+    def all_lanes(self) -> list[PartitionQueue]:
         """Every lane there is."""
         return [lane for lanes in self.lanes.values() for lane in lanes.values()]
 
@@ -165,11 +167,11 @@ class Router:
         for partition, pieces in encoded.items():
             lanes[partition].add(pieces, codec, send)
 
-    def _lane(self, topic: str, partition: int) -> Lane:
+    def _lane(self, topic: str, partition: int) -> PartitionQueue:
         lanes = self.lanes.setdefault(topic, {})
         lane = lanes.get(partition)
         if lane is None:
-            lane = lanes[partition] = Lane(
+            lane = lanes[partition] = PartitionQueue(
                 topic,
                 partition,
                 self._settings,
@@ -182,7 +184,7 @@ class Router:
             self._find(lane)
         return lane
 
-    def _find(self, lane: Lane) -> None:
+    def _find(self, lane: PartitionQueue) -> None:
         """Tell a lane its broker, by what is known now."""
         try:
             link = self._cluster.leader(lane.topic, lane.partition)
@@ -196,7 +198,7 @@ class Router:
             )
         lane.found(sender.wake)
 
-    def _reroute(self, lane: Lane, error: Exception) -> None:
+    def _reroute(self, lane: PartitionQueue, error: Exception) -> None:
         """A lane had trouble: read the metadata again, then tell it its broker."""
         if self._closed:
             return

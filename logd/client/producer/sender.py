@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from logd.client.cluster.link import BrokerLink, ClientConnection
 from logd.client.producer.batch import ProducerBatch
-from logd.client.producer.partition_queue import Lane
+from logd.client.producer.partition_queue import PartitionQueue
 from logd.client.producer.refusal import refusal
 from logd.client.settings import LARGEST_REQUEST
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError
@@ -34,11 +34,11 @@ class BrokerSender:
         self._timeout = request_timeout
         self._timeout_ms = int(request_timeout * 1000 * BROKER_SHARE)
         #: Lanes that may have something to send, in the order of their waking.
-        self._awake: dict[Lane, None] = {}
+        self._awake: dict[PartitionQueue, None] = {}
         self._scheduled = False
         self._waiting = False
 
-    def wake(self, lane: Lane) -> None:
+    def wake(self, lane: PartitionQueue) -> None:
         """Look at the lane at the end of this turn of the reactor: what is sent until then travels together."""
         self._awake[lane] = None
         if not self._scheduled and not self._waiting:
@@ -61,7 +61,7 @@ class BrokerSender:
 
     def _send(self, connection: ClientConnection) -> None:
         """Send one request with one batch of each lane, as many as make a good size."""
-        batches: list[tuple[Lane, ProducerBatch]] = []
+        batches: list[tuple[PartitionQueue, ProducerBatch]] = []
         parts: list[ProducePart] = []
         total = 0
         for lane in list(self._awake):
@@ -82,7 +82,10 @@ class BrokerSender:
             answer.addErrback(self._broken)
 
     def _answered(
-        self, response: ProduceAckResponse, connection: ClientConnection, batches: list[tuple[Lane, ProducerBatch]]
+        self,
+        response: ProduceAckResponse,
+        connection: ClientConnection,
+        batches: list[tuple[PartitionQueue, ProducerBatch]],
     ) -> None:
         already, self._scheduled = self._scheduled, True  # the lanes that wake up now are drained below, at once
         for (lane, batch), part in zip(batches, response.parts, strict=True):
@@ -94,7 +97,7 @@ class BrokerSender:
         if self._awake and not already and not self._waiting:
             self._drain()
 
-    def _lost(self, failure: Failure, batches: list[tuple[Lane, ProducerBatch]]) -> None:
+    def _lost(self, failure: Failure, batches: list[tuple[PartitionQueue, ProducerBatch]]) -> None:
         error = failure.value
         if not isinstance(error, LogdError):
             error = BrokerUnavailable(f"the request failed: {failure.getErrorMessage()}")
@@ -102,7 +105,7 @@ class BrokerSender:
             lane.refused(batch, error)
 
     def _broken(self, failure: Failure) -> None:
-        Lane.log.failure("a bug: an answer could not be dealt with", failure)
+        PartitionQueue.log.failure("a bug: an answer could not be dealt with", failure)
 
     def _drain_unanswered(self, connection: ClientConnection) -> None:
         """acks=0: what is handed to the transport counts as sent."""

@@ -32,7 +32,7 @@ class Conflict(CoordinationError):
 
 
 @define
-class Holding:
+class Claim:
     """A partition that is held: by which stream, the committed position, and the offset node's version since."""
 
     stream: str
@@ -42,7 +42,7 @@ class Holding:
     unsure: int | None = None
 
 
-class Holdings:
+class Claims:
     """One consumer's claims. Calls follow one another; they fail with a CoordinationError."""
 
     _log = Logger()
@@ -51,7 +51,7 @@ class Holdings:
         self._coordination = coordination
         self._owners = owners
         self._offsets = offsets
-        self._held: dict[TopicPartition, Holding] = {}
+        self._held: dict[TopicPartition, Claim] = {}
         #: What was to be claimed and is not, since its offset's node has no position; each for its stream.
         self._unusable: dict[TopicPartition, str] = {}
         #: Claims that may be there, or not.
@@ -136,7 +136,7 @@ class Holdings:
 
     async def _take(
         self,
-        held: dict[TopicPartition, Holding],
+        held: dict[TopicPartition, Claim],
         doubtful: dict[TopicPartition, str],
         wanted: Mapping[TopicPartition, str],
     ) -> None:
@@ -163,7 +163,7 @@ class Holdings:
         for (where, stream), stat in zip(wanted.items(), results[1 : len(operations) : 2], strict=True):
             offset = found[where]
             version = stat.version if isinstance(stat, Stat) else 0
-            held[where] = Holding(stream, None if offset is None else offset.position, version)
+            held[where] = Claim(stream, None if offset is None else offset.position, version)
 
     def _is_usable(self, where: TopicPartition, stream: str, found: Offset | None) -> bool:
         if found is None or found.problem is None:
@@ -178,7 +178,7 @@ class Holdings:
         )
         return False
 
-    async def _give_back(self, held: dict[TopicPartition, Holding], doubtful: dict[TopicPartition, str]) -> None:
+    async def _give_back(self, held: dict[TopicPartition, Claim], doubtful: dict[TopicPartition, str]) -> None:
         """Release each, if nobody has claimed it since: a deletion alone would not tell whose claim it removes."""
         for chunk in _chunks(list(held)):
             operations: list[Operation] = []
@@ -197,7 +197,7 @@ class Holdings:
             for where in chunk:
                 held.pop(where, None)
 
-    async def _store(self, held: Mapping[TopicPartition, Holding], positions: Mapping[TopicPartition, int]) -> None:
+    async def _store(self, held: Mapping[TopicPartition, Claim], positions: Mapping[TopicPartition, int]) -> None:
         operations = [self._offsets.commit(w, position, held[w].version) for w, position in positions.items()]
         try:
             await self._coordination.multi(operations)
@@ -211,7 +211,7 @@ class Holdings:
             held[where].position = position
             held[where].version += 1
 
-    async def _sure(self, where: TopicPartition, holding: Holding) -> bool:
+    async def _sure(self, where: TopicPartition, holding: Claim) -> bool:
         """Find out whether the last commit was done; say whether the partition is still ours.
 
         Another's claim leaves the next version too, but with the position that was there before.

@@ -16,7 +16,7 @@ from logd.interfaces import Clock, Timer
 PATIENCE = 2 / 3
 
 
-class SilenceTimer:
+class LivenessTimer:
     """Calls ``out_of_touch()`` once each time that the tree has been silent for too long."""
 
     def __init__(self, coordination: ICoordination, clock: Clock, out_of_touch: Callable[[], None]) -> None:

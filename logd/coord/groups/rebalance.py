@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from logd.backoff import Backoff
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
-from logd.coord.groups.claims import Conflict, Holdings
+from logd.coord.groups.claims import Claims, Conflict
 from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.periodic_commit import PeriodicCommit
 from logd.coord.groups.records import FOLLOWING, Counts, Phase, Timing
@@ -68,7 +68,7 @@ class GroupMembership:
         self._subscription = Subscription()
         registry = ConsumerRegistry(coordination, group)
         self._registration = Registration(registry, consumer)
-        self._holdings = Holdings(coordination, OwnerRegistry(coordination, group), OffsetRegistry(coordination, group))
+        self._holdings = Claims(coordination, OwnerRegistry(coordination, group), OffsetRegistry(coordination, group))
         self._view = GroupView(coordination, registry, self._changed)
         self._tenure = Tenure(coordination, clock, reader, self._cut_off)
         self._session = 0

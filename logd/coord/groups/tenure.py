@@ -14,7 +14,7 @@ from enum import Enum
 from twisted.internet.defer import Deferred, succeed
 
 from logd.coord.groups.interfaces import IGroupReader
-from logd.coord.groups.liveness import SilenceTimer
+from logd.coord.groups.liveness import LivenessTimer
 from logd.coord.groups.registry_view import Registries
 from logd.coord.interfaces import ICoordination
 from logd.interfaces import Clock
@@ -40,7 +40,7 @@ class Tenure:
     ) -> None:
         self.state = TenureState.NONE
         self._reader = reader
-        self._silence = SilenceTimer(coordination, clock, out_of_touch)
+        self._silence = LivenessTimer(coordination, clock, out_of_touch)
         #: Those that the share was computed from.
         self._registries: Registries | None = None
 

@@ -17,8 +17,8 @@ from logd.coord import paths
 from logd.coord.ephemeral import HeldElsewhere
 from logd.coord.errors import NoNode
 from logd.coord.interfaces import ICoordination
-from logd.coord.kept_ephemeral import Presence
-from logd.coord.registries.child_cache import Mirror
+from logd.coord.kept_ephemeral import KeptEphemeral
+from logd.coord.registries.child_cache import ChildCache
 from logd.interfaces import Clock
 
 #: A host is a name or an address; it stands in error messages and on terminals.
@@ -64,7 +64,7 @@ class BrokerInfo:
 
 def keep_registered(
     coordination: ICoordination, clock: Clock, info: BrokerInfo, failed: Callable[[Failure], None]
-) -> Presence:
+) -> KeptEphemeral:
     """The broker's ephemeral node, to be started; it is made again when a session was lost.
 
     What a former session of the same instance left is taken over. ``failed`` is told of what goes wrong later on.
@@ -76,7 +76,7 @@ def keep_registered(
         except ValueError:
             return False
 
-    return Presence(clock, coordination, paths.broker(info.id), info.encode(), same=same, failed=failed)
+    return KeptEphemeral(clock, coordination, paths.broker(info.id), info.encode(), same=same, failed=failed)
 
 
 def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
@@ -118,6 +118,6 @@ async def read_brokers(
 
 def watch_brokers(
     coordination: ICoordination, clock: Clock, changed: Callable[[str], None] = lambda name: None
-) -> Mirror[BrokerInfo]:
+) -> ChildCache[BrokerInfo]:
     """The live brokers as a mirror, by the text of their ids; to be started."""
-    return Mirror(coordination, clock, paths.BROKER_IDS, BrokerInfo.decode, changed)
+    return ChildCache(coordination, clock, paths.BROKER_IDS, BrokerInfo.decode, changed)

@@ -26,7 +26,7 @@ def _ignore(name: str) -> None:
     """What is called for a mirror that nobody listens to."""
 
 
-class Mirror(Generic[T]):
+class ChildCache(Generic[T]):
     """``values[name]`` is the decoded value of the child ``name`` of ``path``, as last seen.
 
     What was seen stays while the tree is away; after that everything is read again. A value that cannot be decoded is

@@ -16,7 +16,7 @@ from logd.coord import paths
 from logd.coord.errors import BadVersion, ConnectionLoss, DataInconsistency, NodeExists, NoNode, NotEmpty
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import Create, Delete, Operation
-from logd.coord.registries.child_cache import Mirror
+from logd.coord.registries.child_cache import ChildCache
 from logd.coord.registries.stored_ends import removal_of_ends
 from logd.errors import InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
@@ -156,9 +156,9 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
 
 def watch_topics(
     coordination: ICoordination, clock: Clock, changed: Callable[[str], None] = lambda name: None
-) -> Mirror[TopicEntry]:
+) -> ChildCache[TopicEntry]:
     """The topics as a mirror, by name; to be started."""
-    return Mirror(coordination, clock, paths.BROKER_TOPICS, decode_entry, changed)
+    return ChildCache(coordination, clock, paths.BROKER_TOPICS, decode_entry, changed)
 
 
 def available_partitions(entry: TopicEntry, live: Iterable[int]) -> dict[int, int]:

@@ -19,7 +19,7 @@ from logd.coord.errors import (
     OperationTimeout,
     SessionExpired,
 )
-from logd.coord.pending_calls import OutstandingCalls, PendingCall
+from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
 from logd.coord.watches import ClientWatches, WatchKind
 from logd.coord.zookeeper.contact import Contact
@@ -53,7 +53,7 @@ class KeptSession:
         self.state = SessionState.SUSPENDED
         self.session_id = 0
         self.session_timeout = settings.session_timeout
-        self.calls = OutstandingCalls(reactor, self._send, settings.in_flight, settings.waiting)
+        self.calls = PendingCalls(reactor, self._send, settings.in_flight, settings.waiting)
         self.watches = ClientWatches()
         self.contact = Contact(reactor, self._probe, self._silent)
         self._reactor = reactor

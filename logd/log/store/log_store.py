@@ -20,7 +20,7 @@ from logd.log.disk.open_files import OpenFiles
 from logd.log.flusher import Flusher
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
-from logd.log.partition_context import Surroundings
+from logd.log.partition_context import PartitionContext
 from logd.log.recovery.beginning import JUMP, begin_folder_again
 from logd.log.recovery.lost_segments import highest_end
 from logd.log.store.creation import LogFolders, make_log_folder, make_log_folders, not_made
@@ -85,7 +85,7 @@ class LogStore:
             on_pressure,
             lambda log: upkeep.changed(cast(PartitionLog, log)),
         )
-        self._around = Surroundings(
+        self._around = PartitionContext(
             files,
             OpenFiles(files, open_files_limit),
             OpenWriters(open_writers_limit),

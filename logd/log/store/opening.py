@@ -9,7 +9,7 @@ from logd.errors import LogdError
 from logd.leadership import PartitionLeadership
 from logd.log.offline import cannot_start
 from logd.log.partition import PartitionLog
-from logd.log.partition_context import Surroundings
+from logd.log.partition_context import PartitionContext
 from logd.log.recovery.lost_segments import BytesLost
 from logd.log.recovery.recovery import Recovered, recover_partition
 from logd.log.segments import SegmentList
@@ -20,7 +20,7 @@ from logd.log.writer import SegmentWriter, no_segment
 class FolderOpener:
     """The way from a partition's folder to its log."""
 
-    _around: Surroundings
+    _around: PartitionContext
     #: The leadership of every partition that is stored here, as long as none has another replica; set before the first.
     leadership: PartitionLeadership = field(init=False)
 

@@ -21,7 +21,7 @@ from logd.coord.errors import (
     SessionExpired,
 )
 from logd.coord.interfaces import ICoordination
-from logd.coord.pending_calls import OutstandingCalls, PendingCall
+from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import (
     ANY_VERSION,
     OPEN_ACL,
@@ -92,7 +92,7 @@ class InProcessCoordination:
         )
         #: Set once the listeners know that there is one: what waited is sent first.
         self._connection: LinkConnection | None = None
-        self._calls = OutstandingCalls(clock, self._send, limit=sys.maxsize, room=sys.maxsize)
+        self._calls = PendingCalls(clock, self._send, limit=sys.maxsize, room=sys.maxsize)
 
     @property
     def state(self) -> SessionState:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener, StopReport
 from logd.broker.broker import Broker
-from logd.broker.registration import BrokerMembership
+from logd.broker.registration import BrokerRegistration
 from logd.config import BrokerSettings
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.log.store.log_store import LogStore
@@ -51,7 +51,7 @@ class MemoryBroker:
     clock: ProcessClock | None = field(default=None, init=False)
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
-    membership: BrokerMembership | None = field(default=None, init=False)
+    membership: BrokerRegistration | None = field(default=None, init=False)
     coordination: InProcessCoordination | None = field(default=None, init=False)
     _assembly: BrokerAssembly | None = field(default=None, init=False)
 

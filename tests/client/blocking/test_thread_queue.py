@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.blocking.thread_queue import Crossing
+from logd.client.blocking.thread_queue import ThreadQueue
 
 
 class Calls:
@@ -29,12 +29,12 @@ class Calls:
 
 
 class CrossingTests(SynchronousTestCase):
-    """Crossing."""
+    """ThreadQueue."""
 
     def setUp(self) -> None:
         """A way for two items."""
         self.reactor = Calls()
-        self.crossing: Crossing[Any] = Crossing(self.reactor, 2)
+        self.crossing: ThreadQueue[Any] = ThreadQueue(self.reactor, 2)
 
     def test_hands_over_in_order(self) -> None:
         """What is put first is got first."""

@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer.fetching.partition_fetch import SLICE_BYTES, Feed
+from logd.client.consumer.fetching.partition_fetch import SLICE_BYTES, PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import WrapperTooLarge
@@ -24,9 +24,9 @@ LINE = encode_set([Message(b"a line")])
 class FeedTests(SynchronousTestCase):
     """One partition whose log holds such a wrapper."""
 
-    def feed(self, data: bytes, **settings: Any) -> Feed:
+    def feed(self, data: bytes, **settings: Any) -> PartitionFetch:
         """A feed that holds all of the log."""
-        feed = Feed("t", 0, Position(START), ConsumerSettings(**settings))
+        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(**settings))
         serve(feed, data, 1 << 20)
         return feed
 
@@ -68,7 +68,7 @@ class FeedTests(SynchronousTestCase):
         feed = self.feed(data)
         while (batch := feed.next_batch(200)) is None:
             pass
-        again = Feed("t", 0, Position(feed.position), ConsumerSettings())
+        again = PartitionFetch("t", 0, Position(feed.position), ConsumerSettings())
         self.assertEqual(batch.messages + read_all(again, data, 1 << 20, 77), messages)
 
     def test_too_many(self) -> None:

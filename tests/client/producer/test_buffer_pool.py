@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.producer.buffer_pool import Room
+from logd.client.producer.buffer_pool import BufferPool
 from logd.errors import ProducerBufferFull
 
 
 class RoomTests(SynchronousTestCase):
-    """Room."""
+    """BufferPool."""
 
     def setUp(self) -> None:
         """A room of ten bytes with a line of two."""
-        self.room = Room(10, 2)
+        self.room = BufferPool(10, 2)
         self.admitted: list[str] = []
 
     def wait(self, name: str, size: int = 10) -> object:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.producer.in_flight_window import Delivery
+from logd.client.producer.in_flight_window import InFlightWindow
 
 ACCEPT, REFUSE, REFUSE_FOR_GOOD, ACCEPT_BUT_SAY_NO, BROKEN = range(5)
 
@@ -26,7 +26,7 @@ class Wire:
 class Model:
     """A broker that keeps the rule of docs/protocol.md, a network that loses connections, and the client's loop."""
 
-    delivery: Delivery[int]
+    delivery: InFlightWindow[int]
     log: list[int] = field(factory=list)
     wires: list[Wire] = field(factory=lambda: [Wire()])
     put: int = 0
@@ -114,13 +114,13 @@ class Model:
 
 
 class DeliveryTests(SynchronousTestCase):
-    """Delivery."""
+    """InFlightWindow."""
 
     @settings(deadline=None, max_examples=400)
     @given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 20)), max_size=120), st.integers(1, 5))
     def test_order_and_completeness(self, schedule: list[tuple[int, int]], max_in_flight: int) -> None:
         """First occurrences arrive in order, nothing acknowledged is missing, and everything comes to an end."""
-        model = Model(Delivery(max_in_flight))
+        model = Model(InFlightWindow(max_in_flight))
         for action, which in schedule:
             model.step(action, which)
         model.finish()
@@ -131,7 +131,7 @@ class DeliveryTests(SynchronousTestCase):
 
     def test_pipelines_up_to_its_bound(self) -> None:
         """As many items as allowed are in flight at a time, and none is a restart while all goes well."""
-        delivery: Delivery[str] = Delivery(2)
+        delivery: InFlightWindow[str] = InFlightWindow(2)
         for item in "abc":
             delivery.put(item)
         self.assertEqual([delivery.take(), delivery.take(), delivery.take()], [("a", False), ("b", False), None])
@@ -140,7 +140,7 @@ class DeliveryTests(SynchronousTestCase):
 
     def test_restarts_from_the_refused_one(self) -> None:
         """After a refusal it waits for all answers, then goes on from the refused one, restarting."""
-        delivery: Delivery[str] = Delivery(3)
+        delivery: InFlightWindow[str] = InFlightWindow(3)
         for item in "abcd":
             delivery.put(item)
         for _ in "abc":
@@ -154,7 +154,7 @@ class DeliveryTests(SynchronousTestCase):
 
     def test_goes_on_without_one_refused_for_good(self) -> None:
         """What was behind an item that nobody will ever take goes on in order, restarting."""
-        delivery: Delivery[str] = Delivery(3)
+        delivery: InFlightWindow[str] = InFlightWindow(3)
         for item in "abc":
             delivery.put(item)
         delivery.take()
@@ -165,7 +165,7 @@ class DeliveryTests(SynchronousTestCase):
 
     def test_restarts_behind_one_refused_for_good(self) -> None:
         """Even with nothing in flight behind it, the next item tells the broker that the refused one is dealt with."""
-        delivery: Delivery[str] = Delivery(3)
+        delivery: InFlightWindow[str] = InFlightWindow(3)
         delivery.put("a")
         delivery.take()
         delivery.refused_for_good("a")
@@ -174,7 +174,7 @@ class DeliveryTests(SynchronousTestCase):
 
     def test_drops_only_what_waits(self) -> None:
         """An item in flight cannot be dropped; one that waits can."""
-        delivery: Delivery[str] = Delivery(1)
+        delivery: InFlightWindow[str] = InFlightWindow(1)
         delivery.put("a")
         delivery.put("b")
         delivery.take()

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 
 from logd.coord import paths
 from logd.coord.groups.administration import move_positions
-from logd.coord.groups.claims import Conflict, Holdings
+from logd.coord.groups.claims import Claims, Conflict
 from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
 from logd.coord.records import Delete
@@ -171,7 +171,7 @@ class MadeAgainTests(GroupCase):
 
     def test_nothing_is_claimed_of_a_deleted_topic(self) -> None:
         """Who has not heard yet that a topic is gone leaves no position that the next of that name would inherit."""
-        holdings = Holdings(self.eye, OwnerRegistry(self.eye, "g"), OffsetRegistry(self.eye, "g"))
+        holdings = Claims(self.eye, OwnerRegistry(self.eye, "g"), OffsetRegistry(self.eye, "g"))
         claiming = Deferred.fromCoroutine(holdings.claim({tp(0, "gone"): "x-0"}))
         self.run_for(0.1)
         self.failureResultOf(claiming, Conflict)

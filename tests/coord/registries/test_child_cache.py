@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from logd.coord.errors import OperationTimeout
 from logd.coord.records import Acl, Permission
-from logd.coord.registries.child_cache import RETRY_SECONDS, Mirror
+from logd.coord.registries.child_cache import RETRY_SECONDS, ChildCache
 from tests.coord.registries.trees import SESSION, TreeTestCase
 
 
@@ -27,7 +27,7 @@ class MirrorTests(TreeTestCase):
         super().setUp()
         self.told: list[str] = []
         self.watcher = self.client()
-        self.mirror = Mirror(self.watcher, self.clock, "/m", decode, self.told.append)
+        self.mirror = ChildCache(self.watcher, self.clock, "/m", decode, self.told.append)
         self.complete = self.mirror.when_complete()
         self.mirror.start()
         self.settle()
@@ -67,7 +67,7 @@ class MirrorTests(TreeTestCase):
             return read(path, timeout)
 
         watcher.get_and_watch = failing  # type: ignore[method-assign]  # as when the server does not answer that one
-        mirror = Mirror(watcher, self.clock, "/m", decode)
+        mirror = ChildCache(watcher, self.clock, "/m", decode)
         complete = mirror.when_complete()
         mirror.start()
         self.settle()
@@ -86,7 +86,7 @@ class MirrorTests(TreeTestCase):
         self.put("a", b"1")
         secret = (Acl(Permission.READ, "digest", "someone:x"),)
         self.outcome(self.tree.create("/m/b", b"2", acl=secret))
-        mirror = Mirror(self.client(), self.clock, "/m", decode)
+        mirror = ChildCache(self.client(), self.clock, "/m", decode)
         mirror.start()
         self.pass_time(5 * RETRY_SECONDS)
         self.assertTrue(mirror.complete)
@@ -167,7 +167,7 @@ class MirrorTests(TreeTestCase):
         def fail(name: str) -> None:
             raise RuntimeError(name)
 
-        other = Mirror(self.watcher, self.clock, "/m", decode, fail)
+        other = ChildCache(self.watcher, self.clock, "/m", decode, fail)
         other.start()
         self.put("a", b"1")
         self.put("b", b"1")

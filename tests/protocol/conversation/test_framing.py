@@ -14,7 +14,7 @@ from logd.protocol.conversation.framing import FrameBuffer
 
 
 def frames_of(buffer: FrameBuffer, data: bytes) -> list[bytes]:
-    """Feed ``data`` and return what each frame holds."""
+    """Give ``data`` to the buffer and return what each frame holds."""
     return [bytes(frame[start:stop]) for frame, start, stop in buffer.feed(data)]
 
 

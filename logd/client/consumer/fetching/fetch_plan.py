@@ -13,7 +13,7 @@ from itertools import islice
 from attrs import define, field
 
 from logd.backoff import Backoff
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.protocol.requests.requests import MAX_ITEMS
 
 #: Partitions that one request holds in any case: as many as this are asked for together, idle or not.
@@ -32,8 +32,8 @@ QUIET_RATE = 5_000
 class FetchEntry:
     """A feed and what the fetcher does for it at the moment."""
 
-    feed: Feed
-    arrived: Callable[[Feed], None]
+    feed: PartitionFetch
+    arrived: Callable[[PartitionFetch], None]
     backoff: Backoff
     #: Whether it waits for metadata, a position or a delay.
     held_up: bool = field(default=False)

@@ -16,7 +16,7 @@ from logd.client.cluster.partition_outages import UnavailablePartitions
 from logd.client.cluster.position_lookup import locate_start, next_boundary
 from logd.client.consumer.fetching.fetch_plan import FetchEntry
 from logd.client.consumer.fetching.fetch_window import Wanted
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.clientcore.answers import is_final
 from logd.clientcore.metadata import TopicView
 from logd.deferreds.background import Background
@@ -31,7 +31,9 @@ class FetchRecovery:
 
     _log = Logger()
 
-    def __init__(self, cluster: Cluster, watched: Container[Feed], look_at: Callable[[FetchEntry], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, watched: Container[PartitionFetch], look_at: Callable[[FetchEntry], None]
+    ) -> None:
         self._cluster = cluster
         self._watched = watched
         self._look_at = look_at
@@ -43,11 +45,11 @@ class FetchRecovery:
         self._background.stop()
         self._unavailable.close()
 
-    def forget(self, feed: Feed) -> None:
+    def forget(self, feed: PartitionFetch) -> None:
         """Say nothing more of a partition that is not watched any more."""
         self._unavailable.forget(TopicPartition(feed.topic, feed.partition))
 
-    def served(self, feed: Feed) -> None:
+    def served(self, feed: PartitionFetch) -> None:
         """Note that a partition was read, should that not have been possible before."""
         if self._unavailable:
             self._unavailable.over(TopicPartition(feed.topic, feed.partition))

@@ -13,13 +13,13 @@ from logd.client.cluster.link import BrokerLink, ClientConnection
 from logd.client.consumer.fetching.fetch_plan import FetchEntry, FetchPlan, longest_wait
 from logd.client.consumer.fetching.fetch_recovery import FetchRecovery
 from logd.client.consumer.fetching.fetch_window import Wanted
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_code
 from logd.interfaces import Timer
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
 
-#: Room in an answer's frame for what is around the sets.
+#: BufferPool in an answer's frame for what is around the sets.
 FRAME_MARGIN = 64 << 10
 #: Bytes that are held for a partition at least, however many there are.
 LEAST_SHARE = 256
@@ -34,7 +34,7 @@ class Fetcher:
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings
-        self._entries: dict[Feed, FetchEntry] = {}
+        self._entries: dict[PartitionFetch, FetchEntry] = {}
         #: Entries to look at in this turn of the reactor: something has changed for them.
         self._changed: dict[FetchEntry, None] = {}
         self._plans: dict[BrokerLink, FetchPlan] = {}
@@ -50,13 +50,13 @@ class Fetcher:
         """Bytes that may be held for one partition: its part of the whole, but enough to see an entry's length."""
         return max(LEAST_SHARE, self._settings.prefetch_bytes // max(1, len(self._entries)))
 
-    def add(self, feed: Feed, arrived: Callable[[Feed], None]) -> None:
+    def add(self, feed: PartitionFetch, arrived: Callable[[PartitionFetch], None]) -> None:
         """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""
         backoff = self._cluster.backoff()
         self._entries[feed] = entry = FetchEntry(feed, arrived, backoff)
         self._look_at(entry)
 
-    def remove(self, feed: Feed) -> None:
+    def remove(self, feed: PartitionFetch) -> None:
         """Stop filling this feed."""
         entry = self._entries.pop(feed, None)
         if entry is not None:
@@ -65,7 +65,7 @@ class Fetcher:
             if entry.plan is not None:
                 entry.plan.discard(entry)
 
-    def wake(self, feed: Feed) -> None:
+    def wake(self, feed: PartitionFetch) -> None:
         """Look at this feed at the end of this turn of the reactor: it may want something."""
         entry = self._entries.get(feed)
         if entry is not None:

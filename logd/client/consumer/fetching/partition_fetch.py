@@ -22,7 +22,7 @@ from logd.protocol.message import Message
 SLICE_BYTES = 1 << 20
 
 
-class Feed:
+class PartitionFetch:
     """Sans-IO: the fetcher asks ``wanted`` and tells ``received``; the stream takes ``next_batch`` or ``next_raw``."""
 
     def __init__(

@@ -14,7 +14,7 @@ from zope.interface import implementer
 from logd.client.cluster.cluster import Cluster
 from logd.client.cluster.position_lookup import locate_start
 from logd.client.consumer.fetching.fetcher import Fetcher
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.settings import GroupSettings
 from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.client.settings import ConsumerSettings
@@ -190,8 +190,8 @@ class Group:
         uuids: Mapping[str, str],
     ) -> None:
         """See IGroupReader."""
-        feeds: dict[GroupStreamState, list[Feed]] = {stream: [] for stream in self._streams()}
-        late: list[tuple[GroupStreamState, Feed]] = []
+        feeds: dict[GroupStreamState, list[PartitionFetch]] = {stream: [] for stream in self._streams()}
+        late: list[tuple[GroupStreamState, PartitionFetch]] = []
         self._starts += 1
         self._ended_streams.clear()
         self._given = tuple(sorted(streams))
@@ -201,7 +201,7 @@ class Group:
             if index < len(mine):  # else it was claimed before the subscription changed, and is given back soon
                 position = positions[where]
                 start = start_for(self._start, where.partition) if position is None else Position(position)
-                feed = Feed(where.topic, where.partition, start, self._settings, uuids.get(where.topic))
+                feed = PartitionFetch(where.topic, where.partition, start, self._settings, uuids.get(where.topic))
                 if position is None and start != "earliest":
                     late.append((mine[index], feed))
                 else:
@@ -253,7 +253,7 @@ class Group:
             return named
         return next((streams for pattern, streams in self._by_pattern if pattern.matches(topic)), [])
 
-    async def _begin_late(self, stream: GroupStreamState, feed: Feed) -> None:
+    async def _begin_late(self, stream: GroupStreamState, feed: PartitionFetch) -> None:
         """Begin a partition of a new group; where that is gets stored before anything is handed over.
 
         Else a kill before the first commit would move the end of the log, and what came in between would be passed by.

@@ -7,7 +7,7 @@ from operator import length_hint
 
 from logd.client.consumer.fetching.batches import MessageBatch, RawChunk
 from logd.client.consumer.fetching.fetcher import Fetcher
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.consumer.group.entry_boundaries import EntryBoundaries
 from logd.client.consumer.stream_state import COUNTED, StreamState
 from logd.client.settings import ConsumerSettings
@@ -32,15 +32,15 @@ class GroupStreamState(StreamState):
         self._explicit = explicit
         self._may_deliver = may_deliver
         #: What was handed over last and not asked beyond yet, with its feed.
-        self._hand: tuple[Feed, MessageBatch | RawChunk] | None = None
+        self._hand: tuple[PartitionFetch, MessageBatch | RawChunk] | None = None
         #: The entries that passed raw, with the boundary before the chunk in hand, and those behind chunks.
-        self._raw: dict[Feed, EntryBoundaries] = {}
-        self._before: dict[Feed, int] = {}
-        self._ends: dict[Feed, dict[int, int]] = {}
+        self._raw: dict[PartitionFetch, EntryBoundaries] = {}
+        self._before: dict[PartitionFetch, int] = {}
+        self._ends: dict[PartitionFetch, dict[int, int]] = {}
         #: Up to where the application said that it has handled; where the first thing handed over began.
-        self._marks: dict[Feed, int] = {}
+        self._marks: dict[PartitionFetch, int] = {}
         #: Partitions that were taken away, until their positions are committed and others are given.
-        self._past: dict[tuple[str, int], Feed] = {}
+        self._past: dict[tuple[str, int], PartitionFetch] = {}
         #: See ``cross``.
         self._telling: Callable[[], None] = lambda: None
         self._taken_away: Callable[[TopicPartition | None, bool], None] = lambda where, failed: None
@@ -74,18 +74,18 @@ class GroupStreamState(StreamState):
 
     # What the group tells it.
 
-    def begin(self, feeds: list[Feed]) -> None:
+    def begin(self, feeds: list[PartitionFetch]) -> None:
         """These are its partitions from now on."""
         for feed in self._past.values():
             self._forget(feed)
         self._past.clear()
         self.assign(feeds)
 
-    def expect(self, feed: Feed) -> None:
+    def expect(self, feed: PartitionFetch) -> None:
         """This partition will be its own once its first position is stored."""
         self._past[feed.topic, feed.partition] = feed
 
-    def more(self, feed: Feed) -> None:
+    def more(self, feed: PartitionFetch) -> None:
         """The one that was expected is its own now, unless it was taken away meanwhile."""
         key = feed.topic, feed.partition
         if self._past.get(key) is feed:
@@ -147,7 +147,7 @@ class GroupStreamState(StreamState):
 
     # The inside.
 
-    def _handled(self, feed: Feed) -> int:
+    def _handled(self, feed: PartitionFetch) -> int:
         if self._explicit:
             mark = self._marks.get(feed)
             return feed.position if mark is None else min(mark, feed.position)
@@ -164,23 +164,23 @@ class GroupStreamState(StreamState):
                 return item.messages[delivered - 2].next_position
         return item.position
 
-    def _feed(self, topic: str, partition: int) -> Feed | None:
+    def _feed(self, topic: str, partition: int) -> PartitionFetch | None:
         key = topic, partition
         return self._feeds.get(key) or self._past.get(key)
 
-    def _retire(self, feed: Feed) -> None:
+    def _retire(self, feed: PartitionFetch) -> None:
         self._fetcher.remove(feed)
         feed.close()
         for name in COUNTED:
             self._former[name] += getattr(feed.losses, name)
 
-    def _forget(self, feed: Feed) -> None:
+    def _forget(self, feed: PartitionFetch) -> None:
         if self._hand is not None and self._hand[0] is feed:
             self._hand = None
         self._forget_raw(feed)
         self._marks.pop(feed, None)
 
-    def _forget_raw(self, feed: Feed) -> None:
+    def _forget_raw(self, feed: PartitionFetch) -> None:
         self._raw.pop(feed, None)
         self._before.pop(feed, None)
         self._ends.pop(feed, None)

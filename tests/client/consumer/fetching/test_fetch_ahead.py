@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.fetching.fetch_window import MOST_UNDER_WAY, Wanted
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.protocol.loops import encode_set
@@ -20,12 +20,12 @@ SHARE = 1 << 16
 LOG = encode_set([Message(b"%04d" % number) for number in range(400)])
 
 
-def new_feed() -> Feed:
+def new_feed() -> PartitionFetch:
     """A feed at the log's beginning."""
-    return Feed("t", 0, Position(0), ConsumerSettings(fetch_bytes=FETCH))
+    return PartitionFetch("t", 0, Position(0), ConsumerSettings(fetch_bytes=FETCH))
 
 
-def ask(feed: Feed) -> list[Wanted]:
+def ask(feed: PartitionFetch) -> list[Wanted]:
     """Ask for all that the feed wants now."""
     asked = []
     while (wanted := feed.wanted(SHARE)) is not None:
@@ -34,7 +34,7 @@ def ask(feed: Feed) -> list[Wanted]:
     return asked
 
 
-def answer(feed: Feed, wanted: Wanted, segment_end: int = 1 << 30) -> bool:
+def answer(feed: PartitionFetch, wanted: Wanted, segment_end: int = 1 << 30) -> bool:
     """The broker's answer, which never crosses the end of a segment."""
     stop = min(wanted.offset + wanted.max_bytes, len(LOG))
     if wanted.offset < segment_end:
@@ -45,7 +45,7 @@ def answer(feed: Feed, wanted: Wanted, segment_end: int = 1 << 30) -> bool:
 class AheadTests(SynchronousTestCase):
     """Far behind the end of the log."""
 
-    def warm(self) -> Feed:
+    def warm(self) -> PartitionFetch:
         """A feed that has had enough full answers to rely on the next."""
         feed = new_feed()
         for _ in range(2):

@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from logd.client.consumer.fetching.batches import MessageBatch
 from logd.client.consumer.fetching.losses import Loss, LossTelling
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import OffsetOutOfRange
@@ -196,7 +196,7 @@ class HugeGapTests(SynchronousTestCase):
         size = 1 << 30
         behind = encode_set([Message(b"behind")])
         settings = ConsumerSettings()
-        feed = Feed("t", 0, Position(0), settings)
+        feed = PartitionFetch("t", 0, Position(0), settings)
         fetched = 0
         messages: list[Message] = []
         losses: list[Loss] = []
@@ -223,7 +223,7 @@ class JumpTests(SynchronousTestCase):
 
     def test_seek(self) -> None:
         """Where the application seeks before it was told of a jump, the next batch from there tells of it."""
-        feed = Feed("t", 0, Position(700), ConsumerSettings())
+        feed = PartitionFetch("t", 0, Position(700), ConsumerSettings())
         wanted = feed.wanted(1 << 20)
         assert wanted is not None
         feed.asked(wanted)

@@ -14,7 +14,7 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.end_positions import Ends
 from logd.client.consumer.fetching import fetch_plan as fetchplan
 from logd.client.consumer.fetching.fetch_plan import LARGE_REQUESTS, MOST_REQUESTS, SMALL, FetchEntry, FetchPlan
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.protocol.loops import encode_set
@@ -37,13 +37,13 @@ class Counted:
         given: dict[str, Any] = {"reactor": self.clock, "connect": self.broker.connect, "random": lambda: 0.5}
         self.consumer = Consumer("model:6667", **given, **settings)
         (self.stream,) = self.consumer.create_message_streams("t", 1)
-        wanted = Feed.wanted
+        wanted = PartitionFetch.wanted
 
-        def counting(feed: Feed, share: int) -> Any:
+        def counting(feed: PartitionFetch, share: int) -> Any:
             self.looks += 1
             return wanted(feed, share)
 
-        test.patch(Feed, "wanted", counting)
+        test.patch(PartitionFetch, "wanted", counting)
         Deferred.fromCoroutine(self._read())
 
     async def _read(self) -> None:
@@ -147,7 +147,7 @@ class FetchPlanTests(SynchronousTestCase):
     def entries(self, count: int, idle: bool) -> list[FetchEntry]:
         """Entries of as many partitions."""
         backoff = Backoff(0.1, 1.0, lambda: 0.5)
-        feeds = [Feed("t", number, Position(0), ConsumerSettings()) for number in range(count)]
+        feeds = [PartitionFetch("t", number, Position(0), ConsumerSettings()) for number in range(count)]
         return [FetchEntry(feed, lambda feed: None, backoff, idle=idle) for feed in feeds]
 
     def plan(self, *entries: FetchEntry) -> FetchPlan:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer.fetching.partition_fetch import Feed
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import CorruptMessage, OffsetOutOfRange
@@ -44,7 +44,7 @@ def boundary(data: bytes, position: int) -> int:
     return START + at
 
 
-def serve(feed: Feed, data: bytes, share: int) -> bool:
+def serve(feed: PartitionFetch, data: bytes, share: int) -> bool:
     """Answer what the feed wants from a log of ``data``; say whether it wanted anything that is there."""
     wanted = feed.wanted(share)
     if wanted is None:
@@ -54,7 +54,7 @@ def serve(feed: Feed, data: bytes, share: int) -> bool:
     return feed.received(wanted, first, answer, START + len(data))
 
 
-def read_all(feed: Feed, data: bytes, share: int, limit: int) -> list[Message]:
+def read_all(feed: PartitionFetch, data: bytes, share: int, limit: int) -> list[Message]:
     """Let the feed come to the end of the log."""
     messages: list[Message] = []
     while True:
@@ -68,14 +68,14 @@ def read_all(feed: Feed, data: bytes, share: int, limit: int) -> list[Message]:
 
 
 class FeedPropertyTests(SynchronousTestCase):
-    """Feed against decode_set of the whole log."""
+    """PartitionFetch against decode_set of the whole log."""
 
     @settings(deadline=None, max_examples=150)
     @given(st.lists(PIECES, max_size=12), st.integers(64, 200), st.integers(64, 500), st.integers(1, 4))
     def test_every_message_once(self, pieces: list[bytes], fetch: int, share: int, limit: int) -> None:
         """Whatever the sizes, the messages, their places and the gaps are those of the whole log."""
         data = b"".join(pieces)
-        feed = Feed("t", 3, Position(START), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
+        feed = PartitionFetch("t", 3, Position(START), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
         messages = read_all(feed, data, share, limit)
         whole = decode_set(data, START, topic="t", partition=3)
         self.assertEqual([tuple(m) for m in messages], [tuple(m) for m in whole.messages])
@@ -92,7 +92,7 @@ class FeedPropertyTests(SynchronousTestCase):
         if not whole:
             return
         index = draw.draw(st.integers(0, len(whole) - 1))
-        feed = Feed("t", 0, Position(whole[index].id), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
+        feed = PartitionFetch("t", 0, Position(whole[index].id), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
         self.assertEqual(feed.position, whole[index].id)
         messages = read_all(feed, data, 1000, 3)
         self.assertEqual([m.id for m in messages], [m.id for m in whole[index:]])
@@ -102,7 +102,7 @@ class FeedPropertyTests(SynchronousTestCase):
     def test_raw(self, pieces: list[bytes], fetch: int) -> None:
         """Raw chunks put together are the log, and each knows its place."""
         data = b"".join(pieces)
-        feed = Feed("t", 0, Position(START), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
+        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(fetch_bytes=fetch, corrupt_retries=0))
         got = b""
         while serve(feed, data, 1000):
             while (chunk := feed.next_raw()) is not None:
@@ -112,12 +112,12 @@ class FeedPropertyTests(SynchronousTestCase):
 
 
 class FeedTests(SynchronousTestCase):
-    """Feed, case by case."""
+    """PartitionFetch, case by case."""
 
     def setUp(self) -> None:
         """A log of twenty messages of 29 bytes."""
         self.data = encode_set([Message(b"%020d" % number) for number in range(20)])
-        self.feed = Feed("t", 0, Position(START), ConsumerSettings(fetch_bytes=100, corrupt_retries=2))
+        self.feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(fetch_bytes=100, corrupt_retries=2))
 
     def test_holds_no_more_than_its_share(self) -> None:
         """While nobody takes anything, fetching stops at the share."""
@@ -133,7 +133,7 @@ class FeedTests(SynchronousTestCase):
 
     def test_a_length_beyond_all_bounds_is_damage(self) -> None:
         """An entry that claims to be larger than message_bytes is not waited for."""
-        feed = Feed("t", 0, Position(START), ConsumerSettings(message_bytes=1000, corrupt_retries=0))
+        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(message_bytes=1000, corrupt_retries=0))
         read_all(feed, encode_set([Message(b"x" * 2000)]), 500, 10)
         self.assertIsInstance(feed.error, CorruptMessage)
 
@@ -176,7 +176,7 @@ class FeedTests(SynchronousTestCase):
 
     def test_damage_is_skipped(self) -> None:
         """With on_corrupt="skip" the entry is left out if what follows its length holds."""
-        feed = Feed("t", 0, Position(START), ConsumerSettings(fetch_bytes=100, on_corrupt="skip"))
+        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(fetch_bytes=100, on_corrupt="skip"))
         spoilt = bytearray(self.data)
         spoilt[29 * 2 + 15] ^= 1
         messages = read_all(feed, bytes(spoilt), 1000, 100)
@@ -185,7 +185,7 @@ class FeedTests(SynchronousTestCase):
 
     def test_a_damaged_length_needs_help(self) -> None:
         """Where the length cannot be trusted, the place to go on at has to be asked for."""
-        feed = Feed("t", 0, Position(START), ConsumerSettings(fetch_bytes=1000, on_corrupt="skip"))
+        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(fetch_bytes=1000, on_corrupt="skip"))
         spoilt = bytearray(self.data)
         spoilt[29 * 2 + 3] ^= 2
         self.assertEqual(len(read_all(feed, bytes(spoilt), 1000, 100)), 2)
@@ -198,12 +198,12 @@ class FeedTests(SynchronousTestCase):
         """A position that is gone: the settings say where to go on."""
         for policy, expected in (("earliest", 2000), ("latest", 3000)):
             with self.subTest(policy=policy):
-                feed = Feed("t", 0, Position(START), ConsumerSettings(on_out_of_range=policy))
+                feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(on_out_of_range=policy))
                 wanted = feed.wanted(1000)
                 assert wanted is not None
                 feed.out_of_range(wanted, 2000, 3000)
                 self.assertEqual(feed.position, expected)
-        feed = Feed("t", 0, Position(START), ConsumerSettings(on_out_of_range="fail"))
+        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(on_out_of_range="fail"))
         wanted = feed.wanted(1000)
         assert wanted is not None
         feed.out_of_range(wanted, 2000, 3000)
@@ -235,5 +235,5 @@ class FeedTests(SynchronousTestCase):
 
     def test_unknown_start(self) -> None:
         """Until it is known where to begin there is nothing to ask for."""
-        feed = Feed("t", 0, "latest", ConsumerSettings())
+        feed = PartitionFetch("t", 0, "latest", ConsumerSettings())
         self.assertEqual((feed.wanted(1000), feed.position), (None, -1))
