@@ -19,8 +19,10 @@ from logd.protocol.requests.requests import Unsupported
 from logd.protocol.requests.responses import Response
 
 _PRODUCE = LEGACY_BY_REQUEST[Produce].number
-_TYPE_AND_LENGTH = Struct(">hh")
-_PRODUCE_TAIL = Struct(">ii")
+# Bound once: a producer may send one message in each Produce.
+_unpack_type_and_length = Struct(">hh").unpack_from
+_unpack_produce_tail = Struct(">ii").unpack_from
+_new_tuple = tuple.__new__
 
 
 @implementer(IConversation)
@@ -104,14 +106,14 @@ def _read_produce(frame: bytes | memoryview, start: int, stop: int) -> Produce |
     One that is not sound is left to decode_legacy_request, which says what is wrong with it.
     """
     try:
-        number, length = _TYPE_AND_LENGTH.unpack_from(frame, start)
+        number, length = _unpack_type_and_length(frame, start)
         if number != _PRODUCE or length < 0:
             return None
         at = start + 4 + length
-        partition, set_bytes = _PRODUCE_TAIL.unpack_from(frame, at)
+        partition, set_bytes = _unpack_produce_tail(frame, at)
         at += 8
         if set_bytes < 0 or at + set_bytes != stop:
             return None
-        return tuple.__new__(Produce, (str(frame[start + 4 : at - 8], "utf-8"), partition, bytes(frame[at:stop])))
+        return _new_tuple(Produce, (str(frame[start + 4 : at - 8], "utf-8"), partition, bytes(frame[at:stop])))
     except (error, UnicodeDecodeError):
         return None
