@@ -118,8 +118,8 @@ def keep_half_a_claim() -> AbstractContextManager[Any]:
 def commit_what_was_handed_over() -> AbstractContextManager[Any]:
     """A message counts as handled when the application is given it."""
 
-    def handled(stream: GroupStreamState, feed: PartitionFetch) -> int:
-        return feed.position
+    def handled(stream: GroupStreamState, fetch: PartitionFetch) -> int:
+        return fetch.position
 
     return mock.patch.object(GroupStreamState, "_handled", handled)
 
@@ -192,8 +192,8 @@ def skip_what_is_left() -> AbstractContextManager[Any]:
     """Where retention has removed a position, reading goes on at the end of the log."""
     jump = PartitionFetch._jump
 
-    def to_the_end(feed: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
-        jump(feed, why, visible_end, visible_end)
+    def to_the_end(fetch: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
+        jump(fetch, why, visible_end, visible_end)
 
     return mock.patch.object(PartitionFetch, "_jump", to_the_end)
 
@@ -202,9 +202,9 @@ def skip_silently() -> AbstractContextManager[Any]:
     """What retention has removed before it was handled is passed by without being counted."""
     jump = PartitionFetch._jump
 
-    def uncounted(feed: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
-        jump(feed, why, log_start, visible_end)
-        feed.losses.jumps = 0
+    def uncounted(fetch: PartitionFetch, why: str, log_start: int, visible_end: int) -> None:
+        jump(fetch, why, log_start, visible_end)
+        fetch.losses.jumps = 0
 
     return mock.patch.object(PartitionFetch, "_jump", uncounted)
 

@@ -32,8 +32,8 @@ class GroupPump(Pump):
     The thread goes on meanwhile: of what it does then a message may come twice.
     """
 
-    def __init__(self, stream: GroupStream, crossing: ThreadQueue[MessageBatch]) -> None:
-        super().__init__(stream, crossing)
+    def __init__(self, stream: GroupStream, thread_queue: ThreadQueue[MessageBatch]) -> None:
+        super().__init__(stream, thread_queue)
         self.handled = stream.group_state.handled
         self.hand: InHand | None = None
         #: Whether asking for the next message counts.
@@ -49,7 +49,7 @@ class GroupPump(Pump):
 
     def _taken_away(self, where: TopicPartition | None, failed: bool) -> None:
         """A partition is another's (None: all are): hand over nothing of it that is not in the thread's hands."""
-        self.crossing.drop(lambda batch: where is None or (batch.topic, batch.partition) == where)
+        self.thread_queue.drop(lambda batch: where is None or (batch.topic, batch.partition) == where)
         hand = self.hand
         if (
             hand is not None

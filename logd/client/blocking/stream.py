@@ -26,9 +26,9 @@ class Pump:
     Nothing in it leads to the BlockingStream, so that one which is dropped is noticed.
     """
 
-    def __init__(self, stream: MessageStream, crossing: ThreadQueue[MessageBatch]) -> None:
+    def __init__(self, stream: MessageStream, thread_queue: ThreadQueue[MessageBatch]) -> None:
         self._stream: MessageStream | None = stream
-        self.crossing = crossing
+        self.thread_queue = thread_queue
         self._running: Deferred[None] = succeed(None)
 
     def begin(self) -> None:
@@ -42,7 +42,7 @@ class Pump:
         if stream is not None:
             failed = stream.failed
             stream.seek(partition, position)
-            self.crossing.drop(lambda batch: batch.partition == partition)
+            self.thread_queue.drop(lambda batch: batch.partition == partition)
             if failed:
                 self.begin()
 
@@ -56,15 +56,15 @@ class Pump:
     async def _carry(self, stream: MessageStream) -> None:
         try:
             async for batch in stream.batches():
-                room = self.crossing.put(batch)
+                room = self.thread_queue.put(batch)
                 if room is not None:
                     await room
         except CancelledError:
-            self.crossing.end()
+            self.thread_queue.end()
         except Exception as error:
-            self.crossing.end(error)
+            self.thread_queue.end(error)
         else:
-            self.crossing.end()
+            self.thread_queue.end()
 
 
 class BlockingStream:
@@ -76,7 +76,7 @@ class BlockingStream:
         self._reactor = reactor
         self._stream = stream
         self._pump = Pump(stream, ThreadQueue(reactor, BATCHES_BETWEEN)) if pump is None else pump
-        self._crossing = self._pump.crossing
+        self._thread_queue = self._pump.thread_queue
         self._positions: dict[tuple[str, int], int] = {}
         self._batch: MessageBatch | None = None
         self._messages: Iterator[Message] = iter(())
@@ -171,7 +171,7 @@ class BlockingStream:
         return True
 
     def _next_batch(self, timeout: float | None) -> MessageBatch | None:
-        batch = self._crossing.get(timeout)
+        batch = self._thread_queue.get(timeout)
         if batch is not None:
             self._positions[batch.topic, batch.partition] = batch.next_position
         return batch

@@ -47,7 +47,7 @@ class StreamState:
         self._clock = clock
         self._fetcher = fetcher
         self._settings = settings
-        self._feeds: dict[tuple[str, int], PartitionFetch] = {}
+        self._fetches: dict[tuple[str, int], PartitionFetch] = {}
         #: Feeds that may have something, each once.
         self._ready: OrderedDict[PartitionFetch, None] = OrderedDict()
         self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
@@ -96,42 +96,42 @@ class StreamState:
         """The next batch, if there is one."""
         ready = self._ready
         while ready:
-            feed = next(iter(ready))
-            held = feed.buffered
-            batch = feed.next_batch(self._settings.decode_messages)
-            if feed.buffered != held or batch is None or not batch.messages:
-                self._fetcher.wake(feed)
+            fetch = next(iter(ready))
+            held = fetch.buffered
+            batch = fetch.next_batch(self._settings.decode_messages)
+            if fetch.buffered != held or batch is None or not batch.messages:
+                self._fetcher.wake(fetch)
             if batch is not None:
                 size = batch.next_position - batch.position
                 self._since_turn += max(size, MESSAGE_BYTES * len(batch.messages))
-                if feed.unfinished:  # so that a stream has one wrapper open at most
+                if fetch.unfinished:  # so that a stream has one wrapper open at most
                     self._since_turn = TURN_BYTES
                 elif len(ready) > 1:
-                    ready.move_to_end(feed)
+                    ready.move_to_end(fetch)
                 return batch
-            if feed.unfinished:
+            if fetch.unfinished:
                 self._since_turn = TURN_BYTES
                 return None
-            del ready[feed]
-            if feed.error is not None:
-                self.failure = feed.error
+            del ready[fetch]
+            if fetch.error is not None:
+                self.failure = fetch.error
         return None
 
     def take_raw(self) -> RawChunk | None:
         """The next bytes, if there are any."""
         ready = self._ready
         while ready:
-            feed = next(iter(ready))
-            self._raw_from = feed.position
-            chunk = feed.next_raw()
+            fetch = next(iter(ready))
+            self._raw_from = fetch.position
+            chunk = fetch.next_raw()
             if chunk is not None:
-                ready.move_to_end(feed)
-                self._fetcher.wake(feed)
+                ready.move_to_end(fetch)
+                self._fetcher.wake(fetch)
                 return chunk
-            del ready[feed]
-            self._fetcher.wake(feed)
-            if feed.error is not None:
-                self.failure = feed.error
+            del ready[fetch]
+            self._fetcher.wake(fetch)
+            if fetch.error is not None:
+                self.failure = fetch.error
         return None
 
     def take_messages(self) -> Iterator[Message] | None:
@@ -169,27 +169,27 @@ class StreamState:
 
     def _position_of(self, partition: int) -> int:
         """The position behind what was handed over of a partition; -1 where that is not known, or it is not here."""
-        feed = self._feeds.get((self.topic, partition))
-        if feed is None:
+        fetch = self._fetches.get((self.topic, partition))
+        if fetch is None:
             return -1
         batch = self._batch
         in_hand = batch is not None and (batch.topic, batch.partition) == (self.topic, partition)
         if batch is not None and in_hand and length_hint(self.messages):
             return self._begun(batch)
-        return feed.position
+        return fetch.position
 
     async def wait_assigned(self) -> tuple[int, ...]:
         """The partitions, once they are known."""
         if self._unassigned is not None:
             await self._unassigned.new()
-        if self.failure is not None and not self._feeds:
+        if self.failure is not None and not self._fetches:
             raise afresh(self.failure)
-        return tuple(sorted(number for _, number in self._feeds))
+        return tuple(sorted(number for _, number in self._fetches))
 
     def positions(self, topic: str | None = None) -> dict[int, int]:
         """See MessageStream."""
         topic = self.topic if topic is None else topic
-        positions = {feed.partition: feed.position for feed in self._feeds.values() if feed.topic == topic}
+        positions = {fetch.partition: fetch.position for fetch in self._fetches.values() if fetch.topic == topic}
         batch = self._batch
         if batch is not None and batch.topic == topic and length_hint(self.messages):
             positions[batch.partition] = self._begun(batch)
@@ -199,50 +199,50 @@ class StreamState:
         """See MessageStream."""
         check_start(position)
         topic = self.topic if topic is None else topic
-        feed = self._feeds.get((topic, partition))
-        if feed is None:
-            mine = sorted(number for name, number in self._feeds if name == topic)
+        fetch = self._fetches.get((topic, partition))
+        if fetch is None:
+            mine = sorted(number for name, number in self._fetches if name == topic)
             raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
         if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
             self._batch.messages.clear()  # which ends the iterator over them, wherever it is held
             self._batch = None
-        feed.seek(position)
+        fetch.seek(position)
         self._seeks += 1
         if self.failure is not None:
-            self.failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
-        self._fetcher.wake(feed)
+            self.failure = next((each.error for each in self._fetches.values() if each.error is not None), None)
+        self._fetcher.wake(fetch)
 
     async def end_positions(self, topic: str | None) -> dict[int, int]:
         """See MessageStream."""
         await self.wait_assigned()
         topic = self.topic if topic is None else topic
-        mine = [number for name, number in self._feeds if name == topic]
+        mine = [number for name, number in self._fetches if name == topic]
         return await self._fetcher.visible_ends(topic, mine)
 
     def counted(self, name: str) -> int:
-        """The sum of what the feeds count under that name (see COUNTED)."""
-        now: int = sum(getattr(feed.losses, name) for feed in self._feeds.values())
+        """The sum of what the partition fetches count under that name (see COUNTED)."""
+        now: int = sum(getattr(fetch.losses, name) for fetch in self._fetches.values())
         return self._former[name] + now
 
     def close(self) -> None:
         """End the stream: iterations end, nothing more is fetched for it."""
         if not self.closed:
             self.closed = True
-            for feed in self._feeds.values():
-                self._fetcher.remove(feed)
-                feed.close()
+            for fetch in self._fetches.values():
+                self._fetcher.remove(fetch)
+                fetch.close()
             self._ready.clear()
             self._notify()
 
     # What the consumer tells it.
 
-    def assign(self, feeds: list[PartitionFetch]) -> None:
+    def assign(self, fetches: list[PartitionFetch]) -> None:
         """These are the stream's partitions."""
         if self.closed:
             return
-        for feed in feeds:
-            self._feeds[feed.topic, feed.partition] = feed
-            self._fetcher.add(feed, self._arrived)
+        for fetch in fetches:
+            self._fetches[fetch.topic, fetch.partition] = fetch
+            self._fetcher.add(fetch, self._arrived)
         self._tell_assigned()
 
     def fail(self, error: Exception) -> None:
@@ -253,11 +253,11 @@ class StreamState:
 
     # The inside.
 
-    def _arrived(self, feed: PartitionFetch) -> None:
-        if feed.error is not None:
-            self.failure = feed.error
-        elif feed not in self._ready:
-            self._ready[feed] = None
+    def _arrived(self, fetch: PartitionFetch) -> None:
+        if fetch.error is not None:
+            self.failure = fetch.error
+        elif fetch not in self._ready:
+            self._ready[fetch] = None
         self._notify()
 
     def _tell_assigned(self) -> None:

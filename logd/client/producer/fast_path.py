@@ -1,7 +1,7 @@
 """The short way of acks=0 with one set a request: encoded frames to the connection, many of them in one write.
 
 Nothing is kept for a set that went this way, so it is open only while nothing else waits: the topic is known, its
-broker is connected and takes bytes, and the lane is empty. Otherwise the set goes the ordinary way, behind what waits.
+broker is connected and takes bytes, and the queue is empty. Otherwise the set goes the ordinary way, behind what waits.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class _Outbox:
 class _Way:
     """One partition's way."""
 
-    __slots__ = ("lane", "outbox", "sent")
+    __slots__ = ("outbox", "queue", "sent")
 
-    def __init__(self, lane: PartitionQueue, outbox: _Outbox) -> None:
-        self.lane = lane
+    def __init__(self, queue: PartitionQueue, outbox: _Outbox) -> None:
+        self.queue = queue
         self.outbox = outbox
-        self.sent = Sent(lane.topic, lane.partition)
+        self.sent = Sent(queue.topic, queue.partition)
 
 
 class FastPath:
@@ -117,13 +117,13 @@ class FastPath:
         cluster: Cluster,
         settings: ProducerSettings,
         partitioner: IPartitioner,
-        lanes: dict[str, dict[int, PartitionQueue]],
+        queues: dict[str, dict[int, PartitionQueue]],
     ) -> None:
         self._cluster = cluster
         self._discover = cluster.settings.discover
         self._limit = min(settings.batch_bytes, settings.message_bytes)
         self._partitioner = partitioner
-        self._lanes = lanes
+        self._queues = queues
         self._ways: dict[PartitionQueue, _Way] = {}
         self._outboxes: dict[BrokerLink, _Outbox] = {}
         self._last: _Outbox | None = None
@@ -132,21 +132,21 @@ class FastPath:
         self, topic: str, messages: Sequence[Message], partition: int | None, key: bytes | None
     ) -> Deferred[Sent] | None:
         """Send one set; None if the short way is not open for it."""
-        lanes = self._lanes.get(topic)
-        if lanes is None or len(messages) != 1:
+        queues = self._queues.get(topic)
+        if queues is None or len(messages) != 1:
             return None
         if partition is None:
             partition = self._choose(topic, messages[0].key if key is None else key)
-        lane = lanes.get(partition)
-        if lane is None or len(lane):
+        queue = queues.get(partition)
+        if queue is None or len(queue):
             return None
-        way = self._ways.get(lane) or self._find(lane)
+        way = self._ways.get(queue) or self._find(queue)
         if way is None:
             return None
         outbox = self._last = way.outbox
         connection = outbox.link.current
         if connection is None:
-            self._ways.pop(lane, None)
+            self._ways.pop(queue, None)
             return None
         data = loops.encode_set(messages)
         if len(data) > self._limit:
@@ -182,13 +182,13 @@ class FastPath:
         self._partitioner.sealed(topic, partition)
         return partition
 
-    def _find(self, lane: PartitionQueue) -> _Way | None:
+    def _find(self, queue: PartitionQueue) -> _Way | None:
         try:
-            link = self._cluster.leader(lane.topic, lane.partition)
+            link = self._cluster.leader(queue.topic, queue.partition)
         except WireError:
             return None
         outbox = self._outboxes.get(link)
         if outbox is None:
             outbox = self._outboxes[link] = _Outbox(self._cluster.clock, link)
-        way = self._ways[lane] = _Way(lane, outbox)
+        way = self._ways[queue] = _Way(queue, outbox)
         return way

@@ -22,7 +22,7 @@ from logd.interfaces import Clock, Timer
 
 
 class PartitionQueueState(Enum):
-    """The states of a lane: may batches go out?"""
+    """The states of a queue: may batches go out?"""
 
     #: As the window lets them go.
     OPEN = "open"
@@ -43,21 +43,21 @@ class PartitionQueue:
         partition: int,
         settings: ProducerSettings,
         clock: Clock,
-        room: BufferPool,
+        pool: BufferPool,
         partitioner: IPartitioner,
         backoff: Backoff,
         reroute: Callable[[PartitionQueue, Exception], None],
     ) -> None:
         self.topic = topic
         self.partition = partition
-        #: What a send that is all in this lane has as its holders.
+        #: What a send that is all in this queue has as its holders.
         self.alone = (self,)
-        #: Puts this lane among those that its broker's sender looks at; None while no broker is known for it.
+        #: Puts this queue among those that its broker's sender looks at; None while no broker is known for it.
         self.wake: Callable[[PartitionQueue], None] | None = None
         self._settings = settings
         self._at_once = settings.linger == 0
         self._clock = clock
-        self._room = room
+        self._pool = pool
         self._partitioner = partitioner
         self._backoff = backoff
         self._reroute = reroute
@@ -75,7 +75,7 @@ class PartitionQueue:
 
     @property
     def held_up(self) -> bool:
-        """Return whether nothing can be sent: there is no way to the broker now, or the lane is closed."""
+        """Return whether nothing can be sent: there is no way to the broker now, or the queue is closed."""
         return self._state is not PartitionQueueState.OPEN
 
     @property
@@ -116,7 +116,7 @@ class PartitionQueue:
         self._cause = None
         self._delivery.acknowledged(batch)
         batch.succeeded(partition, first_id, next_id)
-        self._room.give(batch.held)
+        self._pool.give(batch.held)
         self._go_on()
 
     def refused(self, batch: ProducerBatch, error: LogdError) -> None:
@@ -137,12 +137,12 @@ class PartitionQueue:
         """Send the halves of a batch, and theirs, until the messages are alone that the broker does not take."""
         halves = batch.divide()
         if halves is not None:
-            self._room.take(sum(half.held for half in halves) - batch.held)
+            self._pool.take(sum(half.held for half in halves) - batch.held)
             self._delivery.divided(batch, halves)
             return
         self._delivery.refused_for_good(batch)
         if batch.left_out():
-            self._room.give(batch.held)
+            self._pool.give(batch.held)
         else:
             self._give_up(batch, error)
 
@@ -155,7 +155,7 @@ class PartitionQueue:
             self._pause = self._clock.callLater(self._backoff.next(), self._search, error)
 
     def found(self, wake: Callable[[PartitionQueue], None]) -> None:
-        """Here is the way to the broker. Of no effect once the lane is closed."""
+        """Here is the way to the broker. Of no effect once the queue is closed."""
         if self._state is PartitionQueueState.CLOSED:
             return
         self._state = PartitionQueueState.OPEN
@@ -177,7 +177,7 @@ class PartitionQueue:
                     self._delivery.drop(batch)
             for _ in range(removed):
                 send.part_failed(CancelledError())
-            self._room.give(held - batch.held)
+            self._pool.give(held - batch.held)
 
     def expire(self) -> None:
         """Give up what is past its deadline and not in flight."""
@@ -226,7 +226,7 @@ class PartitionQueue:
 
     def _give_up(self, batch: ProducerBatch, error: Exception) -> None:
         batch.failed(error)
-        self._room.give(batch.held)
+        self._pool.give(batch.held)
 
     def _sealed(self, batch: ProducerBatch) -> None:
         self._delivery.put(batch)

@@ -65,12 +65,12 @@ class Producer:
         more = {} if random is None else {"random": random}
         self._clock = reactor
         self._cluster = Cluster(reactor, brokers, links, connect=connect, **more)
-        self._room = BufferPool(mine.buffer_bytes, mine.max_waiting)
+        self._pool = BufferPool(mine.buffer_bytes, mine.max_waiting)
         chooser = as_partitioner(partitioner)
-        self._router = Router(self._cluster, mine, chooser, self._room)
-        self._express: FastPath | None = None
+        self._router = Router(self._cluster, mine, chooser, self._pool)
+        self._fast_path: FastPath | None = None
         if FastPath.fits(mine):
-            self._express = FastPath(self._cluster, mine, chooser, self._router.lanes)
+            self._fast_path = FastPath(self._cluster, mine, chooser, self._router.queues)
         #: Every send that is not finished, in order.
         self._unfinished: dict[PendingSend, None] = {}
         self._checked: set[str] = set()
@@ -88,12 +88,12 @@ class Producer:
     @property
     def has_room(self) -> bool:
         """Whether a send would not have to wait for room now."""
-        return self._room.free and not self._closed and (self._express is None or self._express.full() is None)
+        return self._pool.free and not self._closed and (self._fast_path is None or self._fast_path.full() is None)
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes of messages that are held, waiting or in flight."""
-        return self._room.used
+        return self._pool.used
 
     def send(
         self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
@@ -139,8 +139,8 @@ class Producer:
         clock = self._clock
         if self._tick is None:
             self._tick = clock.callLater(TICK_SECONDS, self._look)
-        if self._express is not None and codec == "none":
-            short = self._express.send(topic, listed, partition, key)
+        if self._fast_path is not None and codec == "none":
+            short = self._fast_path.send(topic, listed, partition, key)
             if short is not None:
                 return short
         send = PendingSend(topic, listed, partition, key, codec, clock.seconds() + self.settings.delivery_timeout)
@@ -152,7 +152,7 @@ class Producer:
         send.sequence = self._sequence
         send.owner = self
         self._unfinished[send] = None
-        room = self._room
+        room = self._pool
         if room.free:
             self._router.submit(send)
             return deferred
@@ -168,28 +168,28 @@ class Producer:
         """Fires once there is room for a send, behind all that wait already. Cancellable; fails with ClientClosed."""
         if self._closed:
             return fail(ClientClosed("the producer is closed"))
-        full = None if self._express is None else self._express.full()
+        full = None if self._fast_path is None else self._fast_path.full()
         if full is None:
-            return self._room.ready()
-        return full.addBoth(lambda _: self._room.ready())
+            return self._pool.ready()
+        return full.addBoth(lambda _: self._pool.ready())
 
     def flush(self) -> Deferred[None]:
         """Send what lingers; fires once everything sent before has ended, well or not. Cancellable.
 
         Each send's own Deferred says how it ended.
         """
-        if self._express is not None:
-            self._express.write()
+        if self._fast_path is not None:
+            self._fast_path.write()
         waiting: Deferred[None] = Deferred(lambda d: None)
         if not self._unfinished:
             waiting.callback(None)
             return waiting
         self._flushes.append(_Flush(self._sequence, len(self._unfinished), waiting))
         if self.settings.linger > 0:
-            for send in self._unfinished:  # those that wait for room or metadata are in no lane yet
+            for send in self._unfinished:  # those that wait for room or metadata are in no queue yet
                 send.hurry = True
-            for lane in self._router.all_lanes():
-                lane.flush()
+            for queue in self._router.all_lanes():
+                queue.flush()
         return waiting
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
@@ -216,7 +216,7 @@ class Producer:
             await with_timeout(self._clock, timeout, flushing)
         self._ended = True
         self._router.close()
-        self._room.open()
+        self._pool.open()
         for send in list(self._unfinished):
             send.fail(ClientClosed("the producer was closed before this was delivered"))
         if self._tick is not None:
@@ -244,13 +244,13 @@ class Producer:
 
     def leave(self, place: BufferWaiter) -> None:
         """A send that waited for room was cancelled."""
-        self._room.leave(place)
+        self._pool.leave(place)
 
     def _look(self) -> None:
         self._tick = None
         self._router.expire()
-        if self._express is not None:
-            self._express.moved()
+        if self._fast_path is not None:
+            self._fast_path.moved()
         if self._unfinished:
             self._tick = self._clock.callLater(TICK_SECONDS, self._look)
 

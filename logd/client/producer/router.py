@@ -28,19 +28,19 @@ BROKER_CHOOSES = -1
 
 
 class Router:
-    """One producer's lanes, by topic and partition, and the sends whose topic is not known yet."""
+    """One producer's queues, by topic and partition, and the sends whose topic is not known yet."""
 
     def __init__(
-        self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, room: BufferPool
+        self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, pool: BufferPool
     ) -> None:
         self._cluster = cluster
         self._clock = cluster.clock
         self._settings = settings
         self._partitioner = partitioner
-        self._room = room
+        self._pool = pool
         self._discover = cluster.settings.discover
-        #: topic -> partition -> lane
-        self.lanes: dict[str, dict[int, PartitionQueue]] = {}
+        #: topic -> partition -> queue
+        self.queues: dict[str, dict[int, PartitionQueue]] = {}
         self._senders: dict[BrokerLink, BrokerSender] = {}
         #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
@@ -60,14 +60,14 @@ class Router:
             self._dispatch(send, view)
 
     def all_lanes(self) -> list[PartitionQueue]:
-        """Every lane there is."""
-        return [lane for lanes in self.lanes.values() for lane in lanes.values()]
+        """Every queue there is."""
+        return [queue for queues in self.queues.values() for queue in queues.values()]
 
     def expire(self) -> None:
         """Give up what is past its deadline, and read metadata again that is older than the settings allow."""
         now = self._clock.seconds()
-        for lane in self.all_lanes():
-            lane.expire()
+        for queue in self.all_lanes():
+            queue.expire()
         for topic, sends in self._unknown.items():
             for send in [send for send in sends if send.deadline <= now]:
                 cause = self._reasons.get(topic)
@@ -78,7 +78,7 @@ class Router:
                 failure.__cause__ = cause
                 self._fail_held(send, failure)
         if self._discover:
-            for topic in self.lanes:
+            for topic in self.queues:
                 view = self._cluster.known(topic)
                 if view is not None and now - view.read_at > self._cluster.settings.metadata_age:
                     view_again = self._cluster.read(topic)
@@ -88,16 +88,16 @@ class Router:
         """Fail what is left."""
         self._closed = True
         self._background.stop()
-        for lane in self.all_lanes():
-            lane.close()
+        for queue in self.all_lanes():
+            queue.close()
         for sends in list(self._unknown.values()):
             for send in list(sends):
                 self._fail_held(send, ClientClosed("the producer was closed before this was delivered"))
 
     def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
-        """Encode a send for its destinations and put it into their lanes."""
+        """Encode a send for its destinations and put it into their queues."""
         settings = self._settings
-        room = self._room
+        room = self._pool
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
         codec = send.codec
@@ -125,12 +125,12 @@ class Router:
         room.take(total - held)
         if len(pieces) != 1:
             send.expect(len(pieces))
-        lanes = self.lanes.get(send.topic)
-        lane = None if lanes is None else lanes.get(partition)
-        if lane is None:
-            lane = self._lane(send.topic, partition)
-        send.holders = lane.alone
-        lane.add(pieces, settings.compression if codec == "none" else "none", send)
+        queues = self.queues.get(send.topic)
+        queue = None if queues is None else queues.get(partition)
+        if queue is None:
+            queue = self._queue(send.topic, partition)
+        send.holders = queue.alone
+        queue.add(pieces, settings.compression if codec == "none" else "none", send)
 
     def _given(self, partition: int | None, view: TopicView | None) -> int:
         """The partition that a send names, or that the broker is to choose."""
@@ -159,64 +159,64 @@ class Router:
             partition: encode_pieces(part, send.codec, settings.batch_bytes, settings.message_bytes)
             for partition, part in parts.items()
         }
-        self._room.take(sum(len(piece) + SET_BYTES for pieces in encoded.values() for piece, _ in pieces) - held)
+        self._pool.take(sum(len(piece) + SET_BYTES for pieces in encoded.values() for piece, _ in pieces) - held)
         send.expect(sum(map(len, encoded.values())))
-        lanes = {partition: self._lane(send.topic, partition) for partition in encoded}
-        send.holders = tuple(lanes.values())
+        queues = {partition: self._queue(send.topic, partition) for partition in encoded}
+        send.holders = tuple(queues.values())
         codec = settings.compression if send.codec == "none" else "none"
         for partition, pieces in encoded.items():
-            lanes[partition].add(pieces, codec, send)
+            queues[partition].add(pieces, codec, send)
 
-    def _lane(self, topic: str, partition: int) -> PartitionQueue:
-        lanes = self.lanes.setdefault(topic, {})
-        lane = lanes.get(partition)
-        if lane is None:
-            lane = lanes[partition] = PartitionQueue(
+    def _queue(self, topic: str, partition: int) -> PartitionQueue:
+        queues = self.queues.setdefault(topic, {})
+        queue = queues.get(partition)
+        if queue is None:
+            queue = queues[partition] = PartitionQueue(
                 topic,
                 partition,
                 self._settings,
                 self._clock,
-                self._room,
+                self._pool,
                 self._partitioner,
                 self._cluster.backoff(),
                 self._reroute,
             )
-            self._find(lane)
-        return lane
+            self._find(queue)
+        return queue
 
-    def _find(self, lane: PartitionQueue) -> None:
-        """Tell a lane its broker, by what is known now."""
+    def _find(self, queue: PartitionQueue) -> None:
+        """Tell a queue its broker, by what is known now."""
         try:
-            link = self._cluster.leader(lane.topic, lane.partition)
+            link = self._cluster.leader(queue.topic, queue.partition)
         except WireError as error:
-            lane.unreachable(error)
+            queue.unreachable(error)
             return
         sender = self._senders.get(link)
         if sender is None:
             sender = self._senders[link] = BrokerSender(
                 self._clock, link, self._settings.acks, self._cluster.settings.request_timeout
             )
-        lane.found(sender.wake)
+        queue.found(sender.wake)
 
-    def _reroute(self, lane: PartitionQueue, error: Exception) -> None:
-        """A lane had trouble: read the metadata again, then tell it its broker."""
+    def _reroute(self, queue: PartitionQueue, error: Exception) -> None:
+        """A queue had trouble: read the metadata again, then tell it its broker."""
         if self._closed:
             return
         if not self._discover:
-            self._find(lane)
+            self._find(queue)
             return
-        reading = self._cluster.read(lane.topic, create=True)
-        reading.addCallbacks(lambda _: self._find(lane), lambda failure: lane.unreachable(failure.value))
+        reading = self._cluster.read(queue.topic, create=True)
+        reading.addCallbacks(lambda _: self._find(queue), lambda failure: queue.unreachable(failure.value))
 
     def _rerouted_all(self, view: TopicView) -> None:
-        for lane in self.lanes[view.name].values():
-            if lane.idle and not lane.held_up:
-                self._find(lane)
+        for queue in self.queues[view.name].values():
+            if queue.idle and not queue.held_up:
+                self._find(queue)
 
     def _hold(self, send: PendingSend) -> None:
         """Keep a send until its topic is known."""
         send.held = SET_BYTES + sum(len(message.payload or b"") + 64 for message in send.messages)
-        self._room.take(send.held)
+        self._pool.take(send.held)
         send.holders = (self,)
         sends = self._unknown.get(send.topic)
         if sends is not None:
@@ -262,4 +262,4 @@ class Router:
         held, send.held = send.held, 0
         send.messages = ()
         send.fail(error)
-        self._room.give(held)
+        self._pool.give(held)

@@ -1,4 +1,4 @@
-"""Carries batches to one broker: makes requests of what the lanes have, and hands the answers back to them."""
+"""Carries batches to one broker: makes requests of what the queues have, and hands the answers back to them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class BrokerSender:
         self._scheduled = False
         self._waiting = False
 
-    def wake(self, lane: PartitionQueue) -> None:
-        """Look at the lane at the end of this turn of the reactor: what is sent until then travels together."""
-        self._awake[lane] = None
+    def wake(self, queue: PartitionQueue) -> None:
+        """Look at the queue at the end of this turn of the reactor: what is sent until then travels together."""
+        self._awake[queue] = None
         if not self._scheduled and not self._waiting:
             self._scheduled = True
             self._clock.callLater(0, self._drain)
@@ -60,20 +60,20 @@ class BrokerSender:
             self._scheduled = False
 
     def _send(self, connection: ClientConnection) -> None:
-        """Send one request with one batch of each lane, as many as make a good size."""
+        """Send one request with one batch of each queue, as many as make a good size."""
         batches: list[tuple[PartitionQueue, ProducerBatch]] = []
         parts: list[ProducePart] = []
         total = 0
-        for lane in list(self._awake):
-            taken = lane.take()
+        for queue in list(self._awake):
+            taken = queue.take()
             if taken is None:
-                del self._awake[lane]
+                del self._awake[queue]
                 continue
             batch, restart = taken
             data = batch.encode()
-            batches.append((lane, batch))
-            parts.append(ProducePart(lane.topic, lane.partition, 0, restart, data))
-            total += len(data) + 2 * len(lane.topic) + 32
+            batches.append((queue, batch))
+            parts.append(ProducePart(queue.topic, queue.partition, 0, restart, data))
+            total += len(data) + 2 * len(queue.topic) + 32
             if total >= ENOUGH_BYTES or total + batch.bytes > LARGEST_REQUEST or len(parts) == MAX_ITEMS:
                 break
         if parts:
@@ -87,12 +87,12 @@ class BrokerSender:
         connection: ClientConnection,
         batches: list[tuple[PartitionQueue, ProducerBatch]],
     ) -> None:
-        already, self._scheduled = self._scheduled, True  # the lanes that wake up now are drained below, at once
-        for (lane, batch), part in zip(batches, response.parts, strict=True):
+        already, self._scheduled = self._scheduled, True  # the queues that wake up now are drained below, at once
+        for (queue, batch), part in zip(batches, response.parts, strict=True):
             if part.error == 0:
-                lane.acknowledged(batch, part.stored_partition, part.first_id, part.next_id)
+                queue.acknowledged(batch, part.stored_partition, part.first_id, part.next_id)
             else:
-                lane.refused(batch, refusal(batch, part.error))
+                queue.refused(batch, refusal(batch, part.error))
         self._scheduled = already
         if self._awake and not already and not self._waiting:
             self._drain()
@@ -101,27 +101,27 @@ class BrokerSender:
         error = failure.value
         if not isinstance(error, LogdError):
             error = BrokerUnavailable(f"the request failed: {failure.getErrorMessage()}")
-        for lane, batch in batches:
-            lane.refused(batch, error)
+        for queue, batch in batches:
+            queue.refused(batch, error)
 
     def _broken(self, failure: Failure) -> None:
         PartitionQueue.log.failure("a bug: an answer could not be dealt with", failure)
 
     def _drain_unanswered(self, connection: ClientConnection) -> None:
         """acks=0: what is handed to the transport counts as sent."""
-        for lane in list(self._awake):
+        for queue in list(self._awake):
             while connection.writable:
-                taken = lane.take()
+                taken = queue.take()
                 if taken is None:
-                    del self._awake[lane]
+                    del self._awake[queue]
                     break
                 batch, _ = taken
                 try:
-                    connection.send_only(Produce(lane.topic, lane.partition, batch.encode()))
+                    connection.send_only(Produce(queue.topic, queue.partition, batch.encode()))
                 except BrokerUnavailable as error:
-                    lane.refused(batch, error)
+                    queue.refused(batch, error)
                 else:
-                    lane.acknowledged(batch, lane.partition, -1, -1)
+                    queue.acknowledged(batch, queue.partition, -1, -1)
             else:
                 self._wait(connection.when_writable())
                 return
@@ -140,6 +140,6 @@ class BrokerSender:
         if failure.check(ClientClosed):
             return
         error = BrokerUnavailable(failure.getErrorMessage())
-        lanes, self._awake = self._awake, {}
-        for lane in lanes:
-            lane.unreachable(error)
+        queues, self._awake = self._awake, {}
+        for queue in queues:
+            queue.unreachable(error)

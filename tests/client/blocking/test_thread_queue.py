@@ -34,53 +34,53 @@ class CrossingTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A way for two items."""
         self.reactor = Calls()
-        self.crossing: ThreadQueue[Any] = ThreadQueue(self.reactor, 2)
+        self.thread_queue: ThreadQueue[Any] = ThreadQueue(self.reactor, 2)
 
     def test_hands_over_in_order(self) -> None:
         """What is put first is got first."""
         for item in "ab":
-            self.crossing.put(item)
-        self.assertEqual([self.crossing.get(0), self.crossing.get(0)], ["a", "b"])
+            self.thread_queue.put(item)
+        self.assertEqual([self.thread_queue.get(0), self.thread_queue.get(0)], ["a", "b"])
 
     def test_is_bounded(self) -> None:
         """At the limit put asks to wait, until half of it is taken."""
-        self.assertIsNone(self.crossing.put("a"))
-        room = self.crossing.put("b")
+        self.assertIsNone(self.thread_queue.put("a"))
+        room = self.thread_queue.put("b")
         assert room is not None
-        self.crossing.get(0)
+        self.thread_queue.get(0)
         self.assertNoResult(room)
         self.reactor.run()
         self.successResultOf(room)
 
     def test_timeout(self) -> None:
         """Nothing within the time is a TimeoutError."""
-        self.assertRaises(TimeoutError, self.crossing.get, 0.001)
+        self.assertRaises(TimeoutError, self.thread_queue.get, 0.001)
 
     def test_wakes_the_other_thread(self) -> None:
         """Who waits gets what is put later."""
         got: list[Any] = []
-        thread = threading.Thread(target=lambda: got.append(self.crossing.get(10)))
+        thread = threading.Thread(target=lambda: got.append(self.thread_queue.get(10)))
         thread.start()
-        self.crossing.put("x")
+        self.thread_queue.put("x")
         thread.join(10)
         self.assertEqual(got, ["x"])
 
     def test_ends(self) -> None:
         """After the end what is left is handed over, then None; or the error, each time."""
-        self.crossing.put("a")
-        self.crossing.end()
-        self.assertEqual([self.crossing.get(), self.crossing.get()], ["a", None])
-        self.crossing.end(ValueError("broken"))
-        self.assertRaises(ValueError, self.crossing.get)
-        self.assertRaises(ValueError, self.crossing.get)
+        self.thread_queue.put("a")
+        self.thread_queue.end()
+        self.assertEqual([self.thread_queue.get(), self.thread_queue.get()], ["a", None])
+        self.thread_queue.end(ValueError("broken"))
+        self.assertRaises(ValueError, self.thread_queue.get)
+        self.assertRaises(ValueError, self.thread_queue.get)
 
     def test_drop(self) -> None:
         """What is dropped is not handed over, who waits for room may go on, and an error is forgotten."""
-        self.crossing.put(1)
-        room = self.crossing.put(2)
+        self.thread_queue.put(1)
+        room = self.thread_queue.put(2)
         assert room is not None
-        self.crossing.end(ValueError())
-        self.crossing.drop(lambda item: item == 1)
+        self.thread_queue.end(ValueError())
+        self.thread_queue.drop(lambda item: item == 1)
         self.successResultOf(room)
-        self.assertEqual(self.crossing.get(0), 2)
-        self.assertRaises(TimeoutError, self.crossing.get, 0.001)
+        self.assertEqual(self.thread_queue.get(0), 2)
+        self.assertRaises(TimeoutError, self.thread_queue.get, 0.001)

@@ -25,36 +25,36 @@ class FeedTests(SynchronousTestCase):
     """One partition whose log holds such a wrapper."""
 
     def feed(self, data: bytes, **settings: Any) -> PartitionFetch:
-        """A feed that holds all of the log."""
-        feed = PartitionFetch("t", 0, Position(START), ConsumerSettings(**settings))
-        serve(feed, data, 1 << 20)
-        return feed
+        """A partition fetch that holds all of the log."""
+        fetch = PartitionFetch("t", 0, Position(START), ConsumerSettings(**settings))
+        serve(fetch, data, 1 << 20)
+        return fetch
 
     def test_slices(self) -> None:
         """Batches hold no more messages than is set, and together they hold all, each at its place."""
         wrapper = encode_wrapper("gzip", LINE * 10_000)
         data = LINE + wrapper + LINE
         self.assertLess(len(wrapper), 10_000)
-        feed = self.feed(data)
+        fetch = self.feed(data)
         sizes = []
         positions = [START]
-        while feed.position < START + len(data):
-            batch = feed.next_batch(300)
+        while fetch.position < START + len(data):
+            batch = fetch.next_batch(300)
             if batch is None:
-                self.assertTrue(feed.unfinished)
+                self.assertTrue(fetch.unfinished)
                 continue
             self.assertEqual(batch.position, positions[-1])
             sizes.append(len(batch.messages))
             positions.append(batch.next_position)
-        self.assertEqual((sum(sizes), max(sizes), feed.unfinished), (10_002, 300, False))
+        self.assertEqual((sum(sizes), max(sizes), fetch.unfinished), (10_002, 300, False))
         self.assertLessEqual(set(positions[1:-1]), {START + len(LINE), START + len(LINE + wrapper)})
 
     def test_large_messages(self) -> None:
         """Slices are bounded in bytes as well as in messages."""
-        feed = self.feed(encode_wrapper("zstd", encode_set([Message(bytes(300_000))] * 30)))
+        fetch = self.feed(encode_wrapper("zstd", encode_set([Message(bytes(300_000))] * 30)))
         most = count = 0
-        while feed.buffered:
-            batch = feed.next_batch(2000)
+        while fetch.buffered:
+            batch = fetch.next_batch(2000)
             if batch is not None:
                 count += len(batch.messages)
                 most = max(most, sum(len(each.payload or b"") for each in batch.messages))
@@ -65,35 +65,35 @@ class FeedTests(SynchronousTestCase):
         """The position between two slices is one to start from: the rest follows, and nothing twice."""
         messages = [Message(b"%020d" % (number * number)) for number in range(500)]
         data = encode_wrapper("snappy", encode_set(messages))
-        feed = self.feed(data)
-        while (batch := feed.next_batch(200)) is None:
+        fetch = self.feed(data)
+        while (batch := fetch.next_batch(200)) is None:
             pass
-        again = PartitionFetch("t", 0, Position(feed.position), ConsumerSettings())
+        again = PartitionFetch("t", 0, Position(fetch.position), ConsumerSettings())
         self.assertEqual(batch.messages + read_all(again, data, 1 << 20, 77), messages)
 
     def test_too_many(self) -> None:
         """Too many messages, or bytes, end the stream at once with the setting's name; they are no damage to skip."""
         data = LINE + encode_wrapper("gzip", LINE * 1000) + LINE
         for setting, value in (("max_decompressed_messages", 999), ("max_decompressed", 1000 * len(LINE) - 1)):
-            feed = self.feed(data, on_corrupt="skip", **{setting: value})
-            self.assertEqual(read_all(feed, data, 1 << 20, 10), [Message(b"a line")])
-            error = feed.error
+            fetch = self.feed(data, on_corrupt="skip", **{setting: value})
+            self.assertEqual(read_all(fetch, data, 1 << 20, 10), [Message(b"a line")])
+            error = fetch.error
             assert isinstance(error, WrapperTooLarge)
-            self.assertEqual((error.setting, feed.losses.skipped, feed.wanted(1 << 20)), (setting, 0, None))
+            self.assertEqual((error.setting, fetch.losses.skipped, fetch.wanted(1 << 20)), (setting, 0, None))
             self.assertIn(
                 f"topic 't', partition 0: the compressed wrapper from position {START + len(LINE)}", str(error)
             )
-            feed.seek(error.end)
-            self.assertEqual(read_all(feed, data, 1 << 20, 10), [Message(b"a line")])
+            fetch.seek(error.end)
+            self.assertEqual(read_all(fetch, data, 1 << 20, 10), [Message(b"a line")])
 
     def test_damage_before_one(self) -> None:
         """A wrapper too large for this reader vouches for the damage in front of it: that ends there."""
         damaged = LINE[:-1] + b"!"
         data = damaged + encode_wrapper("gzip", LINE * 1000)
-        feed = self.feed(data, on_corrupt="skip", corrupt_retries=0, max_decompressed_messages=999)
-        read_all(feed, data, 1 << 20, 10)
-        self.assertEqual((feed.losses.skipped_bytes, feed.lost_at), (len(LINE), None))
-        self.assertIsInstance(feed.error, WrapperTooLarge)
+        fetch = self.feed(data, on_corrupt="skip", corrupt_retries=0, max_decompressed_messages=999)
+        read_all(fetch, data, 1 << 20, 10)
+        self.assertEqual((fetch.losses.skipped_bytes, fetch.lost_at), (len(LINE), None))
+        self.assertIsInstance(fetch.error, WrapperTooLarge)
 
 
 class StreamTests(ConsumerCase):
@@ -133,7 +133,10 @@ class StreamTests(ConsumerCase):
         async def loop() -> None:
             nonlocal most, count
             async for batch in stream.batches():
-                most = max(most, sum(feed.unfinished for feed in stream.state._feeds.values()))
+                most = max(
+                    most,
+                    sum(fetch.unfinished for fetch in stream.state._fetches.values()),
+                )
                 count += len(batch.messages)
 
         Deferred.fromCoroutine(loop())

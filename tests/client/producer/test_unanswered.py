@@ -122,9 +122,9 @@ class UnansweredTests(ProducerCase):
         """Metadata that comes when the producer is closed already sets nothing going again."""
         producer = self.producer(acks=0)
         self.result(producer.send("t", b"a"))
-        (lane,) = producer._router.all_lanes()
+        (queue,) = producer._router.all_lanes()
         producer.close()
         self.run_for()
         woken: list[Any] = []
-        lane.found(woken.append)
-        self.assertEqual((woken, lane.take()), ([], None))
+        queue.found(woken.append)
+        self.assertEqual((woken, queue.take()), ([], None))

@@ -30,9 +30,9 @@ QUIET_RATE = 5_000
 
 @define(eq=False)
 class FetchEntry:
-    """A feed and what the fetcher does for it at the moment."""
+    """A partition fetch and what the fetcher does for it at the moment."""
 
-    feed: PartitionFetch
+    fetch: PartitionFetch
     arrived: Callable[[PartitionFetch], None]
     backoff: Backoff
     #: Whether it waits for metadata, a position or a delay.

@@ -45,14 +45,14 @@ class FetchRecovery:
         self._background.stop()
         self._unavailable.close()
 
-    def forget(self, feed: PartitionFetch) -> None:
+    def forget(self, fetch: PartitionFetch) -> None:
         """Say nothing more of a partition that is not watched any more."""
-        self._unavailable.forget(TopicPartition(feed.topic, feed.partition))
+        self._unavailable.forget(TopicPartition(fetch.topic, fetch.partition))
 
-    def served(self, feed: PartitionFetch) -> None:
+    def served(self, fetch: PartitionFetch) -> None:
         """Note that a partition was read, should that not have been possible before."""
         if self._unavailable:
-            self._unavailable.over(TopicPartition(feed.topic, feed.partition))
+            self._unavailable.over(TopicPartition(fetch.topic, fetch.partition))
 
     def locate(self, entry: FetchEntry) -> None:
         """Find the position that a start means, or where the log goes on behind damage."""
@@ -62,46 +62,46 @@ class FetchRecovery:
     def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
         """Find out why the position that was asked for is not in the log."""
         if entry.held_up:
-            entry.feed.answered(want)
+            entry.fetch.answered(want)
         else:
             self._begin(entry, self._out_of_range(entry, want, part))
 
     def is_of_its_topic(self, entry: FetchEntry) -> bool:
-        """Return whether the feed's position is of the topic that has its name now; if not, begin a recovery."""
-        feed, cluster = entry.feed, self._cluster
+        """Return whether the position is of the topic that has its name now; if not, begin a recovery."""
+        fetch, cluster = entry.fetch, self._cluster
         if not cluster.settings.discover:
             return True
-        view = cluster.known(feed.topic)
-        if view is None and feed.start is not None and not feed.fixed:
+        view = cluster.known(fetch.topic)
+        if view is None and fetch.start is not None and not fetch.fixed:
             return True  # who finds out where that is reads the metadata
-        if view is None or feed.doubted:
-            feed.doubted = False
+        if view is None or fetch.doubted:
+            fetch.doubted = False
             self._begin(entry, self._recover(entry, at_once=True))
             return False
         if cluster.clock.seconds() - view.read_at > cluster.settings.metadata_age:
-            cluster.refresh(feed.topic)
-        if feed.uuid is None:
-            feed.uuid = view.uuid
-        if feed.uuid != view.uuid:
-            self._begin(entry, self._recover(entry) if feed.fixed else self._go_over(entry, view))
+            cluster.refresh(fetch.topic)
+        if fetch.uuid is None:
+            fetch.uuid = view.uuid
+        if fetch.uuid != view.uuid:
+            self._begin(entry, self._recover(entry) if fetch.fixed else self._go_over(entry, view))
             return False
         return True
 
     def failed(self, entry: FetchEntry, error: BaseException | None) -> None:
         """Deal with a failed fetch: read metadata again after a while, unless trying again is no use."""
-        if entry.held_up or entry.feed not in self._watched:
+        if entry.held_up or entry.fetch not in self._watched:
             return
-        feed = entry.feed
+        fetch = entry.fetch
         if is_final(error):
-            feed.error = error
-            entry.arrived(feed)
+            fetch.error = error
+            entry.arrived(fetch)
             return
         self._log.debug(
             "topic {topic}, partition {partition}: fetching again after {error!r}",
-            topic=feed.topic, partition=feed.partition, error=error,
+            topic=fetch.topic, partition=fetch.partition, error=error,
         )  # fmt: skip
         if isinstance(error, WireError):
-            self._unavailable.noticed(TopicPartition(feed.topic, feed.partition), str(error))
+            self._unavailable.noticed(TopicPartition(fetch.topic, fetch.partition), str(error))
         self._begin(entry, self._recover(entry))
 
     def _begin(self, entry: FetchEntry, work: Coroutine[Any, Any, None]) -> None:
@@ -110,9 +110,9 @@ class FetchRecovery:
 
     async def _recover(self, entry: FetchEntry, at_once: bool = False) -> None:
         """Read the topic's metadata again, after a while unless ``at_once``, or wait until others have."""
-        topic = entry.feed.topic
+        topic = entry.fetch.topic
         since = self._cluster.clock.seconds()
-        while entry.feed in self._watched:
+        while entry.fetch in self._watched:
             if not at_once:
                 await sleep(self._cluster.clock, entry.backoff.next())
                 view = self._cluster.known(topic)
@@ -133,33 +133,33 @@ class FetchRecovery:
 
     async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
         """Before the settings decide where to go on: is it the same topic still?"""
-        feed = entry.feed
+        fetch = entry.fetch
         if self._cluster.settings.discover:
             try:
-                view = await self._cluster.read(feed.topic)
+                view = await self._cluster.read(fetch.topic)
             except ClientClosed:
                 return
             except (BrokerUnavailable, WireError) as error:
-                feed.answered(want)
+                fetch.answered(want)
                 entry.held_up = False
                 self.failed(entry, error)
                 return
-            if feed.uuid != view.uuid:
-                feed.answered(want)
+            if fetch.uuid != view.uuid:
+                fetch.answered(want)
                 entry.held_up = False
                 self._look_at(entry)
                 return
-        feed.out_of_range(want, part.log_start, part.visible_end)
+        fetch.out_of_range(want, part.log_start, part.visible_end)
         entry.held_up = False
-        entry.arrived(feed)  # with its error, or a batch that tells of the jump
+        entry.arrived(fetch)  # with its error, or a batch that tells of the jump
         self._look_at(entry)
 
     async def _go_over(self, entry: FetchEntry, view: TopicView) -> None:
         """Go on in another topic of the same name: the former one was deleted."""
-        feed = entry.feed
-        generation = feed.generation
+        fetch = entry.fetch
+        generation = fetch.generation
         try:
-            log = await describe_log(self._cluster, feed.topic, feed.partition)
+            log = await describe_log(self._cluster, fetch.topic, fetch.partition)
         except ClientClosed:
             return
         except (BrokerUnavailable, WireError) as error:
@@ -169,30 +169,30 @@ class FetchRecovery:
         if log.uuid != view.uuid:  # one of the brokers is behind the other
             await self._recover(entry)
             return
-        if feed.generation == generation:
-            feed.made_again(log.uuid, log.log_start, log.visible_end)
-            entry.arrived(feed)
+        if fetch.generation == generation:
+            fetch.made_again(log.uuid, log.log_start, log.visible_end)
+            entry.arrived(fetch)
         else:
-            feed.uuid = log.uuid  # the application has said meanwhile where to go on
+            fetch.uuid = log.uuid  # the application has said meanwhile where to go on
         entry.held_up = False
         self._look_at(entry)
 
     async def _locate(self, entry: FetchEntry) -> None:
         """Find the position that a start means, or where the log goes on behind damage."""
-        feed = entry.feed
-        generation = feed.generation
+        fetch = entry.fetch
+        generation = fetch.generation
         try:
-            if feed.lost_at is not None:
-                found = await next_boundary(self._cluster, feed.topic, feed.partition, feed.lost_at)
-                if feed.generation == generation:
-                    feed.found(found)
-                    entry.arrived(feed)
-            elif feed.start is not None:
-                uuid = feed.uuid if feed.fixed else None
-                position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, uuid)
-                if feed.generation == generation:
-                    feed.seek(position)
-                    entry.arrived(feed)  # which may be where the reader wants to be
+            if fetch.lost_at is not None:
+                found = await next_boundary(self._cluster, fetch.topic, fetch.partition, fetch.lost_at)
+                if fetch.generation == generation:
+                    fetch.found(found)
+                    entry.arrived(fetch)
+            elif fetch.start is not None:
+                uuid = fetch.uuid if fetch.fixed else None
+                position = await locate_start(self._cluster, fetch.topic, fetch.partition, fetch.start, uuid)
+                if fetch.generation == generation:
+                    fetch.seek(position)
+                    entry.arrived(fetch)  # which may be where the reader wants to be
         except ClientClosed:
             return
         except (BrokerUnavailable, WireError) as error:

@@ -1,4 +1,4 @@
-"""Keeps feeds filled: asks the brokers for those partitions together that want something, and hands the answers on."""
+"""The fetcher: asks each broker for the partitions that want more bytes, together, and hands the answers on."""
 
 from __future__ import annotations
 
@@ -50,24 +50,24 @@ class Fetcher:
         """Bytes that may be held for one partition: its part of the whole, but enough to see an entry's length."""
         return max(LEAST_SHARE, self._settings.prefetch_bytes // max(1, len(self._entries)))
 
-    def add(self, feed: PartitionFetch, arrived: Callable[[PartitionFetch], None]) -> None:
-        """Fill this feed; ``arrived(feed)`` is called when there is something to take or its ``error`` is set."""
+    def add(self, fetch: PartitionFetch, arrived: Callable[[PartitionFetch], None]) -> None:
+        """Fill this partition fetch; call ``arrived(fetch)`` when it has something to take or its ``error`` is set."""
         backoff = self._cluster.backoff()
-        self._entries[feed] = entry = FetchEntry(feed, arrived, backoff)
+        self._entries[fetch] = entry = FetchEntry(fetch, arrived, backoff)
         self._look_at(entry)
 
-    def remove(self, feed: PartitionFetch) -> None:
-        """Stop filling this feed."""
-        entry = self._entries.pop(feed, None)
+    def remove(self, fetch: PartitionFetch) -> None:
+        """Stop filling this partition fetch."""
+        entry = self._entries.pop(fetch, None)
         if entry is not None:
-            self._recovery.forget(feed)
+            self._recovery.forget(fetch)
             self._changed.pop(entry, None)
             if entry.plan is not None:
                 entry.plan.discard(entry)
 
-    def wake(self, feed: PartitionFetch) -> None:
-        """Look at this feed at the end of this turn of the reactor: it may want something."""
-        entry = self._entries.get(feed)
+    def wake(self, fetch: PartitionFetch) -> None:
+        """Look at this partition fetch at the end of this turn of the reactor: it may want something."""
+        entry = self._entries.get(fetch)
         if entry is not None:
             self._look_at(entry)
 
@@ -112,16 +112,16 @@ class Fetcher:
 
     def _planned(self, entry: FetchEntry) -> BrokerLink | None:
         """Put an entry that wants something in line for its partition's leader; return that."""
-        feed = entry.feed
-        if feed not in self._entries or entry.held_up or feed.error is not None:
+        fetch = entry.fetch
+        if fetch not in self._entries or entry.held_up or fetch.error is not None:
             return None
-        if feed.start is not None or feed.lost_at is not None:
+        if fetch.start is not None or fetch.lost_at is not None:
             self._recovery.locate(entry)
             return None
-        if feed.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):
+        if fetch.wanted(self.share) is None or not self._recovery.is_of_its_topic(entry):
             return None
         try:
-            link = self._cluster.leader(feed.topic, feed.partition)
+            link = self._cluster.leader(fetch.topic, fetch.partition)
         except WireError as error:
             self._recovery.failed(entry, error)
             return None
@@ -144,7 +144,7 @@ class Fetcher:
         now = self._clock.seconds()
         share = self.share
         for entries in plan.take(now, len(self._entries)):
-            wants = [(entry, want) for entry in entries if (want := entry.feed.wanted(share)) is not None]
+            wants = [(entry, want) for entry in entries if (want := entry.fetch.wanted(share)) is not None]
             if wants:
                 self._send(link, link.current, plan, wants)
         if plan.waits_for_time and link not in self._timers:
@@ -160,10 +160,10 @@ class Fetcher:
         parts = []
         total = 0
         for entry, want in wants:
-            feed = entry.feed
-            feed.asked(want)
+            fetch = entry.fetch
+            fetch.asked(want)
             total += want.max_bytes
-            parts.append(FetchPart(feed.topic, feed.partition, 0, want.offset, want.max_bytes, want.exact))
+            parts.append(FetchPart(fetch.topic, fetch.partition, 0, want.offset, want.max_bytes, want.exact))
         most = min(total, self._cluster.settings.frame_bytes - FRAME_MARGIN - 256 * len(parts))
         wait = longest_wait(self._settings.max_wait, len(self._entries))
         request = FetchWait(int(wait * 1000), 1, max(1, most), tuple(parts))
@@ -185,13 +185,13 @@ class Fetcher:
         arrived = []
         changed = self._changed
         for (entry, want), part in zip(wants, response.parts, strict=True):
-            feed = entry.feed
-            if feed not in self._entries:
+            fetch = entry.fetch
+            if fetch not in self._entries:
                 continue
             if part.error == 0:
                 entry.backoff.reset()
-                self._recovery.served(feed)
-                if feed.received(want, part.first_position, part.message_set, part.visible_end):
+                self._recovery.served(fetch)
+                if fetch.received(want, part.first_position, part.message_set, part.visible_end):
                     entry.idle = False
                     arrived.append(entry)
                 else:  # those with nothing go before the others in the next request
@@ -199,18 +199,18 @@ class Fetcher:
                     changed[entry] = None
             elif part.error == OffsetOutOfRange.code:
                 self._recovery.out_of_range(entry, want, part)
-            elif feed.answered(want):
+            elif fetch.answered(want):
                 self._recovery.failed(entry, error_for_code(part.error))
         for entry in arrived:
             changed[entry] = None
         self._issue(link)  # before anything is decoded: the broker works while we do
         for entry in arrived:
-            entry.arrived(entry.feed)
+            entry.arrived(entry.fetch)
 
     def _failed(self, failure: Failure, plan: FetchPlan, wants: list[tuple[FetchEntry, Wanted]]) -> None:
         plan.under_way -= 1
         for entry, want in wants:
-            if entry.feed.answered(want):
+            if entry.fetch.answered(want):
                 self._recovery.failed(entry, failure.value)
         # Those in line behind a request that failed may have another leader by now, and no answer will come for them.
         for entry in plan.take_all():

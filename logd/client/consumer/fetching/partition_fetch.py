@@ -249,7 +249,7 @@ class PartitionFetch:
             self._passed_from = damaged_at
 
     def close(self) -> None:
-        """Log what of the losses is not logged yet: nothing more is asked of the feed."""
+        """Log what of the losses is not logged yet: nothing more is asked of the partition fetch."""
         self.losses.close()
 
     def _held_used_up(self) -> MessageBatch | None:

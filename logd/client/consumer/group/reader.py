@@ -190,7 +190,7 @@ class Group:
         uuids: Mapping[str, str],
     ) -> None:
         """See IGroupReader."""
-        feeds: dict[GroupStreamState, list[PartitionFetch]] = {stream: [] for stream in self._streams()}
+        fetches: dict[GroupStreamState, list[PartitionFetch]] = {stream: [] for stream in self._streams()}
         late: list[tuple[GroupStreamState, PartitionFetch]] = []
         self._starts += 1
         self._ended_streams.clear()
@@ -201,15 +201,15 @@ class Group:
             if index < len(mine):  # else it was claimed before the subscription changed, and is given back soon
                 position = positions[where]
                 start = start_for(self._start, where.partition) if position is None else Position(position)
-                feed = PartitionFetch(where.topic, where.partition, start, self._settings, uuids.get(where.topic))
+                fetch = PartitionFetch(where.topic, where.partition, start, self._settings, uuids.get(where.topic))
                 if position is None and start != "earliest":
-                    late.append((mine[index], feed))
+                    late.append((mine[index], fetch))
                 else:
-                    feeds[mine[index]].append(feed)
-        for stream, given in feeds.items():
+                    fetches[mine[index]].append(fetch)
+        for stream, given in fetches.items():
             stream.begin(given)
-        for stream, feed in late:
-            self._background.start(self._begin_late(stream, feed))
+        for stream, fetch in late:
+            self._background.start(self._begin_late(stream, fetch))
         self._tell(self._on_assigned, self._given)
 
     def lost(self, where: TopicPartition) -> None:
@@ -253,7 +253,7 @@ class Group:
             return named
         return next((streams for pattern, streams in self._by_pattern if pattern.matches(topic)), [])
 
-    async def _begin_late(self, stream: GroupStreamState, feed: PartitionFetch) -> None:
+    async def _begin_late(self, stream: GroupStreamState, fetch: PartitionFetch) -> None:
         """Begin a partition of a new group; where that is gets stored before anything is handed over.
 
         Else a kill before the first commit would move the end of the log, and what came in between would be passed by.
@@ -262,22 +262,28 @@ class Group:
         backoff = self._cluster.backoff()
         while starts == self._starts and self._given:
             try:
-                if feed.start is not None:
-                    position = await locate_start(self._cluster, feed.topic, feed.partition, feed.start, feed.uuid)
+                if fetch.start is not None:
+                    position = await locate_start(
+                        self._cluster,
+                        fetch.topic,
+                        fetch.partition,
+                        fetch.start,
+                        fetch.uuid,
+                    )
                     if starts != self._starts:
                         return
-                    feed.seek(position)
-                    stream.expect(feed)
+                    fetch.seek(position)
+                    stream.expect(fetch)
                 await self._membership.commit()
             except ClientClosed:
                 return
             except (BrokerUnavailable, WireError, CoordinationError, PartitionLost) as error:
-                where = TopicPartition(feed.topic, feed.partition)
+                where = TopicPartition(fetch.topic, fetch.partition)
                 self._log.debug("{where}: no start yet: {error!r}", where=where, error=error)
                 await sleep(self._clock, backoff.next())
             else:
                 if starts == self._starts and self._given:
-                    stream.more(feed)
+                    stream.more(fetch)
                 return
 
     def _tell(self, listener: Listener | None, places: Sequence[TopicPartition]) -> None:

@@ -31,7 +31,7 @@ class GroupStreamState(StreamState):
         super().__init__(topic, clock, fetcher, settings)
         self._explicit = explicit
         self._may_deliver = may_deliver
-        #: What was handed over last and not asked beyond yet, with its feed.
+        #: What was handed over last and not asked beyond yet, with its partition fetch.
         self._hand: tuple[PartitionFetch, MessageBatch | RawChunk] | None = None
         #: The entries that passed raw, with the boundary before the chunk in hand, and those behind chunks.
         self._raw: dict[PartitionFetch, EntryBoundaries] = {}
@@ -47,50 +47,50 @@ class GroupStreamState(StreamState):
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         """See GroupStream."""
-        return tuple(sorted(TopicPartition(*key) for key in self._feeds))
+        return tuple(sorted(TopicPartition(*key) for key in self._fetches))
 
     def handled(self, item: Message | MessageBatch | RawChunk) -> None:
         """See GroupStream."""
-        feed = self._feed(item.topic or "", item.partition)
-        if feed is None or not self._explicit:
+        fetch = self._feed(item.topic or "", item.partition)
+        if fetch is None or not self._explicit:
             return
-        mark = self._marks.get(feed)
+        mark = self._marks.get(fetch)
         if mark is None:  # nothing was handed over since the partition was taken away, and given back
             return
         position = item.next_position
         if isinstance(item, RawChunk):
-            ends = self._ends.get(feed, {})
+            ends = self._ends.get(fetch, {})
             position = ends.get(position, -1)
             for end in [end for end in ends if end <= item.next_position]:
                 del ends[end]
-        if mark < position <= feed.position:
-            self._marks[feed] = position
+        if mark < position <= fetch.position:
+            self._marks[fetch] = position
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
         """See GroupStream."""
         super().seek(partition, position, topic)
-        feed = self._feeds[self.topic if topic is None else topic, partition]
-        self._forget(feed)
+        fetch = self._fetches[self.topic if topic is None else topic, partition]
+        self._forget(fetch)
 
     # What the group tells it.
 
-    def begin(self, feeds: list[PartitionFetch]) -> None:
+    def begin(self, fetches: list[PartitionFetch]) -> None:
         """These are its partitions from now on."""
-        for feed in self._past.values():
-            self._forget(feed)
+        for fetch in self._past.values():
+            self._forget(fetch)
         self._past.clear()
-        self.assign(feeds)
+        self.assign(fetches)
 
-    def expect(self, feed: PartitionFetch) -> None:
+    def expect(self, fetch: PartitionFetch) -> None:
         """This partition will be its own once its first position is stored."""
-        self._past[feed.topic, feed.partition] = feed
+        self._past[fetch.topic, fetch.partition] = fetch
 
-    def more(self, feed: PartitionFetch) -> None:
+    def more(self, fetch: PartitionFetch) -> None:
         """The one that was expected is its own now, unless it was taken away meanwhile."""
-        key = feed.topic, feed.partition
-        if self._past.get(key) is feed:
+        key = fetch.topic, fetch.partition
+        if self._past.get(key) is fetch:
             del self._past[key]
-            self.assign([feed])
+            self.assign([fetch])
 
     def stop(self) -> None:
         """Its partitions are taken away: hand nothing more over, and drop what is held."""
@@ -98,41 +98,41 @@ class GroupStreamState(StreamState):
         if batch is not None and length_hint(self.messages):
             position = self._begun(batch)
             del batch.messages[len(batch.messages) - length_hint(self.messages) :]  # which ends the iterator over them
-            feed = self._feed(batch.topic, batch.partition)
-            if feed is not None:
-                feed.seek(position)
-        for feed in self._feeds.values():
-            self._retire(feed)
-            if feed.position >= 0:
-                feed.seek(feed.position)
-        self._past.update(self._feeds)
-        self._feeds.clear()
+            fetch = self._feed(batch.topic, batch.partition)
+            if fetch is not None:
+                fetch.seek(position)
+        for fetch in self._fetches.values():
+            self._retire(fetch)
+            if fetch.position >= 0:
+                fetch.seek(fetch.position)
+        self._past.update(self._fetches)
+        self._fetches.clear()
         self._ready.clear()
         failed, self.failure = self.failure is not None, None
         self._taken_away(None, failed)
 
     def drop(self, where: TopicPartition) -> None:
         """One partition is another's, and nothing of it is to be committed any more."""
-        feed = self._feeds.pop(where, None)
-        if feed is None:
+        fetch = self._fetches.pop(where, None)
+        if fetch is None:
             self._past.pop(where, None)
             return
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where and length_hint(self.messages):
             del batch.messages[len(batch.messages) - length_hint(self.messages) :]
-        self._retire(feed)
-        self._forget(feed)
-        self._ready.pop(feed, None)
+        self._retire(fetch)
+        self._forget(fetch)
+        self._ready.pop(fetch, None)
         failed = self.failure is not None
         if failed:
-            self.failure = next((each.error for each in self._feeds.values() if each.error is not None), None)
+            self.failure = next((each.error for each in self._fetches.values() if each.error is not None), None)
         self._taken_away(where, failed and self.failure is None)
 
     def handled_positions(self) -> dict[TopicPartition, int]:
         """The position behind what is handled, for each partition whose place is known."""
         self._telling()
-        found = {**self._past, **self._feeds}
-        positions = {TopicPartition(*key): self._handled(feed) for key, feed in found.items()}
+        found = {**self._past, **self._fetches}
+        positions = {TopicPartition(*key): self._handled(fetch) for key, fetch in found.items()}
         return {where: position for where, position in positions.items() if position >= 0}
 
     def cross(self, telling: Callable[[], None], taken_away: Callable[[TopicPartition | None, bool], None]) -> bool:
@@ -147,17 +147,17 @@ class GroupStreamState(StreamState):
 
     # The inside.
 
-    def _handled(self, feed: PartitionFetch) -> int:
+    def _handled(self, fetch: PartitionFetch) -> int:
         if self._explicit:
-            mark = self._marks.get(feed)
-            return feed.position if mark is None else min(mark, feed.position)
+            mark = self._marks.get(fetch)
+            return fetch.position if mark is None else min(mark, fetch.position)
         hand = self._hand
-        if hand is None or hand[0] is not feed:
-            raw = self._raw.get(feed)
-            return feed.position if raw is None else max(raw.position, self._before[feed])
+        if hand is None or hand[0] is not fetch:
+            raw = self._raw.get(fetch)
+            return fetch.position if raw is None else max(raw.position, self._before[fetch])
         item = hand[1]
         if isinstance(item, RawChunk):
-            return self._before[feed]
+            return self._before[fetch]
         if item is self._batch:  # message by message: the last one is in the application's hands
             delivered = len(item.messages) - length_hint(self.messages)
             if delivered > 1:
@@ -166,24 +166,24 @@ class GroupStreamState(StreamState):
 
     def _feed(self, topic: str, partition: int) -> PartitionFetch | None:
         key = topic, partition
-        return self._feeds.get(key) or self._past.get(key)
+        return self._fetches.get(key) or self._past.get(key)
 
-    def _retire(self, feed: PartitionFetch) -> None:
-        self._fetcher.remove(feed)
-        feed.close()
+    def _retire(self, fetch: PartitionFetch) -> None:
+        self._fetcher.remove(fetch)
+        fetch.close()
         for name in COUNTED:
-            self._former[name] += getattr(feed.losses, name)
+            self._former[name] += getattr(fetch.losses, name)
 
-    def _forget(self, feed: PartitionFetch) -> None:
-        if self._hand is not None and self._hand[0] is feed:
+    def _forget(self, fetch: PartitionFetch) -> None:
+        if self._hand is not None and self._hand[0] is fetch:
             self._hand = None
-        self._forget_raw(feed)
-        self._marks.pop(feed, None)
+        self._forget_raw(fetch)
+        self._marks.pop(fetch, None)
 
-    def _forget_raw(self, feed: PartitionFetch) -> None:
-        self._raw.pop(feed, None)
-        self._before.pop(feed, None)
-        self._ends.pop(feed, None)
+    def _forget_raw(self, fetch: PartitionFetch) -> None:
+        self._raw.pop(fetch, None)
+        self._before.pop(fetch, None)
+        self._ends.pop(fetch, None)
 
     def _asked(self) -> None:
         hand, self._hand = self._hand, None
@@ -195,16 +195,16 @@ class GroupStreamState(StreamState):
             return None
         batch = super().take_batch()
         if batch is not None:
-            feed = self._feeds[batch.topic, batch.partition]
-            if feed in self._raw:
-                self._forget_raw(feed)  # decoding knows the boundaries itself
-            mark = self._marks.setdefault(feed, batch.position)
+            fetch = self._fetches[batch.topic, batch.partition]
+            if fetch in self._raw:
+                self._forget_raw(fetch)  # decoding knows the boundaries itself
+            mark = self._marks.setdefault(fetch, batch.position)
             if mark > batch.position:  # the position was not in the log, and reading went on before it
-                mark = self._marks[feed] = batch.position
+                mark = self._marks[fetch] = batch.position
             if batch.messages:
-                self._hand = feed, batch
+                self._hand = fetch, batch
             elif mark == batch.position:  # gaps alone: there is nothing to handle
-                self._marks[feed] = batch.next_position
+                self._marks[fetch] = batch.next_position
         return batch
 
     def take_raw(self) -> RawChunk | None:
@@ -212,23 +212,23 @@ class GroupStreamState(StreamState):
             return None
         chunk = super().take_raw()
         if chunk is not None:
-            feed = self._feeds[chunk.topic, chunk.partition]
-            if feed in self._raw and self._raw[feed].end != chunk.position:
-                self._forget(feed)  # its position was not in the log: it went on elsewhere, at an entry
-            if feed not in self._raw:
+            fetch = self._fetches[chunk.topic, chunk.partition]
+            if fetch in self._raw and self._raw[fetch].end != chunk.position:
+                self._forget(fetch)  # its position was not in the log: it went on elsewhere, at an entry
+            if fetch not in self._raw:
                 begin = self._raw_from  # which may be inside the wrapper that the chunk begins with
-                self._raw[feed] = EntryBoundaries(chunk.position)
-                self._before[feed] = begin
-                self._marks.setdefault(feed, begin)
-            self._hand = feed, chunk
-            boundary = self._raw[feed].passed(chunk.data)
+                self._raw[fetch] = EntryBoundaries(chunk.position)
+                self._before[fetch] = begin
+                self._marks.setdefault(fetch, begin)
+            self._hand = fetch, chunk
+            boundary = self._raw[fetch].passed(chunk.data)
             if self._explicit:
-                self._ends.setdefault(feed, {})[chunk.next_position] = boundary
+                self._ends.setdefault(fetch, {})[chunk.next_position] = boundary
         return chunk
 
     def _rest(self, batch: MessageBatch) -> MessageBatch:
         rest = super()._rest(batch)
-        feed = self._feed(batch.topic, batch.partition)
-        if feed is not None:
-            self._hand = feed, rest
+        fetch = self._feed(batch.topic, batch.partition)
+        if fetch is not None:
+            self._hand = fetch, rest
         return rest

@@ -196,21 +196,21 @@ class HugeGapTests(SynchronousTestCase):
         size = 1 << 30
         behind = encode_set([Message(b"behind")])
         settings = ConsumerSettings()
-        feed = PartitionFetch("t", 0, Position(0), settings)
+        fetch = PartitionFetch("t", 0, Position(0), settings)
         fetched = 0
         messages: list[Message] = []
         losses: list[Loss] = []
-        while feed.position < size + len(behind):
-            wanted = feed.wanted(settings.prefetch_bytes)
+        while fetch.position < size + len(behind):
+            wanted = fetch.wanted(settings.prefetch_bytes)
             assert wanted is not None
-            feed.asked(wanted)
+            fetch.asked(wanted)
             if wanted.offset < size:
                 data = (encode_gap(size) + bytes(wanted.max_bytes))[wanted.offset :][: wanted.max_bytes]
                 fetched += len(data)
             else:
                 data = behind[wanted.offset - size :]
-            feed.received(wanted, wanted.offset, data, size + len(behind))
-            while (batch := feed.next_batch(100)) is not None:
+            fetch.received(wanted, wanted.offset, data, size + len(behind))
+            while (batch := fetch.next_batch(100)) is not None:
                 messages += batch.messages
                 losses += batch.losses
         self.assertLessEqual(fetched, 2 * settings.fetch_bytes)
@@ -219,23 +219,23 @@ class HugeGapTests(SynchronousTestCase):
 
 
 class JumpTests(SynchronousTestCase):
-    """A feed whose position is not in the log."""
+    """A partition fetch whose position is not in the log."""
 
     def test_seek(self) -> None:
         """Where the application seeks before it was told of a jump, the next batch from there tells of it."""
-        feed = PartitionFetch("t", 0, Position(700), ConsumerSettings())
-        wanted = feed.wanted(1 << 20)
+        fetch = PartitionFetch("t", 0, Position(700), ConsumerSettings())
+        wanted = fetch.wanted(1 << 20)
         assert wanted is not None
-        feed.asked(wanted)
-        feed.out_of_range(wanted, ANEW, ANEW + ENTRY)
-        feed.seek(ANEW + ENTRY)
-        self.assertIsNone(feed.next_batch(10))
-        wanted = feed.wanted(1 << 20)
+        fetch.asked(wanted)
+        fetch.out_of_range(wanted, ANEW, ANEW + ENTRY)
+        fetch.seek(ANEW + ENTRY)
+        self.assertIsNone(fetch.next_batch(10))
+        wanted = fetch.wanted(1 << 20)
         assert wanted is not None
-        feed.asked(wanted)
+        fetch.asked(wanted)
         data = encode_set([Message(b"new")])
-        feed.received(wanted, ANEW + ENTRY, data, ANEW + ENTRY + len(data))
-        batch = feed.next_batch(10)
+        fetch.received(wanted, ANEW + ENTRY, data, ANEW + ENTRY + len(data))
+        batch = fetch.next_batch(10)
         assert batch is not None
         self.assertEqual((batch.position, [loss.end for loss in batch.losses]), (ANEW + ENTRY, [ANEW]))
 

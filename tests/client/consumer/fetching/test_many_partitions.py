@@ -39,9 +39,9 @@ class Counted:
         (self.stream,) = self.consumer.create_message_streams("t", 1)
         wanted = PartitionFetch.wanted
 
-        def counting(feed: PartitionFetch, share: int) -> Any:
+        def counting(fetch: PartitionFetch, share: int) -> Any:
             self.looks += 1
-            return wanted(feed, share)
+            return wanted(fetch, share)
 
         test.patch(PartitionFetch, "wanted", counting)
         Deferred.fromCoroutine(self._read())
@@ -147,8 +147,8 @@ class FetchPlanTests(SynchronousTestCase):
     def entries(self, count: int, idle: bool) -> list[FetchEntry]:
         """Entries of as many partitions."""
         backoff = Backoff(0.1, 1.0, lambda: 0.5)
-        feeds = [PartitionFetch("t", number, Position(0), ConsumerSettings()) for number in range(count)]
-        return [FetchEntry(feed, lambda feed: None, backoff, idle=idle) for feed in feeds]
+        fetches = [PartitionFetch("t", number, Position(0), ConsumerSettings()) for number in range(count)]
+        return [FetchEntry(fetch, lambda fetch: None, backoff, idle=idle) for fetch in fetches]
 
     def plan(self, *entries: FetchEntry) -> FetchPlan:
         """A plan in which they stand in line."""

@@ -78,7 +78,7 @@ class SharingTests(ClientGroupCase):
         """All streams of a consumer together hold no more than the one budget."""
         app = Application(self, n=4, prefetch_bytes=1200, fetch_bytes=300)
         self.run_for(2.0)
-        held = sum(feed.buffered for stream in app.streams for feed in stream.state._feeds.values())
+        held = sum(fetch.buffered for stream in app.streams for fetch in stream.state._fetches.values())
         self.assertGreater(held, 600)
         self.assertLessEqual(held, 1200)
         app.read()
