@@ -1,4 +1,4 @@
-"""BufferPool in a producer's memory: how many bytes it holds, and who waits in line for some of them to go."""
+"""The memory that a producer may hold: a count of bytes, and a line of sends that wait for some to be given back."""
 
 from __future__ import annotations
 

@@ -152,13 +152,13 @@ class Producer:
         send.sequence = self._sequence
         send.owner = self
         self._unfinished[send] = None
-        room = self._pool
-        if room.free:
+        pool = self._pool
+        if pool.free:
             self._router.submit(send)
             return deferred
         try:
             waiting = _Waiting(self, send)
-            waiting.place = room.wait(waiting.admit)
+            waiting.place = pool.wait(waiting.admit)
             send.holders = (waiting,)
         except ProducerBufferFull as error:
             send.fail(error)
@@ -188,7 +188,7 @@ class Producer:
         if self.settings.linger > 0:
             for send in self._unfinished:  # those that wait for room or metadata are in no queue yet
                 send.hurry = True
-            for queue in self._router.all_lanes():
+            for queue in self._router.all_queues():
                 queue.flush()
         return waiting
 

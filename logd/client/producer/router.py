@@ -59,14 +59,14 @@ class Router:
         else:
             self._dispatch(send, view)
 
-    def all_lanes(self) -> list[PartitionQueue]:
+    def all_queues(self) -> list[PartitionQueue]:
         """Every queue there is."""
         return [queue for queues in self.queues.values() for queue in queues.values()]
 
     def expire(self) -> None:
         """Give up what is past its deadline, and read metadata again that is older than the settings allow."""
         now = self._clock.seconds()
-        for queue in self.all_lanes():
+        for queue in self.all_queues():
             queue.expire()
         for topic, sends in self._unknown.items():
             for send in [send for send in sends if send.deadline <= now]:
@@ -88,7 +88,7 @@ class Router:
         """Fail what is left."""
         self._closed = True
         self._background.stop()
-        for queue in self.all_lanes():
+        for queue in self.all_queues():
             queue.close()
         for sends in list(self._unknown.values()):
             for send in list(sends):
@@ -97,7 +97,7 @@ class Router:
     def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
         """Encode a send for its destinations and put it into their queues."""
         settings = self._settings
-        room = self._pool
+        pool = self._pool
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
         codec = send.codec
@@ -117,12 +117,12 @@ class Router:
             pieces = encode_pieces(messages, codec, settings.batch_bytes, settings.message_bytes)
         except Exception as error:  # a partitioner may raise anything; it is the sender's to see
             send.fail(error)
-            room.give(held)
+            pool.give(held)
             return
         total = 0
         for piece, _ in pieces:
             total += len(piece) + SET_BYTES
-        room.take(total - held)
+        pool.take(total - held)
         if len(pieces) != 1:
             send.expect(len(pieces))
         queues = self.queues.get(send.topic)

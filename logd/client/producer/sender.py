@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from logd.client.cluster.link import BrokerLink, ClientConnection
 from logd.client.producer.batch import ProducerBatch
 from logd.client.producer.partition_queue import PartitionQueue
-from logd.client.producer.refusal import refusal
+from logd.client.producer.refusal_text import refusal
 from logd.client.settings import LARGEST_REQUEST
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError
 from logd.interfaces import Clock
@@ -33,7 +33,7 @@ class BrokerSender:
         self._acks = acks
         self._timeout = request_timeout
         self._timeout_ms = int(request_timeout * 1000 * BROKER_SHARE)
-        #: Lanes that may have something to send, in the order of their waking.
+        #: Queues that may have something to send, in the order of their waking.
         self._awake: dict[PartitionQueue, None] = {}
         self._scheduled = False
         self._waiting = False
