@@ -101,9 +101,9 @@ class Producer:
         """Publish messages in order. Fires with Sent: with acks 1 or -1 once the broker has them, with acks 0 once they
         are written.
 
-        ``partition`` names the partition. Without it, the partitioner decides: by ``key`` for the whole set, or by the
-        key of each message. For messages given as bytes ``key`` is also their key. Sets for one destination stay in order,
-        through retries too; delivery is at least once. An empty set fires at once.
+        ``partition`` names the partition. Without it, the partitioner decides: by ``key`` for the whole set, or by
+        the key of each message. For messages given as bytes ``key`` is also their key. Sets for one destination stay in
+        order, through retries too; delivery is at least once. An empty set fires at once.
 
         While ``buffer_bytes`` are held, the set waits its turn. Cancelling before the messages have left takes them
         back; later it only stops the waiting. Fails with:
