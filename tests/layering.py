@@ -1,4 +1,4 @@
-"""Checks who may import whom: reads a tree's sources by ast and says where the floors of ARCHITECTURE.md are left."""
+"""Checks imports: reads the sources by ast, and reports each import that goes against the layers of ARCHITECTURE.md."""
 
 from __future__ import annotations
 

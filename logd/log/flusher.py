@@ -101,7 +101,7 @@ class Flushable(Protocol):
 
 @define(eq=False)
 class Flusher:
-    """Decides when each partition is flushed (ARCHITECTURE.md, "Flush and visibility").
+    """Decides when each partition is flushed (docs/design/broker.md, "Flush and visibility").
 
     A partition with neither ``flush.messages`` nor ``flush.ms`` asks for the disk at its first unflushed append. With
     one of them it gathers first: until it has so many messages, until so much time is over, or until an acknowledgement

@@ -1,4 +1,4 @@
-"""One consumer's entry in its group's registry: another name for each subscription, since others read a name once."""
+"""One consumer's entry in its group's registry, under a new name for each subscription: others read a name once."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from logd.coord.registries.consumers import ConsumerRegistry, Subscription
 
 
 class Registration:
-    """Its calls follow one another, and fail with a CoordinationError."""
+    """The registration of one consumer. Calls run one at a time, and fail with a CoordinationError."""
 
     def __init__(self, registry: ConsumerRegistry, consumer: str) -> None:
         self._registry = registry
         self._consumer = consumer
-        #: What the latest name was given to, whether that entry is there, lost or in doubt.
+        #: The subscription of the latest name, whether its entry exists, is lost or is in doubt.
         self._named: tuple[str, Subscription] | None = None
         self._there = False
         self._count = 0
 
     @property
     def name(self) -> str:
-        """The id under which it is registered, or was last, or will be."""
+        """The id of the entry: the current one, the last one or the next one."""
         return self._consumer if self._named is None else self._named[0]
 
     @property
     def subscription(self) -> Subscription | None:
-        """What it is registered with; None while it is not, or not for sure."""
+        """The registered subscription; None while not registered, or not certainly."""
         return self._named[1] if self._named is not None and self._there else None
 
     def forget(self) -> None:
-        """The entry is gone: with the session, or by somebody's hand."""
+        """Forget the entry, which is gone: with the session, or removed from outside."""
         self._there = False
 
     async def renew(self, subscription: Subscription) -> None:
-        """Be registered with that subscription. Fails with what ConsumerRegistry.register fails with."""
+        """Register with a subscription. Fails with the errors of ConsumerRegistry.register."""
         if self._named is not None and self._named[1] != subscription:
             await self.end()
             self._named = None
@@ -46,7 +46,7 @@ class Registration:
             self._there = True
 
     async def end(self) -> None:
-        """Be registered no more."""
+        """Remove the registration."""
         if self._named is not None:
             with suppress(NoNode):
                 await self._registry.deregister(self._named[0])
