@@ -1,4 +1,4 @@
-"""Says what a broker refused and why, so that the sender finds the message and the setting."""
+"""Errors for refused batches that name the message and the setting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logd.protocol.entry import LAYOUTS, MAGIC_AT
 
 
 def refusal(batch: ProducerBatch, code: int) -> WireError:
-    """Return the error for a batch that the broker answered with ``code``, in words that name it."""
+    """Return the error for a batch that the broker answered with ``code``; the text names the batch."""
     error = error_for_code(code)
     if not isinstance(error, MessageTooLarge | InvalidMessage):
         return error
@@ -26,7 +26,7 @@ def refusal(batch: ProducerBatch, code: int) -> WireError:
 
 
 def largest(data: bytes) -> tuple[int, int]:
-    """Return the number (from 1) and the bytes of the largest message of a set, without its length and checksum."""
+    """Return the number (from 1) and bytes of the largest message of a set, without its length, magic and checksum."""
     at = 0
     found = (0, 0)
     for number, end in enumerate(loops.ends_of_set(data), 1):
