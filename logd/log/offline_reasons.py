@@ -1,4 +1,4 @@
-"""Why a partition cannot be served, in words for whoever has to do something about it: what, where, and the remedy."""
+"""The errors that take a partition offline. Each names the file or folder, the cause and the remedy for operators."""
 
 from __future__ import annotations
 
@@ -6,49 +6,52 @@ from logd.errors import LogdError
 
 
 def cannot_start(folder: str, error: OSError) -> LogdError:
-    """What a start found cannot be read, or not be made sound."""
+    """Return the error for a folder that cannot be read or recovered at a start."""
     return _because(
-        f"{folder} cannot be served: {error}. See to the disk, or move away what is in the way there; then restart the "
-        "broker (what is lost of a segment `logd repair` fills with a gap, so that the rest is served)",
+        f"{folder} cannot be served: {error}. Check the disk, or move away the file that is in the way; then restart "
+        "the broker (`logd repair` fills the lost part of a segment with a gap, so that the rest is served)",
         error,
     )
 
 
 def not_flushed(folder: str, error: BaseException) -> LogdError:
-    """A sync failed: the kernel may call pages clean that the disk never got, so it is not tried again."""
+    """Return the error for a failed sync, which is not retried: the kernel may call unwritten pages clean."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return removed(error.filename)
     return _because(
-        f"{folder} could not be flushed: {error}. See to the disk; then restart the broker, which serves what the disk "
-        "really has",
+        f"{folder} could not be flushed: {error}. Check the disk; then restart the broker, which serves what is really "
+        "on the disk",
         error,
     )
 
 
 def removed(path: str) -> LogdError:
-    """The file of a last segment has lost its name while the broker appended to it."""
+    """Return the error for a last segment whose file was removed while the broker appended to it."""
     return LogdError(
-        f"{path} was removed while the broker wrote to it: what was in it is lost, and nothing more is appended. Put "
-        "the file back, if there is a copy; then `logd repair --broker` makes gaps in the place of what is lost, and "
-        "the partition is served again"
+        f"{path} was removed while the broker wrote to it: its messages are lost, and nothing more is appended. Put "
+        "the file back, if there is a copy; then run `logd repair --broker`, which fills what is lost with gaps and "
+        "serves the partition again"
     )
 
 
 def not_appended(folder: str, error: OSError, torn: bool) -> LogdError:
-    """An append failed, and not for want of room; ``torn``: a part of it is in the file."""
-    left = ", and what was written of it could not be taken back" if torn else ""
-    return _because(f"an append to {folder} failed: {error}{left}. See to the disk; then restart the broker", error)
+    """Return the error for an append that failed for another reason than a full disk.
+
+    ``torn``: a part of the append is in the file.
+    """
+    left = ", and the part that was written could not be removed again" if torn else ""
+    return _because(f"an append to {folder} failed: {error}{left}. Check the disk; then restart the broker", error)
 
 
 def is_truncated(folder: str, position: int) -> LogdError:
-    """A log is being cut: it is served again in a moment."""
-    return LogdError(f"{folder} is being cut at {position}: try again soon")
+    """Return the error for a log that is being truncated and will be served again in a moment."""
+    return LogdError(f"{folder} is being truncated to {position}: try again soon")
 
 
 def not_truncated(folder: str, position: int, error: BaseException) -> LogdError:
-    """A truncation failed half-way; the log ends at the position or behind it."""
+    """Return the error for a truncation that failed half-way: the log ends at the position or behind it."""
     return _because(
-        f"{folder} could not be cut at {position}: {error}. See to the disk; then restart the broker", error
+        f"{folder} could not be truncated to {position}: {error}. Check the disk; then restart the broker", error
     )
 
 

@@ -261,6 +261,6 @@ class FailingTests(DiskTestCase):
             offset += len(bad.message_set)
         self.assertEqual(error, UNKNOWN)
         self.assertGreater(losses, 0)
-        self.assertIn(f"t-0 cannot be read at offset {offset}:", Path(self.broker.log_path).read_text())
+        self.assertIn(f"t-0 cannot be read at position {offset}:", Path(self.broker.log_path).read_text())
         peer.close()
         self.broker.kill()
