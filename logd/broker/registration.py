@@ -51,7 +51,7 @@ class BrokerRegistration:
         self._begun = begun
         #: The last problem with the registration.
         self._trouble = "the coordination tree was not reached yet"
-        self._presence: KeptEphemeral | None = None
+        self._registration: KeptEphemeral | None = None
         self._background = Background("joining the other brokers")
         self._update: Timer | None = None
         self._stopped = False
@@ -109,7 +109,7 @@ class BrokerRegistration:
         }
 
     async def stop(self) -> None:
-        """Finish work under way and deregister, so that clients are told of the other brokers alone. Never fails."""
+        """Finish work under way and deregister, so that clients are told only of other brokers. Never fails."""
         self._stopped = True
         if self._update is not None:
             self._update.cancel()
@@ -117,18 +117,18 @@ class BrokerRegistration:
         self._background.stop()
         self._brokers.stop()
         self.reconciler.halt()
-        if self._presence is not None:
-            await self._presence.stop(LEAVE_SECONDS)
+        if self._registration is not None:
+            await self._registration.stop(LEAVE_SECONDS)
         await self.reconciler.when_idle()
 
     async def _join(self) -> None:
         """Register, then compare the topics; retry each until it succeeds."""
-        while self._presence is None:
+        while self._registration is None:
             info = self._info()
-            presence = keep_registered(self._tree, self._clock, info, self._not_kept)
+            registration = keep_registered(self._tree, self._clock, info, self._not_kept)
             try:
-                await presence.start()
-                self._presence = presence
+                await registration.start()
+                self._registration = registration
                 self._log.info("registered as broker {id}", id=info.id)
             except CoordinationError as error:
                 self._say(error)
@@ -157,5 +157,5 @@ class BrokerRegistration:
 
     def _tell(self) -> None:
         self._update = None
-        if self._presence is not None:
-            self._presence.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))
+        if self._registration is not None:
+            self._registration.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))
