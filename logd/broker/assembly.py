@@ -15,9 +15,9 @@ from twisted.logger import Logger
 
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
-from logd.broker.joining import join_others
 from logd.broker.registration import BrokerRegistration
 from logd.broker.topics.stored_topics import StoredTopics
+from logd.broker.wiring import join_others
 from logd.config import BrokerSettings
 from logd.coord.interfaces import ICoordination
 from logd.deferreds.sleeping import sleep
@@ -26,8 +26,8 @@ from logd.interfaces import IFileOperations, IThreads
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
-from logd.net.admission import AdmissionLimits
-from logd.net.connection_limits import ConnectionLimits
+from logd.net.limits.admission import AdmissionLimits
+from logd.net.limits.connection_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from logd.broker.counters import Counters
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.growth_gate import GrowthGate
-from logd.broker.requests.fetch_wait import AnswerTurns
+from logd.broker.requests.waiting_fetch import AnswerTurns
 from logd.broker.routing import Routing
 from logd.broker.topics.administration import TopicAdministration
-from logd.broker.topics.stored_ends import EndsRecorder
+from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.config import BrokerSettings
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import TopicExists

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from logd.broker.disk_slices import run_in_slices
 from logd.broker.reading import find_log, read_range
 from logd.broker.requests.core import BrokerCore
-from logd.broker.requests.fetch_wait import Start, WaitingFetch
+from logd.broker.requests.waiting_fetch import Start, WaitingFetch
 from logd.errors import CorruptMessage, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse

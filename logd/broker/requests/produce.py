@@ -13,7 +13,7 @@ from logd.broker.growth_gate import GrowthGate
 from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
-from logd.broker.requests.set_checks import AT_ONCE_BYTES
+from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from zope.interface import implementer
 
-from logd.broker.requests.set_checks import AT_ONCE_BYTES, Checked, SlicedChecks
+from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, Checked, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog

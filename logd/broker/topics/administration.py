@@ -9,9 +9,9 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.placement import Placement
 from logd.broker.topics.reconciler import TopicReconciler
-from logd.broker.topics.stored_ends import EndsRecorder
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.config import BrokerSettings
 from logd.coord.errors import CoordinationError

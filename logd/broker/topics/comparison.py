@@ -24,7 +24,7 @@ from twisted.logger import Logger
 
 from logd.broker.topics.conflicts import other_brokers, other_uuid, several_brokers, unreadable_ends
 from logd.broker.topics.directory import TopicDirectory
-from logd.broker.topics.stored_ends import EndsRecorder
+from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import brokers_to_remove, create_topic, read_topic, removed_by

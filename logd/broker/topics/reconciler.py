@@ -9,8 +9,8 @@ from twisted.logger import Logger
 
 from logd.broker.topics.comparison import TopicComparison
 from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.broker.topics.named_locks import NamedLocks
-from logd.broker.topics.stored_ends import EndsRecorder
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.coord import paths
 from logd.coord.errors import CoordinationError, NoNode
