@@ -32,7 +32,7 @@ class FlushTask:
     """One partition's turn at the disk: what to sync, and up to where the log is flushed then."""
 
     operations: IFileOperations
-    #: In the order of their offsets, the last perhaps still growing. Held; the owner thread releases them.
+    #: In the order of their positions, the last perhaps still growing. Held; the owner thread releases them.
     files: list[SharedFile]
     #: Folders that have new names in them, which must last before anything in those files may be seen.
     folders: list[str]
@@ -75,7 +75,7 @@ class FlushState:
         self.seconds_limit = math.inf if milliseconds == -1 else milliseconds / 1000
 
     def gathers(self, now: float) -> bool:
-        """Whether the partition's unflushed messages wait for more, or for their time."""
+        """Return whether the partition's unflushed messages wait for more, or for their time."""
         if self.due or (self.messages_limit == math.inf and self.seconds_limit == math.inf):
             return False
         return self.unflushed_messages < self.messages_limit and now - self.since < self.seconds_limit
@@ -206,7 +206,7 @@ class Flusher:
 
     @property
     def _hurried(self) -> bool:
-        """Whether no partition may gather: too many bytes are unflushed, or everything is to be flushed."""
+        """Return whether no partition may gather: too many bytes are unflushed, or everything is to be flushed."""
         return self.unflushed_bytes > self._limit // 2 or bool(self._idle_callbacks)
 
     def _place(self, log: Flushable, state: FlushState) -> None:

@@ -21,7 +21,7 @@ class FolderRepair:
 
     @property
     def is_sound(self) -> bool:
-        """Whether everything is that a start does not make good itself."""
+        """Return whether everything is that a start does not make good itself."""
         return all(mended or not damage.kind.is_wrong for _, damage, mended in self.damages)
 
 

@@ -44,7 +44,7 @@ class Remark:
 
 @frozen
 class SegmentPlace:
-    """One segment's file: the offset of its first byte, and where in it the flushed entries end (None: not known)."""
+    """One segment's file: the position of its first byte, and where in it the flushed entries end (None: not known)."""
 
     folder: str
     start: int

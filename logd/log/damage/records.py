@@ -61,7 +61,7 @@ def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def read_records(files: IFileOperations, place: SegmentPlace, start: int, expand: bool, shown: int) -> Iterator[Record]:
-    """Yield the entries that begin at or behind offset ``start``, up to the file's end. Raises OSError.
+    """Yield the entries that begin at or behind position ``start``, up to the file's end. Raises OSError.
 
     With ``expand`` a wrapper is followed by its messages. At most ``shown`` bytes of a key or payload are kept.
     """

@@ -88,7 +88,7 @@ def _keep_entries(files: IFileOperations, file: IFile, damages: Sequence[Damage]
 
 
 def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int) -> None:
-    """Make the segment that begins at offset ``start`` of gaps that fill ``size`` bytes; it takes next to no room.
+    """Make the segment that begins at position ``start`` of gaps that fill ``size`` bytes; it takes next to no room.
 
     On return it lasts. Its time of last change is that of the oldest segment, so that retention lets it go in its turn.
     Blocks; raises OSError, and then there is no such segment.
@@ -114,14 +114,14 @@ def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int)
 
 
 def may_cut(damage: Damage, size: int) -> bool:
-    """Whether a damage can be cut away: nothing vouches for what follows, up to the file's end at ``size``."""
+    """Return whether a damage can be cut away: nothing vouches for what follows, up to the file's end at ``size``."""
     return damage.kind is DamageKind.UNVOUCHED and damage.end == size
 
 
 def hides_boundaries(damages: Sequence[Damage]) -> bool:
-    """Whether entries begin no more where they began, so that the segment's index is of no use once these are mended.
+    """Return whether mending these damages makes the segment's index invalid, since entry boundaries disappear.
 
-    A boundary in the middle of a gap would lead readers to what was removed.
+    A boundary in the middle of a gap would lead readers to the bytes of a removed entry.
     """
     return any(damage.kind in (DamageKind.LENGTH, DamageKind.SHORT) for damage in damages)
 

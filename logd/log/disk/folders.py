@@ -75,7 +75,7 @@ def remove_folder(files: IFileOperations, path: str) -> None:
 
 
 def may_be_directory(files: IFileOperations, path: str) -> bool:
-    """Whether a path is a directory, or the disk does not say: then it cannot be served, but the rest can."""
+    """Return whether a path is a directory, or the disk does not say: then it cannot be served, but the rest can."""
     try:
         return files.is_directory(path)
     except OSError:
@@ -83,7 +83,7 @@ def may_be_directory(files: IFileOperations, path: str) -> bool:
 
 
 def may_hold_log(files: IFileOperations, folder: str) -> bool:
-    """Whether a partition's folder has anything of a log, or the disk does not say."""
+    """Return whether a partition's folder has anything of a log, or the disk does not say."""
     try:
         return any(name in (CHECKPOINT, MARK) or segment_start(name) is not None for name in files.list(folder))
     except OSError:

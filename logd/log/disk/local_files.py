@@ -131,7 +131,7 @@ class LocalFile:
         return bytes(buffer[:got]) if position + got >= os.fstat(self._descriptor).st_size else None
 
     def is_cached(self, position: int, count: int) -> bool:
-        """Whether the last byte is in the page cache; see IFile."""
+        """Return whether the last byte is in the page cache; see IFile."""
         if _NOWAIT is None or count <= 0:
             return True
         try:
@@ -222,11 +222,11 @@ class LocalFiles:
         return sorted(os.listdir(path))
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or directory."""
+        """Return whether there is a file or directory."""
         return os.path.lexists(path)
 
     def is_directory(self, path: str) -> bool:
-        """Whether there is a directory of that name."""
+        """Return whether there is a directory of that name."""
         try:
             return stat.S_ISDIR(os.stat(path).st_mode)
         except FileNotFoundError:

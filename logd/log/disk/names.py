@@ -42,17 +42,17 @@ def join(folder: str, name: str) -> str:
 
 
 def segment_name(start: int) -> str:
-    """Return the file name of the segment whose first byte has offset ``start``."""
+    """Return the file name of the segment whose first byte has position ``start``."""
     return f"{start:020d}{SEGMENT_SUFFIX}"
 
 
-def kept_entry_name(offset: int) -> str:
-    """Return the name under which repair keeps the entry that was at ``offset``."""
-    return f"{offset:020d}{_KEPT_ENTRY_SUFFIX}"
+def kept_entry_name(position: int) -> str:
+    """Return the name under which repair keeps the entry that was at ``position``."""
+    return f"{position:020d}{_KEPT_ENTRY_SUFFIX}"
 
 
 def is_kept_entry(name: str) -> bool:
-    """Whether a file in a partition's folder is an entry that repair has kept."""
+    """Return whether a file in a partition's folder is an entry that repair has kept."""
     return name.endswith(_KEPT_ENTRY_SUFFIX)
 
 
@@ -62,7 +62,7 @@ def index_name(start: int) -> str:
 
 
 def segment_start(name: str) -> int | None:
-    """Return the start offset that a segment's file name says, or None when it is no segment's name."""
+    """Return the start position that a segment's file name says, or None when it is no segment's name."""
     match = _SEGMENT.match(name)
     if match is None:
         return None
@@ -71,17 +71,17 @@ def segment_start(name: str) -> int | None:
 
 
 def is_deleted_name(name: str) -> bool:
-    """Whether a name is that of a partition's folder on its way out."""
+    """Return whether a name is that of a partition's folder on its way out."""
     return _DELETED.match(name) is not None
 
 
 def is_lost_name(name: str) -> bool:
-    """Whether a name is that of the folder of a lost log that was kept aside."""
+    """Return whether a name is that of the folder of a lost log that was kept aside."""
     return name.endswith(LOST_SUFFIX) and _is_aside(name)
 
 
 def is_beginning_name(name: str) -> bool:
-    """Whether a name is that of a folder which a crash left while a log was begun again."""
+    """Return whether a name is that of a folder which a crash left while a log was begun again."""
     return name.endswith(BEGINNING_SUFFIX) and _is_aside(name)
 
 
@@ -91,7 +91,7 @@ def _is_aside(name: str) -> bool:
 
 
 def index_start(name: str) -> int | None:
-    """Return the start offset that an index's file name says, or None when it is no index's name."""
+    """Return the start position that an index's file name says, or None when it is no index's name."""
     return segment_start(name.removesuffix(INDEX_SUFFIX) + SEGMENT_SUFFIX) if name.endswith(INDEX_SUFFIX) else None
 
 

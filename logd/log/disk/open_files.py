@@ -33,8 +33,8 @@ class SharedFile:
 class ReadLog(Protocol):
     """The log that a range is of, as far as it is needed here."""
 
-    def cannot_read(self, offset: int, error: OSError) -> None:
-        """A read at ``offset`` failed."""
+    def cannot_read(self, position: int, error: OSError) -> None:
+        """A read at ``position`` failed."""
         ...
 
 
@@ -45,7 +45,7 @@ class FileRange:
     __slots__ = ("_base", "_log", "_shared", "count", "file", "position")
 
     def __init__(self, shared: SharedFile, position: int, count: int, log: ReadLog, base: int) -> None:
-        """Take over one hold on ``shared`` that the caller has; ``base`` is the offset of the file's first byte."""
+        """Take over one hold on ``shared`` that the caller has; ``base`` is the position of the file's first byte."""
         self.file = shared.file
         self._shared = shared
         self.position = position

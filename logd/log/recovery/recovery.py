@@ -230,7 +230,7 @@ class _Recovery:
             del self.starts[0]
 
     def _is_vouched_for(self, start: int, following: int) -> bool:
-        """Whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""
+        """Return whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""
         if following > self.sound:
             return False
         size = self.sizes[start]
@@ -259,7 +259,7 @@ class _Recovery:
             scan = scan_entries(file, checked, limit, self.settings.index_bytes)
             if scan.end < size:
                 self.report(
-                    "{path}: cut {count} bytes behind offset {end}: {problem}",
+                    "{path}: cut {count} bytes behind position {end}: {problem}",
                     path=path,
                     count=size - scan.end,
                     end=start + scan.end,
