@@ -76,7 +76,7 @@ class ServerConnection(Protocol):
         #: To be closed once the waiting output is written.
         self._leaving = False
         self.peer = "?"
-        #: See ``logd.net.admission.Admitted``.
+        #: See ``logd.net.limits.admission.Admitted``.
         self.address = ""
 
     @property
@@ -165,7 +165,7 @@ class ServerConnection(Protocol):
 
     @property
     def reading(self) -> bool:
-        """See ``logd.net.request_memory.Sender``."""
+        """See ``logd.net.limits.request_memory.Sender``."""
         return self._reading
 
     @property

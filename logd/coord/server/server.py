@@ -26,8 +26,8 @@ from logd.coord.tree.tree import Tree
 from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads
-from logd.net.admission import AdmissionLimits, OpenConnections
-from logd.net.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.admission import AdmissionLimits, OpenConnections
+from logd.net.limits.connection_limits import ConnectionLimits, Watch
 
 #: Seconds between two log lines about a full tree.
 _REFUSED_SECONDS = 60.0
