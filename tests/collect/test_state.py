@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
 from logd.collect.mark import ReadMark
-from logd.collect.rotation.rotated import Passed
+from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.collect.state import BadState, State, decode_state, encode_state
 from logd.collect.state_file import StateFile, StateInUse, default_path

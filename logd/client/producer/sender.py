@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from logd.client.cluster.link import BrokerLink, ClientConnection
 from logd.client.producer.batch import ProducerBatch
 from logd.client.producer.partition_queue import PartitionQueue
-from logd.client.producer.refusal import refusal
+from logd.client.producer.refusal_text import refusal
 from logd.client.settings import LARGEST_REQUEST
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError
 from logd.interfaces import Clock

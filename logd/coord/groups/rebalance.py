@@ -24,9 +24,9 @@ from logd.backoff import Backoff
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.claims import Claims, Conflict
 from logd.coord.groups.interfaces import IGroupReader
+from logd.coord.groups.member_registration import Registration
 from logd.coord.groups.periodic_commit import PeriodicCommit
 from logd.coord.groups.records import FOLLOWING, Counts, Phase, Timing
-from logd.coord.groups.registration import Registration
 from logd.coord.groups.registry_view import GroupView, Registries
 from logd.coord.groups.tenure import Tenure
 from logd.coord.interfaces import ICoordination
