@@ -33,9 +33,9 @@ autodoc_class_signature = "separated"
 
 def _read(app: Any, name: str, source: list[str]) -> None:
     """Adapt a page that is read on GitHub as well to the site."""
-    if name == "index":
+    if name in ("index", "design/index"):
         # The page itself lists the others, in their order: the table of contents is made of that list.
-        pages = re.findall(r"^- \[[^]]*\]\(([\w-]+)\.(?:md|rst)\)", source[0], re.M)
+        pages = re.findall(r"^- \[[^]]*\]\(([\w/-]+)\.(?:md|rst)\)", source[0], re.M)
         source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
     if name in _FROM_TOP:
         text = (_ROOT / _FROM_TOP[name]).read_text(encoding="utf-8")

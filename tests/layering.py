@@ -1,4 +1,4 @@
-"""Checks who may import whom: reads a tree's sources by ast and says where the floors of ARCHITECTURE.md are left."""
+"""Checks imports: reads the sources by ast, and reports each import that goes against the layers of ARCHITECTURE.md."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from attrs import frozen
 
 #: Lines above which a file is looked at: is a second room in it? Those that have a good answer stand below.
 LONG_FILE = 400
+#: The most modules in one folder, so that a reader finds the right one among their names.
+LARGE_FOLDER = 17
 LONG_FILES = {
     "logd.coord.server.connection": "one connection's state, from the handshake to the end",
 }
@@ -196,6 +198,14 @@ def problems(modules: Iterable[Module], rooms: Iterable[Room] = ROOMS) -> list[s
     found.extend(_folder_circles(inside))
     found.extend(_kazoo_problems(imports))
     return found
+
+
+def large_folders(root: Path) -> list[str]:
+    """Return the folders of the project and its tests that hold more modules than a reader can choose from."""
+    folders = [
+        path for name in ("logd", "spark", "tests") for path in sorted((root / name).rglob("*")) if path.is_dir()
+    ]
+    return [str(path.relative_to(root)) for path in folders if len(list(path.glob("*.py"))) > LARGE_FOLDER]
 
 
 def imports_of(module: Module, known: Mapping[str, object]) -> Iterator[Import]:

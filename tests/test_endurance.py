@@ -69,7 +69,7 @@ class FlakesTests(SynchronousTestCase):
     def test_modules(self) -> None:
         """Tests of processes, sockets and timers are among them; those that are pure are not."""
         modules = disturbable_modules()
-        for each in ("tests.integration.test_kills", "tests.cli.bench.test_coordination", "tests.web.test_site"):
+        for each in ("tests.integration.broker.test_kills", "tests.cli.bench.test_coordination", "tests.web.test_site"):
             self.assertIn(each, modules)
         self.assertNotIn("tests.protocol.test_gap", modules)
 

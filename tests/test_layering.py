@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.layering import LONG_FILE, ROOMS, Module, Room, problems, read_tree
+from tests.layering import LONG_FILE, ROOMS, Module, Room, large_folders, problems, read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,6 +27,10 @@ class TreeTests(SynchronousTestCase):
         names = {module.name for module in read_tree(ROOT)}
         for expected in ("logd", "logd.errors", "logd.config.log", "logd.spark", "twisted.plugins.logd_plugin"):
             self.assertIn(expected, names)
+
+    def test_folders_are_small(self) -> None:
+        """No folder, of the tests either, has more modules than a reader can choose from."""
+        self.assertEqual(large_folders(ROOT), [])
 
     def test_tests_are_short_too(self) -> None:
         """No file of the tests is longer than a file may be."""

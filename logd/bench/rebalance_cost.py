@@ -22,7 +22,7 @@ from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.host import TreeHost
-from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree
 from logd.errors import LogdError

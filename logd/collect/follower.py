@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
-from logd.collect.catalogue import Catalogue
 from logd.collect.cutting import LineTooLong, Rules, cut
 from logd.collect.descriptors import Descriptors
+from logd.collect.file_identity import Catalogue
 from logd.collect.files import Files
 from logd.collect.mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile

@@ -24,7 +24,7 @@ from attrs import asdict, frozen
 
 from logd.collect.files import Seen
 from logd.collect.mark import ReadMark
-from logd.collect.rotation.rotated import Passed
+from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.errors import LogdError
 

@@ -1,1 +1,1 @@
-"""The coordination tree: its paths and, as they come, its client, server, registries, assignment and rebalance."""
+"""The coordination tree: its paths, client, server, registries, assignment and rebalance."""

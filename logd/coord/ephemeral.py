@@ -1,7 +1,7 @@
-"""Ephemeral nodes that are known to be one's own: claims that survive lost replies and sessions of the past.
+"""Creates and releases ephemeral nodes safely, in spite of lost replies and nodes left by earlier sessions.
 
-A reply to a create can be lost while the node was made, and a node of an earlier session of ours may still be there.
-What decides is whose session the node ends with (its ``ephemeral_owner``), never that a create was refused.
+The reply to a create can be lost although the node was made, and a node of an earlier session may still be there.
+The session that the node ends with (its ``ephemeral_owner``) decides, never the fact that a create was refused.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from logd.coord.errors import BadVersion, ConnectionLoss, CoordinationError, Nod
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import OPEN_ACL, Acl, Stat
 
-#: How often something is begun again when the connection is lost, or when somebody else is at the same node.
+#: Attempts when the connection is lost, or when another client changes the same node.
 ATTEMPTS = 20
 
 
 class HeldElsewhere(NodeExists):
-    """Somebody else's node is there: ``data`` is what it says, ``stat`` whose session it ends with."""
+    """The node belongs to another client: ``data`` is its value, ``stat`` names the session that it ends with."""
 
     def __init__(self, path: str, data: bytes, stat: Stat) -> None:
         super().__init__(
@@ -42,15 +42,15 @@ def create_ephemeral(
     makepath: bool = True,
     timeout: float | None = None,
 ) -> Deferred[None]:
-    """Make an ephemeral node of our session with ``data``, or find that it is there already; cancellable.
+    """Create an ephemeral node of this session with ``data``, or find that it exists already; cancellable.
 
-    A node of our own session counts as made, with its data replaced where they differ. A node of another session whose
-    data are ours (``same(its data)``; by default, equal to ``data``) is of our own past: it is deleted at the version
-    that was seen, and made again. ``timeout``, in seconds, is that of each step.
+    A node of this session counts as created; its data are replaced where they differ. A node of another session whose
+    data are ours (``same(its data)``; by default, equal to ``data``) is left from an earlier session: it is deleted at
+    the version that was read, and created again. ``timeout``, in seconds, applies to each step.
 
-    Fails with HeldElsewhere (a NodeExists) when somebody else has it; with OperationTimeout, SessionExpired,
-    ClientClosing and the rest of ICoordination's errors as they come, and with ConnectionLoss after ATTEMPTS of them.
-    After OperationTimeout the node may still come to be: call again, or ``release_ephemeral``.
+    Fails with HeldElsewhere (a NodeExists) when another client holds the node, and with OperationTimeout,
+    SessionExpired, ClientClosing and the other errors of ICoordination. Fails with ConnectionLoss after ATTEMPTS of
+    them. After OperationTimeout the node may still appear: call again, or call ``release_ephemeral``.
     """
     ours = same or data.__eq__
     return Deferred.fromCoroutine(_create(coordination, path, data, ours, acl, makepath, timeout))
@@ -90,10 +90,10 @@ async def _create(
 
 
 def release_ephemeral(coordination: ICoordination, path: str, timeout: float | None = None) -> Deferred[bool]:
-    """Delete the node if it is of our own session; fires with whether it was. Another's is left alone.
+    """Delete the node if it belongs to this session; fires with True if it did. Other nodes are left alone.
 
-    Fails as ``create_ephemeral`` does. A reply to the deletion that was lost makes it look again, and then the answer
-    may be False although this call deleted the node.
+    Fails as ``create_ephemeral`` does. When the reply to the deletion is lost, the node is looked at again; the result
+    may then be False although this call deleted the node.
     """
     return Deferred.fromCoroutine(_release(coordination, path, timeout))
 

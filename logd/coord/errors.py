@@ -1,4 +1,4 @@
-"""What goes wrong with the coordination tree: one class for each error code of ZooKeeper's protocol."""
+"""Errors of the coordination tree: one class for each error code of ZooKeeper's protocol."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DataInconsistency(CoordinationError):
 
 
 class ConnectionLoss(CoordinationError):
-    """The connection was lost before the answer came: what was asked for may have been done, or not."""
+    """The connection was lost before the answer came: the request may or may not have been executed."""
 
     code = -4
 
@@ -54,7 +54,7 @@ class Unimplemented(CoordinationError):
 
 
 class OperationTimeout(CoordinationError):
-    """No answer came within the call's time: what was asked for may have been done, or be done yet."""
+    """No answer came in time: the request may have been executed, or may be executed later."""
 
     code = -7
 
@@ -72,13 +72,13 @@ class NoNode(CoordinationError):
 
 
 class NoAuth(CoordinationError):
-    """The node's access list does not allow that to this client."""
+    """The node's access list does not allow this operation to this client."""
 
     code = -102
 
 
 class BadVersion(CoordinationError):
-    """The node has another version than the call demanded: somebody else changed it."""
+    """The node's version is not the one demanded: another client changed it."""
 
     code = -103
 
@@ -90,7 +90,7 @@ class NoChildrenForEphemerals(CoordinationError):
 
 
 class NodeExists(CoordinationError):
-    """There is a node of that path already."""
+    """A node with that path exists already."""
 
     code = -110
 
@@ -126,7 +126,7 @@ class AuthFailed(CoordinationError):
 
 
 class SessionMoved(CoordinationError):
-    """The session is attached to another connection by now."""
+    """The session has moved to another connection."""
 
     code = -118
 

@@ -1,4 +1,4 @@
-"""An ephemeral node that is there for as long as its maker wants: made again after a lost session or a deletion."""
+"""An ephemeral node that is kept until stopped: it is created again after a lost session or a deletion."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from logd.deferreds.sleeping import InterruptibleSleep
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock
 
-#: What passes with the connection's troubles, or when somebody else is at the node: tried again without a word.
+#: Errors that pass with connection problems or concurrent changes of the node: retried without a report.
 _PASSING = (ConnectionLoss, OperationTimeout, SessionExpired, BadVersion, NoNode)
 
 
 class KeptEphemeral:
     """Keeps an ephemeral node at ``path``, from ``start`` to ``stop``.
 
-    The node is watched: it is made again when its session was lost or somebody deleted it. ``same`` says which data of
-    a node of another session are of our own past (see ``create_ephemeral``). What goes wrong after ``start`` fired is
-    handed to ``failed`` (such as HeldElsewhere: another took the place while our session was lost) and tried again
-    every ``retry`` seconds; what only comes of a connection that is down is tried again without being told.
+    The node is watched: it is created again after its session was lost or the node was deleted. ``same`` tells whether
+    the data of a node of another session are from our own earlier session (see ``create_ephemeral``). Errors after
+    ``start`` fired (such as HeldElsewhere: another client took the node while our session was lost) are passed to
+    ``failed``, and the node is tried again every ``retry`` seconds. Errors of a lost connection are not reported.
     """
 
     _log = Logger()
@@ -63,9 +63,9 @@ class KeptEphemeral:
         self._sleep = InterruptibleSleep(clock)
 
     def start(self) -> Deferred[None]:
-        """Make the node; fires once it is there.
+        """Create the node; fires once it exists.
 
-        Fails as ``create_ephemeral`` does, and then nothing is kept. Cancelling it stops the whole.
+        Fails as ``create_ephemeral`` does, and then nothing is kept. Cancelling the Deferred stops everything.
         """
         if self._loop is not None:
             raise RuntimeError(f"{self.path} is kept already")
@@ -75,7 +75,7 @@ class KeptEphemeral:
         return started
 
     def update(self, data: bytes) -> Deferred[None]:
-        """Let the node say ``data`` from now on; fires once it does. Fails with ClientClosing when it is not kept."""
+        """Change the node's value to ``data``; fires once it is written. Fails with ClientClosing when not kept."""
         self._data = data
         if self._loop is None:
             return fail(ClientClosing(f"{self.path} is not kept", self.path))
@@ -84,7 +84,7 @@ class KeptEphemeral:
         return written
 
     def stop(self, timeout: float | None = None) -> Deferred[None]:
-        """Keep it no longer, and delete it. Never fails: what could not be deleted ends with the session."""
+        """Stop keeping the node, and delete it. Never fails: a node that could not be deleted ends with the session."""
         running = self._loop is not None
         self._cancel()
         if not running:
@@ -97,7 +97,7 @@ class KeptEphemeral:
             try:
                 watch = await self._see_to_it()
                 troubled = False
-                changed = self._until(watch)  # before callers are told, who may call ``update`` then
+                changed = self._until(watch)  # before ``_waiting`` fires, since callers may call ``update`` then
                 self._waiting.fire(None)
                 await changed
             except CoordinationError as error:
@@ -107,13 +107,13 @@ class KeptEphemeral:
                     raise
                 if not isinstance(error, _PASSING):
                     self._failed(Failure())
-                # The first trouble is most often the lost session itself: there is no need to wait.
+                # The first failure is mostly the lost session itself: there is no need to wait.
                 if troubled:
                     await self._sleep.sleep(self._retry)
                 troubled = True
 
     async def _see_to_it(self) -> Deferred[WatchEvent]:
-        """Make the node if it is not there as it should be; return the watch that fires when it may no longer be so."""
+        """Create or update the node if necessary; return the watch that fires when it may have changed."""
         while True:
             data = self._data
             answer, watch = self._coordination.exists_and_watch(self.path)
@@ -156,9 +156,11 @@ class KeptEphemeral:
     def _failed(self, failure: Failure) -> None:
         try:
             self._told(failure)
-        except Exception:  # a bug of the listener; the node is kept all the same
+        except Exception:  # a bug in the listener; the node is still kept
             self._log.failure(
-                "{path} cannot be kept ({reason}), and that was not taken well", path=self.path, reason=failure.value
+                "{path} cannot be kept ({reason}), and the callback for this failed",
+                path=self.path,
+                reason=failure.value,
             )
 
     def _tell(self, failure: Failure) -> None:

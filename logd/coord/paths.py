@@ -1,19 +1,19 @@
-"""Paths of the coordination tree: where brokers, topics, consumer groups and their positions are written down.
+"""Paths of the coordination tree: the nodes of brokers, topics, consumer groups and their positions.
 
 ::
 
     /brokers/ids/<id>                                ephemeral: host, port, instance uuid, what is stored there
     /brokers/topics/<topic>                          uuid, the brokers of each partition, the topic's settings
     /brokers/topics/<topic>/partitions/<p>/state     leader, leader epoch, in-sync replicas
-    /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store something of it
+    /brokers/deleted/<uuid>                          a deleted topic: the brokers that still store parts of it
     /brokers/stored/<topic uuid>/<broker id>         how far each partition is known to be stored on that broker
     /controller                                      ephemeral: the broker that assigns leaders
     /consumers/<group>/ids/<consumer>                ephemeral: topics subscribed, with the number of streams for each
     /consumers/<group>/owners/<topic>/<partition>    ephemeral: id of the consumer stream that owns the partition
     /consumers/<group>/offsets/<topic>/<partition>   position of the next message to consume, as decimal text
 
-Values are UTF-8 JSON but for the last two, which are plain text. A name that would leave its place in the tree raises
-ValueError.
+Values are UTF-8 JSON except for the last two, which are plain text. A name that would leave its place in the tree
+raises ValueError.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def topic(name: str) -> str:
 
 
 def deleted_topic(uuid: str) -> str:
-    """The note about a topic that was deleted."""
+    """The note about a deleted topic."""
     return f"{DELETED_TOPICS}/{_segment(uuid)}"
 
 
@@ -52,12 +52,12 @@ def stored_ends(uuid: str, broker_id: int) -> str:
 
 
 def partition_state(name: str, partition: int) -> str:
-    """The node that says who leads a partition."""
+    """The node with a partition's leader."""
     return f"{topic(name)}/partitions/{partition:d}/state"
 
 
 def group(name: str) -> str:
-    """The node under which everything of a consumer group is."""
+    """The root node of a consumer group."""
     return f"{CONSUMERS}/{_segment(name)}"
 
 
@@ -77,7 +77,7 @@ def group_owners(name: str, topic_name: str) -> str:
 
 
 def group_owner(name: str, topic_name: str, partition: int) -> str:
-    """The node that names the stream which owns a partition."""
+    """The node that names the stream owning a partition."""
     return f"{group_owners(name, topic_name)}/{partition:d}"
 
 
@@ -94,7 +94,7 @@ def group_offset(name: str, topic_name: str, partition: int) -> str:
 def _segment(name: str) -> str:
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise ValueError(
-            f"{name!r} is not allowed as a name in the tree; allowed is one or more characters but '/', "
+            f"{name!r} is not allowed as a name in the tree; allowed are one or more characters except '/', "
             "and not '.' or '..'"
         )
     return name

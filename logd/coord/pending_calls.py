@@ -1,4 +1,4 @@
-"""Requests that are not answered yet: they wait for room, can be taken back, and have deadlines."""
+"""Requests without an answer yet: they wait for a free slot, can be cancelled, and have deadlines."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from logd.interfaces import Clock, Timer
 
 @define(eq=False)
 class PendingCall:
-    """One request, whether waiting or sent; ``answer`` fires at most once, whatever comes late."""
+    """One request, waiting or sent; ``answer`` fires at most once, whatever comes late."""
 
     request: Request
     path: str
     answer: Deferred[object]
-    #: Called with the value just before ``answer`` fires with it; where a watch is left.
+    #: Called with the value just before ``answer`` fires with it; registers a watch.
     before: Callable[[object], None] | None = None
     timer: Timer | None = None
 
 
 class PendingCalls:
-    """Sends calls in their order, at most ``limit`` at a time; at most ``room`` wait.
+    """Sends calls in order, at most ``limit`` at a time; at most ``room`` wait.
 
-    ``send(call)`` returns whether the connection took it; a call that it did not take waits for ``flush``. What times
-    out or is cancelled while it waits is never sent; what was sent keeps its place until it is answered.
+    ``send(call)`` returns whether the connection took it; a call that it did not take waits for ``flush``. A waiting
+    call that times out or is cancelled is never sent; a sent call keeps its slot until it is answered.
     """
 
     def __init__(self, clock: Clock, send: Callable[[PendingCall], bool], limit: int, room: int) -> None:
@@ -42,7 +42,7 @@ class PendingCalls:
     def ask(
         self, request: Request, path: str, timeout: float | None, before: Callable[[object], None] | None = None
     ) -> Deferred[object]:
-        """Send the request now or when it can be; without ``timeout`` there is no deadline.
+        """Send the request now or as soon as possible; without ``timeout`` there is no deadline.
 
         Fails with ConnectionLoss at once when too many wait already.
         """
@@ -57,7 +57,7 @@ class PendingCalls:
         return call.answer
 
     def ask_at_once(self, request: Request, path: str) -> Deferred[object]:
-        """Send the request before all that waits, however much is under way, or fail with ConnectionLoss."""
+        """Send the request before all waiting calls, whatever is under way, or fail with ConnectionLoss."""
         call = PendingCall(request, path, Deferred())
         if not self._send(call):
             return fail(ConnectionLoss(path=path))
@@ -65,7 +65,7 @@ class PendingCalls:
         return call.answer
 
     def flush(self) -> None:
-        """Send what waits, as far as it can be."""
+        """Send the waiting calls, as far as possible."""
         while self._waiting and len(self._sent) < self._limit:
             call = next(iter(self._waiting))
             if not self._send(call):
@@ -74,14 +74,14 @@ class PendingCalls:
             self._sent[call] = None
 
     def answered(self, call: PendingCall, value: object, error: CoordinationError | None) -> None:
-        """An answer came to a call that was sent."""
+        """Finish a call that was sent, with its answer."""
         if self._sent.pop(call, call) is None:
             self._finish(call, value, error)
             if self._waiting:
                 self.flush()
 
     def fail_all(self, error: Callable[[str], CoordinationError], *, sent_alone: bool = False) -> None:
-        """Fail everything with ``error(path)``; or only what was sent."""
+        """Fail all calls with ``error(path)``, or only those that were sent."""
         failing = list(self._sent)
         self._sent.clear()
         if not sent_alone:

@@ -1,4 +1,4 @@
-"""The coordination tree's words: what a node says of itself, who may touch it, what can be asked, what watches tell.
+"""Records of the coordination tree: node metadata, access lists, requests, answers and watch events.
 
 Versions count changes of one node from 0; -1 in a request means any version. Times are milliseconds since the epoch.
 A zxid is the number of a change of the tree; each change has a larger one.
@@ -15,7 +15,7 @@ ANY_VERSION = -1
 
 
 class Stat(NamedTuple):
-    """What a node says of itself, in the order of ZooKeeper's protocol."""
+    """A node's metadata, in the order of ZooKeeper's protocol."""
 
     created_zxid: int
     modified_zxid: int
@@ -34,7 +34,7 @@ class Stat(NamedTuple):
 
 
 class Permission(enum.IntFlag):
-    """What an access list grants."""
+    """The permissions of an access list."""
 
     READ = 1
     WRITE = 2
@@ -57,9 +57,9 @@ OPEN_ACL: tuple[Acl, ...] = (Acl(Permission.ALL, "world", "anyone"),)
 
 
 class EventType(enum.IntEnum):
-    """What a watch tells, with ZooKeeper's numbers."""
+    """The event of a watch, with ZooKeeper's numbers."""
 
-    #: Nothing about the node: the connection or the session is not what it was. Read again.
+    #: Not about the node: the connection or the session has changed. Read again.
     SESSION = -1
     CREATED = 1
     DELETED = 2
@@ -68,13 +68,13 @@ class EventType(enum.IntEnum):
 
 
 class SessionState(enum.Enum):
-    """How a client's session is; what subscribers are told."""
+    """The state of a client's session, as subscribers are told."""
 
-    #: Attached to a server. After LOST it is another session, with another id.
+    #: Attached to a server. After LOST it is a new session, with another id.
     CONNECTED = "connected"
     #: The connection is gone; the session and its ephemeral nodes may live on, and calls wait or fail.
     SUSPENDED = "suspended"
-    #: The session is over (the server said so): its ephemeral nodes are gone. A new one is asked for by itself.
+    #: The session is over (the server said so), and its ephemeral nodes are gone. A new one is opened automatically.
     LOST = "lost"
     #: ``close`` was called.
     CLOSED = "closed"
@@ -82,19 +82,19 @@ class SessionState(enum.Enum):
 
 @frozen
 class WatchEvent:
-    """What a watch fires with. ``state`` matters for EventType.SESSION alone."""
+    """The result of a watch. ``state`` matters for EventType.SESSION alone."""
 
     type: EventType
     path: str
     state: SessionState = SessionState.CONNECTED
 
 
-# What changes the tree. Each can be a part of a Multi.
+# Writes. Each can be a part of a Multi.
 
 
 @frozen
 class Create:
-    """Make a node. A ``sequence`` node's name gets the parent's ten-digit counter behind it."""
+    """Create a node. The name of a ``sequence`` node ends with the parent's ten-digit counter."""
 
     path: str
     data: bytes = b""
@@ -105,7 +105,7 @@ class Create:
 
 @frozen
 class Delete:
-    """Remove a node that has no children."""
+    """Delete a node that has no children."""
 
     path: str
     version: int = ANY_VERSION
@@ -131,29 +131,29 @@ class SetAcl:
 
 @frozen
 class Check:
-    """Demand a node's version; changes nothing."""
+    """Demand a node's version, without a change."""
 
     path: str
     version: int = ANY_VERSION
 
 
-#: What a Multi is made of.
+#: The parts of a Multi.
 Operation = Create | Delete | SetData | Check
 
 
 @frozen
 class Multi:
-    """All of these or none."""
+    """Do all of the operations or none."""
 
     operations: tuple[Operation, ...]
 
 
-# What reads it. ``watch`` leaves a watch that tells of the next change, once.
+# Reads. ``watch`` leaves a watch that reports the next change, once.
 
 
 @frozen
 class GetData:
-    """A node's data and Stat."""
+    """Read a node's data and Stat."""
 
     path: str
     watch: bool = False
@@ -161,7 +161,7 @@ class GetData:
 
 @frozen
 class Exists:
-    """A node's Stat; the watch is left also where there is no node."""
+    """Read a node's Stat; the watch is left even if there is no node."""
 
     path: str
     watch: bool = False
@@ -169,7 +169,7 @@ class Exists:
 
 @frozen
 class GetChildren:
-    """The names of a node's children, and its Stat."""
+    """Read the names of a node's children, and its Stat."""
 
     path: str
     watch: bool = False
@@ -177,14 +177,14 @@ class GetChildren:
 
 @frozen
 class GetAcl:
-    """A node's access list and Stat."""
+    """Read a node's access list and Stat."""
 
     path: str
 
 
 @frozen
 class Sync:
-    """Be answered after every change before it."""
+    """Wait for every change made before this request."""
 
     path: str
 
@@ -204,32 +204,32 @@ Read = GetData | Exists | GetChildren | GetAcl | Sync | SetWatches
 Request = Write | Read
 
 
-# Answers that are more than one value.
+# Answers with more than one value.
 
 
 class Created(NamedTuple):
-    """Answer to Create: the path with its sequence number, and the new node's Stat."""
+    """The answer to Create: the path with its sequence number, and the new node's Stat."""
 
     path: str
     stat: Stat
 
 
 class NodeData(NamedTuple):
-    """Answer to GetData."""
+    """The answer to GetData."""
 
     data: bytes
     stat: Stat
 
 
 class Children(NamedTuple):
-    """Answer to GetChildren; names in no order."""
+    """The answer to GetChildren; names in no order."""
 
     names: tuple[str, ...]
     stat: Stat
 
 
 class NodeAcl(NamedTuple):
-    """Answer to GetAcl."""
+    """The answer to GetAcl."""
 
     acl: tuple[Acl, ...]
     stat: Stat
@@ -237,7 +237,7 @@ class NodeAcl(NamedTuple):
 
 @frozen
 class Identity:
-    """Somebody whom access lists can name: ("world", "anyone"), ("digest", "user:hash"), ("ip", address)."""
+    """An identity that access lists can name: ("world", "anyone"), ("digest", "user:hash"), ("ip", address)."""
 
     scheme: str
     id: str = field(repr=False)

@@ -1,4 +1,4 @@
-"""Offsets by time as Kafka 0.7.2 answers them: starts of segments, and the end."""
+"""Offsets by time, as Kafka 0.7.2 answers the Offsets request: segment starts and the log's end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ EARLIEST = -2
 def offsets_before(
     segments: Sequence[tuple[int, float]], visible_end: int, now_ms: float, time_ms: int, max_count: int
 ) -> list[int]:
-    """Return up to ``max_count`` offsets, descending, whose time is not after ``time_ms``.
+    """Return up to ``max_count`` offsets, in descending order, whose time is not after ``time_ms``.
 
-    ``segments`` are start and time of last change in ms, ascending and never empty. The visible end counts with the
-    time now, unless the last segment is empty. -1 (latest) begins with the newest, -2 (earliest) answers the oldest.
-    The algorithm is that of Log.getOffsetsBefore in Kafka 0.7.2.
+    ``segments`` are (start, modification time in ms), ascending and never empty. The visible end counts with the
+    current time, unless the last segment is empty. A time of -1 (latest) begins with the newest offset, -2 (earliest)
+    returns the oldest. The algorithm is Log.getOffsetsBefore of Kafka 0.7.2.
     """
     times = [(start, modified) for start, modified in segments if start <= visible_end]
     if times and visible_end > times[-1][0]:

@@ -1,4 +1,4 @@
-"""Last segments that are open for appending: a bounded number of them, however many partitions there are."""
+"""Last segments that are open for appending: a bounded number, however many partitions there are."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from typing import Protocol
 
 from attrs import define, field
 
-#: How many are looked at for one that can be closed. When all of these are busy one more stays open for now: busy means
-#: that it waits for the disk, and no more than ``unflushed.bytes`` can.
+#: Logs tried in the search for an idle one. If all of these are busy, one more file stays open for now. Busy logs wait
+#: for the disk, so ``unflushed.bytes`` bounds their number.
 _TRIES = 16
 
 
 class Closable(Protocol):
-    """A partition log, as far as it is needed here."""
+    """The part of a partition log that OpenWriters needs."""
 
     def close_idle(self) -> bool:
-        """Close the last segment's file if nothing of it waits for the disk; return whether that was so."""
+        """Close the last segment's file unless some of it waits for the disk; return whether it was closed."""
         ...
 
 
 @define(eq=False)
 class OpenWriters:
-    """The least recently opened one that is idle is closed first: an append then opens it again (some 10 us)."""
+    """The logs whose last segment is open. Of the idle ones the least recently opened is closed first.
+
+    An append to a closed one opens it again, which takes some 10 us.
+    """
 
     limit: int
     _logs: OrderedDict[Closable, None] = field(factory=OrderedDict)
@@ -31,7 +34,7 @@ class OpenWriters:
         return len(self._logs)
 
     def opened(self, log: Closable) -> None:
-        """Count ``log``, and close others when there are too many."""
+        """Count ``log`` as open, and close others while there are too many."""
         self._logs[log] = None
         for _ in range(min(_TRIES, len(self._logs) - 1)):
             if len(self._logs) <= self.limit:
@@ -41,5 +44,5 @@ class OpenWriters:
                 self._logs[other] = None
 
     def closed(self, log: Closable) -> None:
-        """Count ``log`` no longer."""
+        """Count ``log`` as closed."""
         self._logs.pop(log, None)

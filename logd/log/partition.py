@@ -3,11 +3,11 @@
     start ............ visible_end ......... flushed_end ......... end
       readers see this              on the disk            in the page cache
 
-What the disk decides goes by ``flushed_end``: what is synced next, the mark, checkpoints, the index's last chunk, which
-files may be closed, and the end that is stored in the coordination tree. What readers may learn goes by
-``visible_end``: fetches, waiters, Offsets, looking for entries and times. Retention goes by it too, since the log must
-not begin behind what readers see. An acknowledgement with acks=-1 waits for it, as each in-sync replica has all before
-it on its disk.
+``flushed_end`` governs what depends on the disk: the next sync, the flush mark, checkpoints, the index's last chunk,
+the choice of files to close, and the end that is stored in the coordination tree. ``visible_end`` governs what readers
+may learn: fetches, waiters, Offsets, the search for entries and times. Retention uses the visible end too, since the
+log must not begin behind what readers see. An acknowledgement with acks=-1 waits for the visible end, because every
+in-sync replica has all bytes before it on its disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logd.log.disk.open_files import FileRange
 from logd.log.flusher import FlushState, FlushTask
 from logd.log.index import lookup
 from logd.log.legacy_offsets import offsets_before
-from logd.log.offline import not_appended, not_flushed
+from logd.log.offline_reasons import not_appended, not_flushed
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.retention import count_expired, last_is_expired
@@ -40,7 +40,7 @@ from logd.log.writer import SegmentWriter, create_segment
 
 @define(eq=False)
 class PartitionLog:
-    """Owner thread only, but for the methods that say that they block: those may be called on any thread."""
+    """The log of one partition. Owner thread only; methods that are said to block may be called on any thread."""
 
     topic: str
     partition: int
@@ -49,28 +49,28 @@ class PartitionLog:
     _around: PartitionContext
     segment_list: SegmentList
     _writer: SegmentWriter
-    #: Where the log begins, and where the next append goes. Positions, as the next two.
+    #: The first position of the log, and the position of the next append.
     start: int
     end: int
-    #: Who leads the partition, and which replicas are in sync.
+    #: The partition's leader and its in-sync replicas.
     leadership: PartitionLeadership
-    #: Up to where this broker's own disk has the log.
+    #: The position up to which the log is on this broker's disk.
     flushed_end: int = field(init=False)
-    #: Up to where readers may see the log: never behind ``flushed_end``.
+    #: The position up to which readers may see the log, never greater than ``flushed_end``.
     visible_end: int = field(init=False)
-    #: The last checkpoint on the disk, None if there is none.
+    #: The latest checkpoint on the disk, None if there is none.
     checkpoint: Checkpoint | None = None
-    #: Why the partition cannot be served, None when it can.
+    #: The reason why the partition cannot be served, None while it is served.
     offline: BaseException | None = None
-    #: Which files are missing or short while the partition is served, empty when none is.
+    #: The files found to be missing or short while the partition is served, as text. Empty when there are none.
     loss: str = ""
-    #: When an append was last refused for want of room, in seconds of the clock; None since a later one was flushed.
+    #: Time of the last append refused for lack of space, in seconds of the clock. None once a later append was flushed.
     refused_full: float | None = None
     flush_state: FlushState = field(factory=FlushState, init=False)
     _unsynced: Unsynced = field(factory=Unsynced)
     _waiters: VisibilityWaiters = field(init=False)
     _unreadable: UnreadablePlaces = field(factory=UnreadablePlaces)
-    #: Files of expired segments that are still to be removed.
+    #: Starts of the expired segments whose files are still to be removed.
     _expired: list[int] = field(factory=list)
     _seconds: Callable[[], float] = field(init=False)
     _wall: Callable[[], float] = field(init=False)
@@ -93,16 +93,16 @@ class PartitionLog:
 
     @property
     def roll_above(self) -> int:
-        """An append that begins at an offset above this one begins a new segment."""
+        """The position above which an append begins a new segment."""
         return self._writer.roll_above
 
     @property
     def last_segment_start(self) -> int:
-        """Offset at which the segment begins that is appended to."""
+        """The start of the last segment, to which appends go."""
         return self._writer.segment.start
 
     def configure(self, settings: LogSettings) -> None:
-        """Use other settings from now on."""
+        """Replace the settings."""
         self.settings = settings
         self._writer.configure(settings)
         self.flush_state.limit(settings.flush_messages, settings.flush_ms)
@@ -111,9 +111,10 @@ class PartitionLog:
     def append(self, sets: Sequence[bytes], messages: int, newest_timestamp: int) -> int:
         """Append message sets as one gathered write; return the id of the first message.
 
-        ``messages`` counts those of all sets; ``newest_timestamp`` is their highest in ms, -1 if none has one. The sets
-        must have been checked. On StorageFull, PartitionOffline and UnknownError (it may pass) nothing of them stays;
-        only a loss of power before the next flush may bring it back, as one more copy of what the producer sends again.
+        ``messages`` is the number of messages in all sets, ``newest_timestamp`` their highest timestamp in ms, -1 if
+        there is none. The sets must have been checked. Raises StorageFull, PartitionOffline, and UnknownError for a
+        failure that may be temporary. The log is then as before. After a power loss before the next flush the bytes may
+        reappear, as a duplicate of the message sets that the producer sends again.
         """
         if self.offline is not None:
             raise self._offline_error()
@@ -130,32 +131,32 @@ class PartitionLog:
         self._around.flusher.appended(self, count, messages)
         return first
 
-    def read(self, offset: int, max_bytes: int) -> FileRange | None:
-        """Return the visible bytes from ``offset`` on, at most ``max_bytes`` and never past the segment's end.
+    def read(self, position: int, max_bytes: int) -> FileRange | None:
+        """Return the visible bytes from ``position`` on, at most ``max_bytes`` and never past the segment's end.
 
-        None where nothing is visible: from the visible end up to the log's end. The range must be closed. Opens a
-        file when it is not open; reads nothing. Raises OffsetOutOfRange, PartitionOffline, UnknownError (may pass).
+        None from the visible end up to the log's end. The caller closes the range. Opens the segment's file if
+        necessary, but reads nothing. Raises OffsetOutOfRange, PartitionOffline, UnknownError (may be temporary).
         """
         if self.offline is not None:
             raise self._offline_error()
         visible_end = self.visible_end
-        if not self.start <= offset < visible_end:
-            if visible_end <= offset <= self.end:
+        if not self.start <= position < visible_end:
+            if visible_end <= position <= self.end:
                 return None
-            raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not between {self.start} and {self.end}")
+            raise OffsetOutOfRange(f"{self.folder}: position {position} is not between {self.start} and {self.end}")
         if max_bytes <= 0:
             return None
         if self._unreadable:
-            visible_end = self._unreadable.clip(offset, visible_end, self._seconds())
+            visible_end = self._unreadable.clip(position, visible_end, self._seconds())
         writer = self._writer
         base = writer.segment.start
         try:
-            if offset >= base:
+            if position >= base:
                 shared = writer.shared or writer.open()
                 shared.hold()
                 limit = visible_end
             else:
-                number = self.segment_list.find(offset)
+                number = self.segment_list.find(position)
                 base = self.segment_list.starts[number]
                 limit = min(self.segment_list.starts[number + 1], visible_end)
                 path = join(self.folder, segment_name(base))
@@ -164,77 +165,76 @@ class PartitionLog:
             if error.errno not in PASSING and self._unreadable.note(base, str(error), self._seconds()):
                 self._around.report("a segment of {folder} cannot be opened: {error}", folder=self.folder, error=error)
             raise UnknownError(f"cannot open a segment of {self.folder}: {error}") from error
-        return FileRange(shared, offset - base, min(limit - offset, max_bytes), self, base)
+        return FileRange(shared, position - base, min(limit - position, max_bytes), self, base)
 
-    def cannot_read(self, offset: int, error: OSError) -> None:
-        """Take note that a read at ``offset`` failed: for a while ``read`` stops short of it."""
-        if self._unreadable.note(offset, str(error), self._seconds()):
-            self._around.report(
-                "{folder} cannot be read at offset {offset}: {error}", folder=self.folder, offset=offset, error=error
-            )
+    def cannot_read(self, position: int, error: OSError) -> None:
+        """Record that a read at ``position`` failed: for a while ``read`` stops short of that position."""
+        if self._unreadable.note(position, str(error), self._seconds()):
+            text = "{folder} cannot be read at position {position}: {error}"
+            self._around.report(text, folder=self.folder, position=position, error=error)
 
     def forget_file(self, start: int) -> None:
-        """Open the file of the closed segment that begins at ``start`` anew for the next reader: another is there."""
+        """Reopen the closed segment that begins at ``start`` for the next reader, because its file was replaced."""
         self._around.open_files.forget(join(self.folder, segment_name(start)))
         self._unreadable.clear()
         self.loss = ""
 
     def forget_boundaries(self, start: int) -> None:
-        """Believe the last segment's index no more, if that still begins at ``start``: gaps lie over boundaries."""
+        """Clear the last segment's index if it still begins at ``start``: gaps now lie over its boundaries."""
         if self._writer.segment.start == start:
             self._writer.index.clear()
 
     def note_loss(self, text: str) -> None:
-        """Take note of files that were found to be missing or short; empty when none is."""
+        """Record and report the files that were found to be missing or short; an empty ``text`` means none."""
         if text and text != self.loss:
             self._around.report("{folder} has lost what was flushed: {text}", folder=self.folder, text=text)
         self.loss = text
 
-    def closed_segment_end(self, offset: int) -> float:
-        """Return where the segment that holds ``offset`` ends, infinity for the one that still grows."""
-        return self.segment_list.closed_end(offset)
+    def closed_segment_end(self, position: int) -> float:
+        """Return the end of the segment that contains ``position``, infinity for the last segment."""
+        return self.segment_list.closed_end(position)
 
-    def is_boundary_known(self, offset: int) -> bool:
-        """Whether ``offset`` is known, without looking at the disk, to be where an entry begins (or the log ends)."""
-        if offset in (self.visible_end, self.start, self.end) or self._writer.index.knows(offset):
+    def is_boundary_known(self, position: int) -> bool:
+        """Return whether an entry (or the log's end) is known to be at ``position``, without a look at the disk."""
+        if position in (self.visible_end, self.start, self.end) or self._writer.index.knows(position):
             return True
-        return self.segment_list.begins_at(offset)
+        return self.segment_list.begins_at(position)
 
     def snapshot(self, end: int) -> lookup.Snapshot:
-        """Return the log up to ``end`` as it is now, for a thread to look into. Raises PartitionOffline."""
+        """Return a snapshot of the log up to ``end`` that any thread may search. Raises PartitionOffline."""
         if self.offline is not None:
             raise self._offline_error()
         # The end was read first: segments and index seen after it cover it.
         files, index = self._around.files, self._writer.index
         return lookup.Snapshot(files, self.folder, self.start, end, self.segment_list, index, self.settings.index_bytes)
 
-    def find_boundary(self, offset: int) -> int:
-        """Return the start of the entry that contains ``offset``. Blocks; see lookup.find_boundary."""
-        return lookup.find_boundary(self.snapshot(self.visible_end), offset)
+    def find_boundary(self, position: int) -> int:
+        """Return the start of the entry that contains ``position``. Blocks; see lookup.find_boundary."""
+        return lookup.find_boundary(self.snapshot(self.visible_end), position)
 
-    def find_boundaries(self, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
-        """Yield offsets with their entries' starts; each step blocks. See lookup.find_boundaries."""
-        yield from lookup.find_boundaries(self.snapshot(self.visible_end), offsets)
+    def find_boundaries(self, positions: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+        """Yield (position, start of its entry) pairs; each step blocks. See lookup.find_boundaries."""
+        yield from lookup.find_boundaries(self.snapshot(self.visible_end), positions)
 
     def position_at_time(self, time_ms: int) -> int:
-        """Return the first position at or after a time. Blocks; see lookup.position_at_time."""
+        """Return the position of the first entry at or after a time. Blocks; see lookup.position_at_time."""
         return lookup.position_at_time(self.snapshot(self.visible_end), time_ms)
 
     def offsets_before(self, time_ms: int, max_count: int) -> list[int]:
-        """Answer the Offsets request of 0.7; see offsets.offsets_before."""
+        """Answer the Offsets request of 0.7; see legacy_offsets.offsets_before."""
         if self.offline is not None:
             raise self._offline_error()
         segments = [(segment.start, segment.modified * 1000) for segment in self.segment_list.segments]
         return offsets_before(segments, self.visible_end, self._wall() * 1000, time_ms, max_count)
 
     def segments(self) -> list[tuple[int, int, int]]:
-        """Return start, bytes (unflushed ones too) and time of last change in ms of each segment."""
+        """Return (start, bytes including unflushed ones, modification time in ms) of each segment."""
         return self.segment_list.describe(self.end)
 
     def wait_visible(self, position: int, listener: IFlushListener) -> Wait | None:
-        """Call ``listener`` once when the visible end is at or past ``position``; the answer's ``cancel`` prevents it.
+        """Call ``listener`` once when the visible end reaches ``position``, and return a wait that can be cancelled.
 
-        Called before this returns, and None is the answer, when that is so already or the partition is offline.
+        If the position is already visible or the partition is offline, call it at once and return None.
         """
         if self.offline is not None:
             listener.failed(self._offline_error())
@@ -245,7 +245,7 @@ class PartitionLog:
         return None
 
     def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
-        """Serve no more, and tell those who wait why. The first reason stays; an operator is told if ``reported``."""
+        """Stop serving the partition and fail all waits. Only the first reason is kept; log it if ``reported``."""
         if self.offline is None:
             self.offline = error
             if reported:
@@ -256,7 +256,7 @@ class PartitionLog:
     # For the flusher, the upkeep and the store.
 
     def names_are_new(self, folders: Sequence[str]) -> None:
-        """Sync these folders, too, before anything more becomes visible."""
+        """Include these folders in the next sync, before anything more becomes visible."""
         self._unsynced.add_folders(folders)
 
     def begin_sync(self) -> FlushTask:
@@ -266,7 +266,7 @@ class PartitionLog:
         return self._unsynced.begin(self._around.files, last, self.end, self.folder)
 
     def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
-        """See Flushable. After an error the kernel may have thrown the bytes away: never sync that file again."""
+        """See Flushable. After an error the kernel may have dropped the bytes, so that file is never synced again."""
         for shared in sync.files:
             shared.release()
         if self.offline is None:
@@ -282,11 +282,11 @@ class PartitionLog:
 
     @property
     def is_syncing(self) -> bool:
-        """Whether a thread is at this partition's files."""
+        """Return whether a sync of this partition's files is under way."""
         return self._unsynced.is_syncing
 
     def when_settled(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when the sync under way is over, with whatever comes of it."""
+        """Call ``done`` once the sync under way has ended, whatever its outcome."""
         self._unsynced.when_over(done)
 
     def announce(self) -> None:
@@ -295,15 +295,15 @@ class PartitionLog:
             self._waiters.reached(self.visible_end)
 
     def expire(self) -> int:
-        """Take segments out of the log that retention lets go; return how many. Their files are removed later."""
+        """Remove expired segments from the log and return how many; upkeep removes their files later."""
         if self.offline is not None:
             return 0
         now = self._wall()
         if last_is_expired(self.segment_list, self.end, self.visible_end, now, self.settings):
             try:
                 self._roll(now)
-            except LogdError as error:  # a full disk: all the more reason to remove what can be
-                self._around.report("cannot begin a new segment: {error}", error=error)
+            except LogdError as error:  # on a full disk the older segments are expired all the same
+                self._around.report("cannot begin a new segment in {folder}: {error}", folder=self.folder, error=error)
         count = count_expired(self.segment_list, self.visible_end, now, self.settings)
         if count:
             expired = self.segment_list.starts[:count]
@@ -315,27 +315,27 @@ class PartitionLog:
         return count
 
     def begin_upkeep(self) -> tuple[Checkpoint, list[int]] | None:
-        """Return the checkpoint to write, then the starts of segments whose files to remove; None: nothing to do."""
+        """Return the checkpoint to write and the starts of the segments to remove, None if nothing is to be done."""
         if self.offline is not None:
             return None
         checkpoint = Checkpoint(self.start, self.flushed_end)
-        # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
+        # An empty log needs no checkpoint: thousands of empty logs would cost thousands of syncs.
         if checkpoint == (self.checkpoint or Checkpoint(0, 0)) and not self._expired:
             return None
         return checkpoint, list(self._expired)
 
     def end_upkeep(self, checkpoint: Checkpoint, removed: Sequence[int]) -> None:
-        """Note what ``begin_upkeep`` said as done."""
+        """Record that the upkeep returned by ``begin_upkeep`` is done."""
         self.checkpoint = checkpoint
         self._expired = [start for start in self._expired if start not in removed]
 
     def finish(self) -> None:
-        """Write what only memory has of the last segment's index; call when all is flushed. Never raises."""
+        """Write the unwritten part of the last segment's index; call this when all is flushed. Never raises."""
         if self.offline is None and self.end == self.flushed_end:
             self._writer.finish()
 
     def close_idle(self) -> bool:
-        """See openwriters.Closable."""
+        """See open_writers.Closable."""
         idle = self.end == self.flushed_end and not self.is_syncing
         if idle:
             self._writer.close()
@@ -344,13 +344,13 @@ class PartitionLog:
         return idle
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Release all files."""
         self._writer.close()
         self._around.open_writers.closed(self)
         self._unsynced.close()
 
     def _move_visible_end(self) -> None:
-        """Show readers what every in-sync replica has flushed: all that is flushed here while this one is alone."""
+        """Move the visible end to the flushed end while this is the only in-sync replica."""
         if self.leadership.is_alone:
             self.visible_end = self.flushed_end
 

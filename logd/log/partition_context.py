@@ -1,4 +1,4 @@
-"""The things that all partitions of a broker share: disk, clock, open files, the flusher."""
+"""The resources that all partitions of a broker share: disk, clock, open files, the flusher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from logd.log.open_writers import OpenWriters
 
 @frozen
 class PartitionContext:
-    """What comes into every partition from outside."""
+    """The shared resources that are handed to every partition log."""
 
     files: IFileOperations
     open_files: OpenFiles
@@ -24,7 +24,7 @@ class PartitionContext:
     #: The time of day, in seconds since the epoch.
     wall: Callable[[], float]
     flusher: Flusher
-    #: Called as ``report(format, **fields)`` with what an operator should know; fields are named in the format.
+    #: Logs a line for operators: ``report(format, **fields)``, with the fields named in the format.
     report: Callable[..., None]
-    #: Called with a log, a PartitionLog, of which more is flushed.
+    #: Called with a PartitionLog when its flushed end has moved.
     flushed: Callable[[Any], None]

@@ -1,4 +1,4 @@
-"""Which segments are old enough, or one too many, to be removed."""
+"""Retention: the choice of the segments to remove, by age and by total size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from logd.log.segments import SegmentList
 
 
 def count_expired(segments: SegmentList, visible_end: int, now: float, settings: LogSettings) -> int:
-    """Return how many of the first segments may go; never the last one, and none that is not visible as a whole.
+    """Return how many of the oldest segments have expired. The last one never has, nor one that is not fully visible.
 
-    By time: those last changed more than ``retention_ms`` ago. By size: the oldest, while what would be left is still
-    at least ``retention_bytes``, as Kafka 0.7.2 does it. Negative means without limit.
+    By time: segments last modified more than ``retention_ms`` ago. By size: the oldest, as long as at least
+    ``retention_bytes`` remain, as in Kafka 0.7.2. A negative setting means no limit.
     """
     oldest = now - settings.retention_ms / 1000
     count = 0
@@ -25,7 +25,7 @@ def count_expired(segments: SegmentList, visible_end: int, now: float, settings:
 
 
 def last_is_expired(segments: SegmentList, end: int, visible_end: int, now: float, settings: LogSettings) -> bool:
-    """Whether the last segment holds something, all visible and too old: then a new one is begun, so that it can go."""
+    """Return whether the last segment has expired: not empty, fully visible, and too old. A new one is begun then."""
     last = segments.segments[-1]
     return (
         settings.retention_ms >= 0

@@ -1,4 +1,4 @@
-"""Walking over the entries of a segment's file in bounded memory: with their checksums, or by their heads alone."""
+"""Scans of the entries in a segment's file, in bounded memory: with checksums, or by the heads alone."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from logd.protocol import loops
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.entry import MOST_HEAD_BYTES, head_at
 
-#: How much is read at a time: large enough that the reads cost nothing beside the checksums.
+#: Bytes read at a time: large enough that the reads cost next to nothing beside the checksums.
 _BLOCK = 1 << 20
-#: Where heads alone are looked at, the first read is of this many bytes, and each further one of twice as many.
+#: ``read_heads`` reads this many bytes first, and twice as many with each further read.
 _FIRST_BLOCK = 4096
 
 
 @define
 class Scan:
-    """The sound entries that a scan found. Positions are those of the file."""
+    """The sound entries that a scan found. All positions are file positions."""
 
-    #: Where the last sound entry ends.
+    #: The end of the last sound entry.
     end: int
     entries: int = 0
     #: The highest timestamp, -1 if no entry has one.
     highest_ms: int = -1
-    #: Why the entry at ``end`` is not sound, empty when the scan came to its end.
+    #: The reason why the entry at ``end`` is not sound, empty if the scan reached its end.
     problem: str = ""
-    #: Entry starts, one in every so many bytes, each with the highest timestamp before it.
+    #: Entry starts, one in every ``index_bytes``, each with the highest timestamp before it.
     boundaries: list[tuple[int, int]] = field(factory=list)
 
     def next_boundary(self, index_bytes: int) -> int:
-        """Return the position from which on the next entry is a boundary."""
+        """Return the file position from which on the next entry becomes a boundary."""
         return self.boundaries[-1][0] + index_bytes if self.boundaries else self.end
 
 
 def scan_entries(file: IFile, position: int, end: int, index_bytes: int, highest_ms: int = -1) -> Scan:
     """Check every entry in ``[position, end)`` of ``file``; stop at the first that is not sound. Raises OSError.
 
-    ``highest_ms`` is the highest timestamp before ``position``. A gap is sound when its head is: the bytes in it mean
-    nothing. Holds 1 MiB of the file at a time, whatever size an entry says it has.
+    ``highest_ms`` is the highest timestamp before ``position``. A gap is sound if its head is, since its body means
+    nothing. Holds at most 1 MiB of the file in memory, whatever size an entry claims.
     """
     scan = Scan(position, highest_ms=highest_ms)
     while scan.end < end and not scan.problem:
@@ -53,7 +53,7 @@ def scan_entries(file: IFile, position: int, end: int, index_bytes: int, highest
 
 
 def _scan_block(block: bytes, scan: Scan, index_bytes: int) -> None:
-    """Check the entries that lie wholly in ``block``, which begins at ``scan.end``."""
+    """Check the entries that are complete in ``block``, which begins at ``scan.end``."""
     base = scan.end
     found = loops.scan_set(
         block,
@@ -69,14 +69,14 @@ def _scan_block(block: bytes, scan: Scan, index_bytes: int) -> None:
 
 
 def _scan_large(file: IFile, block: bytes, end: int, scan: Scan, index_bytes: int) -> None:
-    """Check the entry at ``scan.end``, which does not lie wholly in ``block``: it is long, or it is cut off."""
+    """Check the entry at ``scan.end``, which is not complete in ``block``: it is large, or it is cut off."""
     position = scan.end
     try:
         head = head_at(block)
     except ValueError as error:
         scan.problem = str(error)
         return
-    if head is None or len(block) < _BLOCK:  # it reaches up to the end of the range or of the file
+    if head is None or len(block) < _BLOCK:  # the block ends where the range or the file does
         scan.problem = f"the last entry is cut off after {len(block)} bytes"
         return
     stop = position + head.size
@@ -103,11 +103,11 @@ def _scan_large(file: IFile, block: bytes, end: int, scan: Scan, index_bytes: in
 
 
 def read_heads(file: IFile, position: int, end: int, upto: int | None = None) -> Iterator[tuple[int, int, int]]:
-    """Yield position, size and newest time (ms, -1 for none) of each entry from ``position`` on, by its head alone.
+    """Yield (file position, size, newest time in ms or -1) of each entry from ``position`` on, by its head alone.
 
-    Ends at ``end``, or the first head that makes no sense. Raises OSError. An entry that ``end`` cuts off is not
-    yielded. Little is read at first and more later, so that a few entries cost little; with ``upto``, no more than the
-    heads of entries that begin at or before that position.
+    Ends at ``end`` or at the first invalid head. An entry that ``end`` cuts off is not yielded. The first reads are
+    small, so that a few entries cost little. With ``upto``, only the heads of entries that begin at or before that file
+    position are read. Raises OSError.
     """
     block_bytes = _FIRST_BLOCK
     while position < end:

@@ -1,4 +1,4 @@
-"""The part of a partition that is not known to be on the disk: rolled segments, new names, and the sync under way."""
+"""The parts of a partition that may not be on the disk yet: rolled segments, new file names, and the sync under way."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from logd.log.flusher import FlushTask
 
 @define(eq=False)
 class Unsynced:
-    """Gathers what the next sync of one partition has to reach. Owner thread only; one sync at a time."""
+    """The files and folders for the next sync of one partition. Owner thread only; one sync at a time."""
 
-    #: Segment files to sync before the one that is written to, each held.
+    #: Rolled segment files, each held, to be synced before the last one.
     _files: list[SharedFile] = field(factory=list)
-    #: Folders with names in them that are not known to last.
+    #: Folders with new names that are not synced yet.
     _folders: list[str] = field(factory=list)
-    #: Called when the sync under way is over, None when none is.
+    #: Called when the sync under way has ended; None while no sync is under way.
     _callbacks: list[Callable[[], None]] | None = None
 
     @property
     def is_syncing(self) -> bool:
-        """Whether a sync is under way."""
+        """Return whether a sync is under way."""
         return self._callbacks is not None
 
     def add_file(self, shared: SharedFile) -> None:
-        """Hold a segment that was rolled until the next sync is over."""
+        """Hold a rolled segment's file until the next sync has ended."""
         shared.hold()
         self._files.append(shared)
 
     def add_folders(self, folders: Iterable[str]) -> None:
-        """Have the next sync make the names in these folders last."""
+        """Include these folders in the next sync."""
         self._folders.extend(folder for folder in folders if folder not in self._folders)
 
     def begin(self, operations: IFileOperations, last: SharedFile | None, end: int, folder: str) -> FlushTask:
-        """Return the sync of everything up to ``end``; ``last`` is the file written to, None if it needs no sync."""
-        # Both lists are handed over: a file that is rolled, or a name that is made, while this sync is under way has
-        # to be in the next one, even if it is in this one too.
+        """Begin a sync of everything up to ``end``; ``last`` is the last segment's file, None if it needs no sync."""
+        # Both lists are handed over: a file that is rolled, or a name that is made, during this sync must be part of
+        # the next one, even if this one includes it too.
         files, self._files = self._files, []
         folders, self._folders = self._folders, []
         if last is not None:
@@ -49,17 +49,17 @@ class Unsynced:
         return FlushTask(operations, files, folders, end, folder)
 
     def over(self) -> None:
-        """Note that the sync under way is over, and call whoever waited for that."""
+        """Record that the sync under way has ended, and call the callbacks that wait for it."""
         callbacks, self._callbacks = self._callbacks or (), None
         for callback in callbacks:
             callback()
 
     def when_over(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when the sync under way is over; never when none is."""
+        """Call ``done`` once the sync under way has ended; never if none is under way."""
         if self._callbacks is not None:
             self._callbacks.append(done)
 
     def close(self) -> None:
-        """Let go of the files that wait for a sync."""
+        """Release the files that wait for a sync."""
         while self._files:
             self._files.pop().release()

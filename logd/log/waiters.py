@@ -1,4 +1,4 @@
-"""Those who wait until a partition's visible end has reached a position: acknowledgements and long polls."""
+"""Waits for a partition's visible end to reach a position, for acknowledgements and long polls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from logd.interfaces import IFlushListener
 
-#: Cancelled waits stay in the heap until it is this large and mostly made of them.
+#: Cancelled waits stay in the heap until it is larger than this and most of its waits are cancelled.
 _TIDY_ABOVE = 64
 
 
@@ -28,19 +28,19 @@ class Wait:
         return (self.position, self._sequence) < (other.position, other._sequence)
 
     def cancel(self) -> None:
-        """The listener will not be called; harmless when it was already."""
+        """Prevent the call of the listener; harmless after the call."""
         if self.listener is not None:
             self.listener = None
             self._waiters.cancelled()
 
 
 class VisibilityWaiters:
-    """A heap of waits by position. A listener that raises is reported, and keeps none of the others waiting."""
+    """A heap of waits by position. A listener that raises is reported and does not affect the others."""
 
     __slots__ = ("_cancelled", "_heap", "_raised", "_sequence")
 
     def __init__(self, raised: Callable[[str], None]) -> None:
-        """``raised(traceback)`` is told of each listener that raises: a bug of its own."""
+        """Make an empty heap; ``raised(traceback)`` is called for each listener that raises, which is a bug there."""
         self._raised = raised
         self._heap: list[Wait] = []
         self._sequence = itertools.count()
@@ -50,13 +50,13 @@ class VisibilityWaiters:
         return len(self._heap) - self._cancelled
 
     def add(self, position: int, listener: IFlushListener) -> Wait:
-        """Wait for ``position``; those who wait for the same one are called in the order in which they came."""
+        """Add a wait for ``position``; waits for the same position are called in the order in which they were added."""
         wait = Wait(position, next(self._sequence), listener, self)
         heapq.heappush(self._heap, wait)
         return wait
 
     def cancelled(self) -> None:
-        """Count a wait that was cancelled, and tidy up when they are many."""
+        """Count a cancelled wait, and rebuild the heap when there are many."""
         self._cancelled += 1
         if len(self._heap) > _TIDY_ABOVE and self._cancelled * 2 > len(self._heap):
             self._heap = [wait for wait in self._heap if wait.listener is not None]
@@ -64,7 +64,7 @@ class VisibilityWaiters:
             self._cancelled = 0
 
     def reached(self, end: int) -> None:
-        """Call every listener whose position is at or before ``end``. A listener may wait anew or cancel others."""
+        """Call every listener whose position is at or before ``end``. A listener may add waits or cancel others."""
         while self._heap and self._heap[0].position <= end:
             wait = heapq.heappop(self._heap)
             listener, wait.listener = wait.listener, None

@@ -1,4 +1,4 @@
-"""The last segment of a partition: the only one that is written to."""
+"""The writer of a partition's last segment, the only one that is appended to."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from logd.log.segments import Segment
 
 
 def _nothing() -> None:
-    """For a writer that nobody counts."""
+    """Do nothing: the default for ``SegmentWriter.opened``."""
 
 
 @define(eq=False)
 class SegmentWriter:
-    """Appends to one segment and keeps its index. Its file is opened when it is first needed. Owner thread only."""
+    """Appends to one segment and maintains its index. The file is opened when it is first needed. Owner thread only."""
 
     files: IFileOperations
     folder: str
     segment: Segment
     index: ActiveIndex
-    #: Offset in the log of the next append.
+    #: Log position of the next append.
     end: int
-    #: The highest timestamp of the segment's messages, -1 if none has one.
+    #: The highest timestamp of the segment's messages in ms, -1 if there is none.
     highest_ms: int = -1
     shared: SharedFile | None = None
-    #: Called when the file was opened.
+    #: Called after the file was opened.
     opened: Callable[[], None] = _nothing
-    #: The next append is rolled into a new segment when ``end`` is above this, or the time is past that.
+    #: The next append begins a new segment if ``end`` is above this position, or from this time (seconds) on.
     roll_above: int = 0
     roll_at: float = math.inf
     next_boundary: int = 0
     _index_bytes: int = 4096
     _segment_seconds: float = math.inf
-    #: Bytes of a failed append could not be taken back: nothing may be appended any more.
+    #: Part of a failed append could not be removed from the file, so nothing may be appended any more.
     torn: bool = False
 
     def configure(self, settings: LogSettings) -> None:
@@ -60,9 +60,10 @@ class SegmentWriter:
             self.next_boundary = self.end
 
     def append(self, sets: Sequence[bytes], newest_timestamp: int, now: float) -> int:
-        """Append in one gathered write; return how many bytes. Raises OSError, and then nothing of it stays.
+        """Append the sets in one gathered write and return the number of bytes.
 
-        ``newest_timestamp`` in ms or -1; ``now`` in seconds.
+        ``newest_timestamp`` is in ms or -1, ``now`` in seconds. Raises OSError; the file is then as before, unless
+        ``torn`` is set.
         """
         shared = self.shared or self.open()
         first = self.end
@@ -86,29 +87,29 @@ class SegmentWriter:
         return count
 
     def open(self) -> SharedFile:
-        """Open the file for appending, or return it as it is open. Raises OSError."""
+        """Return the file, opened for appending if it is not open yet. Raises OSError."""
         if self.shared is None:
             self.shared = SharedFile(self.files.open(join(self.folder, segment_name(self.segment.start))))
             self.opened()
         return self.shared
 
     def finish(self) -> None:
-        """Sum the segment up in its index, and write that."""
+        """Add the segment's end to its index, and write the index."""
         if self.end > self.segment.start:
             self.index.finish(self.end, int(self.segment.modified * 1000), self.highest_ms)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         shared, self.shared = self.shared, None
         if shared is not None:
             shared.release()
 
 
 def create_segment(files: IFileOperations, folder: str, start: int, now: float) -> SegmentWriter:
-    """Make a new, empty segment; it lasts only after a sync of the folder. Raises OSError."""
+    """Make a new, empty segment, which is durable only after a sync of the folder. Raises OSError."""
     path, index_path = join(folder, segment_name(start)), join(folder, index_name(start))
     for stale in (path, index_path):
-        if files.exists(stale):  # left by an attempt that failed half-way: the log ends here, so nothing of it counts
+        if files.exists(stale):  # left by an attempt that failed half-way: the log ends here, so it holds no message
             files.remove(stale)
     file = files.open(path, create=True)
     index = ActiveIndex(files, index_path, start)
@@ -116,5 +117,5 @@ def create_segment(files: IFileOperations, folder: str, start: int, now: float) 
 
 
 def no_segment(files: IFileOperations, folder: str) -> SegmentWriter:
-    """Return what stands for the last segment of a partition that cannot be served."""
+    """Return a placeholder for the last segment of a partition that cannot be served."""
     return SegmentWriter(files, folder, Segment(0, 0.0), ActiveIndex(files, join(folder, index_name(0)), 0), 0)

@@ -14,12 +14,12 @@ from twisted.python.failure import Failure
 
 from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, Timer
-from logd.net.admission import AdmissionCounters
 from logd.net.backlog import Backlog
-from logd.net.connection_limits import ConnectionLimits, Watch
 from logd.net.holds import Hold
+from logd.net.limits.admission import AdmissionCounters
+from logd.net.limits.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.tcp_info import uptake
 from logd.net.output import OutputQueue, close_pieces
-from logd.net.tcp_info import uptake
 from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation, Received
@@ -205,7 +205,7 @@ class Connection(TwistedProtocol):
 
     @property
     def address(self) -> str:
-        """See ``logd.net.admission.Admitted``."""
+        """See ``logd.net.limits.admission.Admitted``."""
         return self.peer.rpartition(":")[0]
 
     @property
@@ -219,7 +219,7 @@ class Connection(TwistedProtocol):
         return self._reading
 
     def uptake(self) -> tuple[int, int] | None:
-        """See ``logd.net.tcp_info``."""
+        """See ``logd.net.limits.tcp_info``."""
         return uptake(self.transport)
 
     # The inside.

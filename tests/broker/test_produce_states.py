@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logd.broker.requests.produce_request import ProduceRequest, ProduceState
 from logd.broker.requests.session import BrokerSession
-from logd.broker.requests.set_checks import AT_ONCE_BYTES
+from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.net.holds import Hold
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet

@@ -14,7 +14,7 @@ from logd.client.consumer.group_stream import GroupStream
 from logd.coord import paths
 from logd.coord.registries.topics import delete_topic, encode_entry
 from logd.coord.tree.host import TreeHost
-from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message

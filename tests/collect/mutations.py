@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from logd.collect.rotation.losses import Losses
-from logd.collect.rotation.rotated import RotatedFiles, Sibling
+from logd.collect.rotation.siblings import RotatedFiles, Sibling
 
 
 def know_files_by_their_inodes_alone() -> AbstractContextManager[Any]:

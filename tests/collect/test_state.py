@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
 from logd.collect.mark import ReadMark
-from logd.collect.rotation.rotated import Passed
+from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.collect.state import BadState, State, decode_state, encode_state
 from logd.collect.state_file import StateFile, StateInUse, default_path
@@ -85,7 +85,7 @@ class StateTests(SynchronousTestCase):
                 decode_state(data, "t")
         with self.assertRaisesRegex(BadState, "has version 2, but this release supports only 1"):
             decode_state(json.dumps({**good, "version": 2}).encode(), "t")
-        with self.assertRaisesRegex(BadState, "is that of topic 't'"):
+        with self.assertRaisesRegex(BadState, "belongs to topic 't'"):
             decode_state(json.dumps(good).encode(), "u")
 
 

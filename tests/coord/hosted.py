@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.tree.host import TreeHost
-from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.testing.inprocess.client import InProcessCoordination
 

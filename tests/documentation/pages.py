@@ -60,7 +60,7 @@ class Typed:
 
 def pages() -> list[Path]:
     """Return the README and the pages of docs/, in the order in which they are read."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks_of(text: str) -> Iterator[Block]:

@@ -1,8 +1,9 @@
 """``python -m tests.documentation.reader PAGE FOLDER``: do what a page says, as a person would who reads it.
 
-Runs as root in namespaces of its own (see ``tests/integration/test_documentation.py``): a network with nothing but
-loopback, so that the ports of the pages are free; and layers over the directories that pages name, so that nothing of
-what is written there lasts. Prints what was run and what was not, and ends with status 1 at the first difference.
+Runs as root in namespaces of its own (see ``tests/integration/documents/test_documentation.py``): a network with
+nothing but loopback, so that the ports of the pages are free; and layers over the directories that pages name, so that
+nothing of what is written there lasts. Prints what was run and what was not, and ends with status 1 at the first
+difference.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _imports(runs: int) -> Callable[[int], dict[str, str]]:
 EXERCISES = (
     Exercise(
         "lives of a log on a disk that loses power",
-        "tests.log.test_crashes.HistoryTests.test_histories",
+        "tests.log.crashes.test_crashes.HistoryTests.test_histories",
         "histories",
         2000,
         _seeded("LOGD_HISTORIES", "LOGD_HISTORY_START", 2000),
@@ -98,27 +98,35 @@ EXERCISES = (
     ),
     Exercise(
         "the tree beside ZooKeeper, answer by answer",
-        "tests.integration.test_against_zookeeper",
+        "tests.integration.coordination.test_against_zookeeper",
         "seeds",
         20,
         _seeded("LOGD_WIRE_SEEDS", "LOGD_WIRE_FIRST", 20),
     ),
-    Exercise("chaos with real processes", "tests.integration.test_chaos", "seconds", 120, _chaos(120, 0)),
-    Exercise("chaos over an ensemble", "tests.integration.test_chaos", "seconds", 120, _chaos(120, 1)),
+    Exercise("chaos with real processes", "tests.integration.chaos.test_chaos", "seconds", 120, _chaos(120, 0)),
+    Exercise("chaos over an ensemble", "tests.integration.chaos.test_chaos", "seconds", 120, _chaos(120, 1)),
     Exercise(
-        "brokers that are killed", "tests.integration.test_kills", "rounds", 30, _repeated("LOGD_TEST_ROUNDS", 30)
-    ),
-    Exercise(
-        "clients that are killed",
-        "tests.integration.test_kills_clients",
+        "brokers that are killed",
+        "tests.integration.broker.test_kills",
         "rounds",
         30,
         _repeated("LOGD_TEST_ROUNDS", 30),
     ),
     Exercise(
-        "collectors that are killed", "tests.integration.test_collect", "rounds", 30, _repeated("LOGD_KILL_ROUNDS", 30)
+        "clients that are killed",
+        "tests.integration.clients.test_kills_clients",
+        "rounds",
+        30,
+        _repeated("LOGD_TEST_ROUNDS", 30),
     ),
-    Exercise("imports that are killed", "tests.integration.test_import", "runs", 10, _imports(10)),
+    Exercise(
+        "collectors that are killed",
+        "tests.integration.commands.test_collect",
+        "rounds",
+        30,
+        _repeated("LOGD_KILL_ROUNDS", 30),
+    ),
+    Exercise("imports that are killed", "tests.integration.spark.test_import", "runs", 10, _imports(10)),
 )
 
 

@@ -15,7 +15,7 @@ from logd.log.store.log_store import LogStore
 from logd.protocol.entry import gap_length
 from logd.testing.memory.disk import Directory, Inode
 from logd.testing.memory.files import MemoryFiles
-from tests.log.shadow import Shadow, check
+from tests.log.crashes.shadow import Shadow, check
 from tests.log.threads import Threads
 
 

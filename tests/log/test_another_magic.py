@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.consumer.group.entry_boundaries import EntryBoundaries
-from logd.client.producer.refusal import largest
+from logd.client.producer.refusal_text import largest
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.log.damage import evidence as resuming
 from logd.log.damage.kinds import Damage, DamageKind

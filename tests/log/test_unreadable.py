@@ -31,7 +31,7 @@ class UnreadableTests(SynchronousTestCase):
         try:
             found = self.log.read(offset, count)
         except UnknownError as error:
-            self.assertIn(f"at offset {offset}", str(error))
+            self.assertIn(f"at position {offset}", str(error))
             self.assertIn("Input/output error", str(error))
             return -1
         assert found is not None
@@ -52,7 +52,7 @@ class UnreadableTests(SynchronousTestCase):
         """After some time the disk is asked again; it is reported once."""
         for _ in range(3):
             self.log.cannot_read(80, BAD)
-        self.assertEqual(len([text for text in self.rig.reports if "cannot be read at offset 80" in text]), 1)
+        self.assertEqual(len([text for text in self.rig.reports if "cannot be read at position 80" in text]), 1)
         self.rig.clock.advance(AGAIN_AFTER - 1)
         self.assertEqual(self.read(80), -1)
         self.rig.clock.advance(1)

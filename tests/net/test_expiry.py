@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.expiry import Expiry
+from logd.net.limits.expiry import Expiry
 
 _STEPS = st.lists(
     st.one_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.foreign_callers import AGAIN_AFTER, MOST, ForeignCallers
+from logd.net.limits.foreign_callers import AGAIN_AFTER, MOST, ForeignCallers
 from tests.broker.doubles import BrokerTestCase
 from tests.protocol.conversation.test_foreign import API_VERSIONS_3
 

@@ -8,8 +8,8 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.connection_limits import LINGER_SECONDS, ConnectionLimits
 from logd.net.holds import Hold
+from logd.net.limits.connection_limits import LINGER_SECONDS, ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.conversation.server import ServerConversation

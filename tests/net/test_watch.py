@@ -8,10 +8,10 @@ from attrs import define, field
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.connection_limits import ConnectionLimits, Watch
 from logd.net.holds import Hold
-from logd.net.idle import IdleConnections, StuckReceivers
-from logd.net.request_memory import RequestMemory
+from logd.net.limits.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.idle import IdleConnections, StuckReceivers
+from logd.net.limits.request_memory import RequestMemory
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation

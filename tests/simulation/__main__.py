@@ -9,7 +9,7 @@ import traceback
 from contextlib import nullcontext
 
 from logd.testing.memory.files import PowerLoss
-from tests.simulation.mutations import MUTATIONS
+from tests.simulation.mutations.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 
 

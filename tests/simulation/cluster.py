@@ -13,14 +13,14 @@ from logd.testing.memory.broker import MemoryBroker
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.tree import MemoryTree
-from tests.simulation.accepting import Accepting
-from tests.simulation.consuming import ConsumingApplication
+from tests.simulation.actors.accepting import Accepting
+from tests.simulation.actors.consuming import ConsumingApplication
+from tests.simulation.actors.members import Member
+from tests.simulation.actors.operator import Operator
+from tests.simulation.actors.overseer import Overseer
+from tests.simulation.actors.producing import ProducingApplication
+from tests.simulation.actors.strangers import LegacyProducer
 from tests.simulation.ledger import Ledger
-from tests.simulation.members import Member
-from tests.simulation.operator import Operator
-from tests.simulation.overseer import Overseer
-from tests.simulation.producing import ProducingApplication
-from tests.simulation.strangers import LegacyProducer
 from tests.simulation.world import World
 
 #: Topics that are produced to from the beginning, and one that begins later.

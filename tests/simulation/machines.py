@@ -17,7 +17,7 @@ from logd.log.recovery.flush_mark import read_mark
 from logd.testing.memory.broker import DATA, MemoryBroker
 from logd.testing.memory.disk import Directory
 from logd.testing.memory.files import MemoryFiles
-from tests.simulation.accepting import make_gaps
+from tests.simulation.actors.accepting import make_gaps
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.violation import Violation
 from tests.simulation.world import World

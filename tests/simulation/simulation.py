@@ -10,12 +10,12 @@ from attrs import define, field, frozen
 from logd.coord import paths
 from logd.coord.groups import claims as holdings
 from logd.coord.groups.records import Phase
+from tests.simulation.actors.members import Member
+from tests.simulation.actors.reading_disks import transfers_watched
 from tests.simulation.cluster import LATE_TOPIC, TOPICS, SimulatedCluster
 from tests.simulation.faults import Faults
 from tests.simulation.flushing import flushes_watched
 from tests.simulation.ledger import Place
-from tests.simulation.members import Member
-from tests.simulation.reading_disks import transfers_watched
 from tests.simulation.retention import payloads_of, told_of_retention
 from tests.simulation.violation import check
 from tests.simulation.world import World

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.simulation.mutations import MUTATIONS
+from tests.simulation.mutations.mutations import MUTATIONS
 from tests.simulation.simulation import simulate
 
 #: Tests that share them.

@@ -27,7 +27,7 @@ from logd.cli.terminal.progress import ProgressLine
 from logd.cli.terminal.rendering import FORMATS, renderer
 from logd.client.admin.admin import Admin
 from logd.client.consumer.consumer import Consumer
-from logd.client.consumer.fetching.losses import LossTelling
+from logd.client.consumer.fetching.losses import LossReporter
 from logd.client.starting_positions import Position, Start, Time
 from logd.errors import OffsetOutOfRange, UnknownTopic, WrongPartition
 
@@ -139,7 +139,7 @@ async def _consume(
         output = Output(BackgroundThread(reactor))
         render = renderer(shape)
         left = most
-        losses = LossTelling()
+        losses = LossReporter()
         with ProgressLine(f"from {topic}", most, quiet or sys.stdout.isatty()) as progress:
             async for batch in stream.batches(until):
                 complain_of(losses, batch)

@@ -21,7 +21,7 @@ from logd.client.admin.admin import Admin
 from logd.client.admin.lag import find_brokers
 from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.fetching.batches import MessageBatch
-from logd.client.consumer.fetching.losses import LossTelling
+from logd.client.consumer.fetching.losses import LossReporter
 from logd.client.consumer.group_stream import GroupStream
 from logd.client.starting_positions import Start
 from logd.coord.errors import CoordinationError
@@ -91,7 +91,7 @@ class Member:
         #: The write under way; fires, and never fails, once its messages are written and count as handled.
         self._writing: Deferred[None] = succeed(None)
         self._failure: BaseException | None = None
-        self._losses = LossTelling()
+        self._losses = LossReporter()
         self._ended = False
 
     async def consume(

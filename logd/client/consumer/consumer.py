@@ -1,4 +1,4 @@
-"""The consumer: opens streams over partitions, its own choice or its group's, and fetches ahead within one bound."""
+"""The consumer: opens streams over partitions, chosen or of a group's share, and fetches ahead within a bound."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from logd.topic import check_topic_name
 
 
 class Consumer:
-    """Reads partitions of topics of one cluster: those that it is told, or its share of a consumer group.
+    """A reader of topics of one cluster: of the partitions that it is given, or of its share of a consumer group.
 
     Use it on the reactor's thread (``logd.client.blocking`` otherwise). Settings are those of ConsumerSettings and
     LinkSettings, and with a group those of GroupSettings, by name: ``Consumer("host:6667", prefetch_bytes=1 << 20)``.
 
-    Use it in a block of ``async with``, or call ``close``. A stream that is dropped without that gives back what it
-    has, and so does a consumer once it is dropped with all its streams; a warning in the log says so.
+    Use it in a block of ``async with``, or call ``close``. A stream that is dropped without being closed gives back
+    what it has, and so does a consumer once it is dropped with all its streams; a warning in the log says so.
     """
 
     def __init__(
@@ -53,25 +53,26 @@ class Consumer:
         random: Callable[[], float] | None = None,
         **settings: Any,
     ) -> None:
-        """``brokers``: where to begin (see addresses.parse_brokers). Nothing is connected before a stream is opened.
+        """Read ``brokers``, the addresses to start from (see addresses.parse_brokers). Connects at the first stream.
 
-        By default that is 127.0.0.1:6667, or with a group those that are registered in the tree.
+        ``brokers`` is 127.0.0.1:6667 by default, or with a group the brokers that are registered in the tree.
 
         ``start``: where streams begin unless they say otherwise: "earliest", "latest", a position, ``Position`` or
-        ``Time``; or a mapping from partitions to these. With a group: where it begins that has no position yet.
+        ``Time``; or a mapping from partitions to these. With a group: where partitions begin that have no committed
+        position.
 
         ``group``: share topics with the other consumers of that group, coordinated in the tree at ``zookeeper``
         (``HOST:PORT,HOST:PORT/CHROOT``, by default 127.0.0.1:2181; or CoordinationSettings, for TLS and credentials)
-        or by ``coordination``, which stays open.
-        ``consumer_name`` begins this one's id in the group (by default the host's name and the process id).
-        ``on_assigned(partitions)`` and ``on_revoked(partitions)`` are told what came and went; the latter before
-        positions are committed, and if it returns a Deferred, that is waited for.
+        or by ``coordination``, which stays open. ``consumer_name`` begins this consumer's id in the group (by default
+        the host's name and the process id). ``on_assigned(partitions)`` and ``on_revoked(partitions)`` are called with
+        the partitions that came and went. ``on_revoked`` is called before positions are committed, and a Deferred that
+        it returns is waited for.
 
         ``connect`` and ``random`` are seams for tests. Raises ConfigurationError for a setting that is unknown or not
         allowed.
         """
         if reactor is None:
-            from twisted.internet import reactor  # installed by the import, so not before it is needed
+            from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
         kinds = (ConsumerSettings, LinkSettings) if group is None else (ConsumerSettings, LinkSettings, GroupSettings)
         if group is not None and start in ("earliest", "latest"):
             settings = {"on_out_of_range": start, **settings}
@@ -86,7 +87,7 @@ class Consumer:
         cluster = Cluster(reactor, brokers, links, connect=connect, **seams)
         self._state = state = ConsumerState(cluster, mine)
         when_dropped(self, reactor, state.abandon)
-        #: What there is to know about its group; None without one.
+        #: The consumer's group, or None.
         self.group: Group | None = None
         if group is None:
             needless = {"zookeeper": zookeeper, "coordination": coordination, "consumer_name": consumer_name}
@@ -98,7 +99,7 @@ class Consumer:
         if coordination is None:
             coordination = state.coordination = connect_tree(reactor, zookeeper, in_group.session_timeout)
         elif zookeeper is not None:
-            raise ConfigurationError("zookeeper and coordination are two ways to say the same: give one of them")
+            raise ConfigurationError("zookeeper and coordination exclude each other: give one of them")
         self.group = state.group = Group(
             group,
             consumer_id(consumer_name),
@@ -120,18 +121,18 @@ class Consumer:
         partitions: Sequence[int] | None = None,
         start: Starts | None = None,
     ) -> Sequence[MessageStream]:
-        """Return ``n`` endless streams among which the topic's partitions are shared out (paper section 3.1).
+        """Return ``n`` endless streams over which the topic's partitions are distributed (paper section 3.1).
 
-        ``partitions``: these alone; all of them by default, found out in the background. A topic that does not exist is
-        waited for. With more streams than partitions some stay empty.
+        ``partitions``: these alone; by default all of them, read from the brokers in the background. A topic that does
+        not exist is waited for. With more streams than partitions, some stay empty.
 
-        In a group they get the group's share, which changes (paper section 3.2), and ``topic`` may be a compiled
-        pattern that has to match the whole name: each stream then reads its share of every such topic, also of those
-        that come later. Patterns have no references to groups, and look neither ahead nor behind. ``partitions`` and
-        ``start`` are not for groups.
+        In a group, the streams get the group's share, which changes (paper section 3.2), and ``topic`` may be a
+        compiled pattern that must match the whole name: each stream then reads its share of every such topic, also of
+        later ones. Patterns have no backreferences, lookahead or lookbehind. ``partitions`` and ``start`` are not for
+        groups.
 
-        Raises InvalidTopic for a name that no topic can have, ConfigurationError for a bad ``start`` and for what does
-        not go together, ValueError for ``n`` below 1 and ClientClosed after ``close``.
+        Raises InvalidTopic for a name that no topic can have, ConfigurationError for a bad ``start`` and for arguments
+        that exclude each other, ValueError for ``n`` below 1 and ClientClosed after ``close``.
         """
         if n < 1:
             raise ValueError(f"n = {n} is not allowed; allowed is a whole number from 1")
@@ -150,20 +151,20 @@ class Consumer:
         return [MessageStream(each, self, state) for each in state.open(topic, n, partitions, starts)]
 
     def commit(self) -> Deferred[None]:
-        """In a group: store what is handled (see GroupStream). Fires when it is stored.
+        """Commit the handled positions of a group's consumer (see GroupStream). Fires when they are stored.
 
-        Fails with PartitionLost, naming partitions that are another consumer's by now (the others are stored), with a
-        CoordinationError when the tree did not answer, and with ClientClosed.
-        Raises ConfigurationError without a group.
+        Fails with PartitionLost, naming partitions that another consumer owns by now (the others are stored), with a
+        CoordinationError when the tree did not answer, and with ClientClosed. Raises ConfigurationError without a
+        group.
         """
         if self.group is None:
             raise ConfigurationError("commit() is for consumers of a group: give group='NAME'")
         return self.group.commit()
 
     def close(self) -> Deferred[None]:
-        """End all streams and disconnect; fires when that is done. Never fails.
+        """End all streams and disconnect; fires when done. Never fails.
 
-        In a group what is handled is committed before, and the partitions are given back, so that others take over at
+        In a group, handled positions are committed first and the partitions given back, so that others take over at
         once.
         """
         return self._state.close()

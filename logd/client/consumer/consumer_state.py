@@ -1,4 +1,4 @@
-"""A consumer's inside: connections, fetches and streams, which end by ``close`` or when nobody has the consumer."""
+"""The state of a consumer: connections, fetches and streams, until ``close`` or until the consumer is dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from logd.errors import BrokerUnavailable, ClientClosed, WireError
 
 
 class ConsumerState:
-    """What a Consumer works with. Nothing in it leads to the consumer, or to a stream that an application has."""
+    """The connections, fetches and streams of a Consumer. Nothing here refers to the consumer or its MessageStreams."""
 
     _log = Logger()
 
@@ -35,7 +35,7 @@ class ConsumerState:
         self.fetcher = Fetcher(cluster, settings)
         #: None without a group.
         self.group: Group | None = None
-        #: A client of the tree that is this consumer's own.
+        #: A client of the tree that belongs to this consumer, or None.
         self.coordination: ICoordination | None = None
         self.closed = False
         self._background = Background("a consumer")
@@ -43,7 +43,7 @@ class ConsumerState:
         self._dropped = DroppedStreams()
 
     def open(self, topic: str, n: int, partitions: Sequence[int] | None, starts: Starts) -> list[StreamState]:
-        """Return ``n`` streams over some partitions of a topic (None: over all, which are asked for)."""
+        """Return ``n`` streams over some partitions of a topic (None: over all, read from the brokers)."""
         streams = [StreamState(topic, self.cluster.clock, self.fetcher, self.settings) for _ in range(n)]
         self._streams += streams
         if partitions is not None:
@@ -59,14 +59,14 @@ class ConsumerState:
         return streams
 
     def dropped(self, stream: StreamState) -> None:
-        """The application has dropped a stream: give back what it has, and say so unless it was closed."""
+        """End a stream that the application has dropped, with a warning unless it was closed."""
         if stream.closed or self.closed:
             return
         self._dropped.warn(stream.topic, None if self.group is None else self.group.name)
         self.end(stream)
 
     def end(self, stream: StreamState) -> None:
-        """Nobody reads a stream any more."""
+        """End a stream that has no reader any more."""
         self._streams.remove(stream)
         if self.group is not None and isinstance(stream, GroupStreamState):
             self.group.end(stream)
@@ -74,16 +74,16 @@ class ConsumerState:
             stream.close()
 
     def abandon(self) -> None:
-        """The application has dropped the consumer, and all its streams."""
+        """End a consumer that the application has dropped with all its streams."""
         if not self.closed:
-            for stream in tuple(self._streams):  # which is told before or after this: a collection has no order
+            for stream in tuple(self._streams):  # also told one by one, before or after this: a collection has no order
                 self.dropped(stream)
             self.close()
 
     def close(self) -> Deferred[None]:
-        """See Consumer."""
+        """End all streams and disconnect; see Consumer."""
         self.closed = True
-        if self.group is not None:  # who closes it again waits, too: to disconnect now would cut the leaving short
+        if self.group is not None:  # a second caller waits too: to disconnect now would cut the leaving short
             return self.group.close().addCallback(lambda _: self._disconnect())
         for stream in self._streams:
             stream.close()
@@ -97,7 +97,7 @@ class ConsumerState:
         return closing if tree is None else closing.addCallback(lambda _: tree.close())
 
     def _share_out(self, topic: str, streams: list[StreamState], partitions: Sequence[int], starts: Starts) -> None:
-        """Give each stream consecutive partitions, the first ones one more (the paper's Algorithm 1)."""
+        """Give each stream consecutive partitions, the first streams one more (the paper's Algorithm 1)."""
         each, more = divmod(len(partitions), len(streams))
         at = 0
         for index, stream in enumerate(streams):

@@ -1,7 +1,7 @@
-"""Notices what an application has dropped without closing it: nothing would ever read it again, or give it back.
+"""Detection of streams and consumers that an application has dropped without closing them.
 
-What the client itself holds (timers, connections, Deferreds) is the inside of a stream or consumer. The application has
-a small object over that; once that object is gone, so is whoever could have read, and the inside is told.
+The client itself (timers, connections, Deferreds) holds only the state of a stream or consumer. The application has a
+small object over that state; once that object is gone, nobody can read any more, and the state is told.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ E = TypeVar("E", bound=BaseException)
 def when_dropped(
     handle: object, clock: Clock, call: Callable[..., None], *args: object
 ) -> weakref.finalize[[Clock, Callable[..., None], tuple[object, ...]], Any]:
-    """See to it that ``call(*args)`` is called on the reactor's thread once nothing refers to ``handle``.
+    """Arrange that ``call(*args)`` is called on the reactor's thread once nothing refers to ``handle``.
 
-    Neither ``call`` nor ``args`` may lead to ``handle``. Call what is returned to have that done now; it is done once.
-    An object that is there when the process ends does not count as dropped.
+    Neither ``call`` nor ``args`` may refer to ``handle``. Calling the returned object makes the call now; it is made
+    once. An object that is alive when the process ends does not count as dropped.
     """
     dropped = weakref.finalize(handle, _tell, clock, call, args)
     dropped.atexit = False
@@ -31,7 +31,7 @@ def when_dropped(
 
 
 def _tell(clock: Clock, call: Callable[..., None], args: tuple[object, ...]) -> None:
-    """Hop to the reactor: this runs wherever the last reference went, on any thread, also amid a collection."""
+    """Hop to the reactor: the last reference may go on any thread, also amid a collection."""
     hop: Callable[..., object] | None = getattr(clock, "callFromThread", None)
     if hop is None:  # a clock without threads
         clock.callLater(0, call, *args)
@@ -40,12 +40,12 @@ def _tell(clock: Clock, call: Callable[..., None], args: tuple[object, ...]) -> 
 
 
 class DroppedStreams:
-    """Says in the log which streams were dropped."""
+    """Warnings in the log about dropped streams."""
 
     _log = Logger()
 
     def warn(self, topic: str, group: str | None) -> None:
-        """Say that a stream was dropped that was not closed."""
+        """Log that a stream was dropped without being closed."""
         if group is None:
             self._log.warn(
                 "a stream of topic {topic} was dropped without being closed; nothing more is fetched for it. Use the "
@@ -62,9 +62,9 @@ class DroppedStreams:
 
 
 def afresh(error: E) -> E:
-    """Return an error that says the same as one that is kept.
+    """Return a copy of an error that is kept, to be raised.
 
-    Raised itself, the kept one would have a traceback, and so keep the frames, and the stream, of whoever caught it.
+    The kept one would get a traceback when raised, and so keep the frames of those that caught it, and their stream.
     """
     copied = type(error).__new__(type(error), *error.args)
     copied.__dict__.update(error.__dict__)

@@ -1,4 +1,4 @@
-"""The positions that a reader is to reach, one for each partition."""
+"""The positions at which a reader is to stop, one for each partition."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Callable, Mapping
 
 
 class Ends:
-    """Says whether all are reached, at a cost that follows what is reached and not the number of partitions."""
+    """A check that all positions are reached, at a cost that follows progress and not the number of partitions."""
 
     def __init__(self, ends: Mapping[int, int]) -> None:
         self._ends = ends
-        #: Partitions that had not reached their ends when they were looked at; the last one is looked at next.
+        #: Partitions that had not reached their ends when last checked; the last one is checked next.
         self._missing = list(ends)
         self._seeks = 0
 
     def reached(self, position: Callable[[int], int], seeks: int) -> bool:
-        """Whether every partition is at its end by ``position(partition)``.
+        """Return whether every partition is at its end by ``position(partition)``.
 
-        Positions are taken to grow, but where ``seeks``, a count of the times that one was set, is another one than
-        before.
+        Positions are assumed to grow, unless ``seeks``, a count of the times that one was set, has changed.
         """
         if seeks != self._seeks:
             self._seeks = seeks

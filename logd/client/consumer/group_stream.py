@@ -1,4 +1,4 @@
-"""A stream of a consumer group: its partitions come and go, and the application says what of it is handled."""
+"""A stream of a consumer group: its partitions come and go, and handled messages are committed."""
 
 from __future__ import annotations
 
@@ -13,40 +13,43 @@ from logd.topic import TopicPartition
 
 
 class GroupStream(MessageStream):
-    """Read it as a MessageStream; what it is given is decided by the group, and changes.
+    """A MessageStream whose partitions are decided by the group, and change.
 
-    **What counts as handled** and so is committed. With ``commit="taken"`` a message counts once the application asks
-    for the next one: a loop comes round, ``get`` is called again; a batch or raw chunk counts as one. So what the body
-    of a loop is busy with is never committed. With ``commit="handled"`` it counts once ``handled`` was called with it.
+    **Handled messages** are committed. With ``commit="taken"`` a message counts as handled once the application asks
+    for the next one: a loop comes round, ``get`` is called again; a batch or raw chunk counts as one. So a message that
+    the body of a loop is busy with is never committed. With ``commit="handled"`` a message counts once ``handled`` was
+    called with it.
 
-    When a partition is taken away, what is held of it is dropped, also the rest of a batch that is being handed over
+    When a partition is taken away, the bytes held of it are dropped, also the rest of a batch that is being handed over
     message by message. A batch that was handed over as a whole stays with the application.
     """
 
-    def __init__(self, state: GroupStreamState, consumer: object, inside: ConsumerState) -> None:
-        super().__init__(state, consumer, inside)
-        #: ``state``, by its own type.
+    def __init__(self, state: GroupStreamState, consumer: object, consumer_state: ConsumerState) -> None:
+        super().__init__(state, consumer, consumer_state)
+        #: ``state``, with its own type.
         self.group_state = state
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """What the stream has at this moment."""
+        """Return the partitions that the stream has at this moment."""
         return self.group_state.partitions()
 
     def handled(self, item: Message | MessageBatch | RawChunk) -> None:
-        """Say that this, and all before it in its partition, is handled (``commit="handled"``).
+        """Mark an item, and all before it in its partition, as handled (``commit="handled"``).
 
-        Of no effect when the partition was taken away since, or with ``commit="taken"``.
+        Has no effect when the partition was taken away since, or with ``commit="taken"``.
         """
         self.group_state.handled(item)
 
     def close(self) -> None:
-        """End the stream: what is handled of it is committed, and its partitions go to the group's other streams."""
+        """End the stream: commit what is handled of it, and give its partitions to the group's other streams."""
         super().close()
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
-        """As MessageStream's; the group goes on there too: what was handed over before counts as handled."""
+        """Seek as in MessageStream, for the group too: messages handed over before count as handled."""
         super().seek(partition, position, topic)
 
-    def cross(self, telling: Callable[[], None], taken_away: Callable[[TopicPartition | None, bool], None]) -> bool:
-        """See GroupStreamState."""
-        return self.group_state.cross(telling, taken_away)
+    def read_from_thread(
+        self, before_report: Callable[[], None], revoked: Callable[[TopicPartition | None, bool], None]
+    ) -> bool:
+        """Read from another thread; see GroupStreamState."""
+        return self.group_state.read_from_thread(before_report, revoked)

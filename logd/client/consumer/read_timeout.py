@@ -1,4 +1,4 @@
-"""Waits a bounded time for what a partition's leader is to send: a stream by itself waits for ever."""
+"""A bound on the wait for a partition's leader; a stream by itself waits for ever."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from logd.interfaces import Clock
 
 T = TypeVar("T")
 
-#: Seconds without anything after which a leader counts as gone.
+#: Seconds without an answer after which a leader counts as gone.
 PATIENCE = 20.0
 
 
 async def with_patience(clock: Clock, work: Coroutine[Any, Any, T], complaint: str) -> T:
-    """What ``work`` returns; raises BrokerUnavailable with ``complaint`` when that takes more than PATIENCE.
+    """Return the result of ``work``; raise BrokerUnavailable with ``complaint`` when it takes more than PATIENCE.
 
-    It is cancelled then. What it raises itself is raised.
+    ``work`` is cancelled then. Its own errors are raised.
     """
     try:
         return await with_timeout(clock, PATIENCE, Deferred.fromCoroutine(work))

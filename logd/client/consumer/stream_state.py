@@ -1,7 +1,7 @@
-"""A stream's inside: the partitions given to it, what was handed over of them, and who waits for more.
+"""The state of a stream: its partitions, their positions, and the callers that wait for messages.
 
-It is all that consumers, groups and fetchers hold. The application holds a MessageStream over it, so that a stream that
-nobody can read any more is noticed (see dropping.py).
+Consumers, groups and fetchers hold this state alone. The application holds a MessageStream over it, so that a stream
+that is dropped is noticed (see dropped.py).
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from logd.protocol.message import Message
 
 T = TypeVar("T")
 
-#: Raw bytes that are handed over before the reactor gets a turn, so that it reads from the network meanwhile.
+#: Raw bytes handed over before the reactor gets a turn, so that it reads from the network meanwhile.
 TURN_BYTES = 1 << 20
-#: Bytes that a message counts as at least in those: it costs time however short it is.
+#: The least number of bytes that a message counts as: it costs time however short it is.
 MESSAGE_BYTES = 100
-#: The losses that are counted of each partition.
+#: The counts of losses that are kept of each partition.
 COUNTED = ("gaps", "gap_bytes", "skipped", "skipped_bytes", "jumps")
 
 
 class StreamState:
-    """The inside of a MessageStream. Messages of each partition come in order."""
+    """The state of a MessageStream. Messages of each partition come in order."""
 
     def __init__(self, topic: str, clock: Clock, fetcher: Fetcher, settings: ConsumerSettings) -> None:
         self.topic = topic
-        #: The messages of the batch at hand that are still to be handed over one by one.
+        #: The messages of the current batch that are still to be handed over one by one.
         self.messages: Iterator[Message] = iter(())
         self.closed = False
-        #: Why reading fails, until ``seek``.
+        #: The error that reading fails with until ``seek``, or None.
         self.failure: Exception | None = None
         self._clock = clock
         self._fetcher = fetcher
         self._settings = settings
         self._fetches: dict[tuple[str, int], PartitionFetch] = {}
-        #: Feeds that may have something, each once.
+        #: Fetches that may have something to take, each once.
         self._ready: OrderedDict[PartitionFetch, None] = OrderedDict()
         self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
-        #: The position before the raw chunk that was taken last, which may be inside its first entry.
+        #: The position before the last raw chunk, which may be inside its first entry.
         self._raw_from = -1
         #: The batch whose messages are being handed over one by one.
         self._batch: MessageBatch | None = None
         self._unassigned: WaitingDeferreds[None] | None = WaitingDeferreds()
         self._since_turn = 0
-        #: How often the application said where to go on.
+        #: The number of calls of ``seek``.
         self._seeks = 0
-        #: What was counted of partitions that are not the stream's any more.
+        #: Counts of partitions that the stream has no longer.
         self._former: Counter[str] = Counter()
 
-    # What the stream asks of it.
+    # Called by the stream.
 
     async def next(self, take: Callable[[], T | None], ended: Callable[[], bool] | None = None) -> T | None:
-        """Return what ``take`` returns once there is something; None when the stream is closed, or has ``ended``."""
+        """Return the result of ``take`` once there is one; None when the stream is closed, or has ``ended``."""
         self._asked()
         if self._since_turn >= TURN_BYTES:
             await self._turn()
@@ -85,15 +85,15 @@ class StreamState:
         return None
 
     async def _turn(self) -> None:
-        """Let the reactor do other things before more is decoded."""
+        """Let the reactor do other work before more is decoded."""
         self._since_turn = 0
         await sleep(self._clock, 0)
 
     def _asked(self) -> None:
-        """The application asks for the next batch, or for a message behind the last one of a batch."""
+        """Do nothing; group streams note here that the application asks for the next batch or message."""
 
     def take_batch(self) -> MessageBatch | None:
-        """The next batch, if there is one."""
+        """Return the next batch, if there is one."""
         ready = self._ready
         while ready:
             fetch = next(iter(ready))
@@ -104,7 +104,7 @@ class StreamState:
             if batch is not None:
                 size = batch.next_position - batch.position
                 self._since_turn += max(size, MESSAGE_BYTES * len(batch.messages))
-                if fetch.unfinished:  # so that a stream has one wrapper open at most
+                if fetch.unfinished:  # go on with the same partition, so that a stream has at most one wrapper open
                     self._since_turn = TURN_BYTES
                 elif len(ready) > 1:
                     ready.move_to_end(fetch)
@@ -118,7 +118,7 @@ class StreamState:
         return None
 
     def take_raw(self) -> RawChunk | None:
-        """The next bytes, if there are any."""
+        """Return the next raw bytes, if there are any."""
         ready = self._ready
         while ready:
             fetch = next(iter(ready))
@@ -135,7 +135,7 @@ class StreamState:
         return None
 
     def take_messages(self) -> Iterator[Message] | None:
-        """The iterator over messages that are to be handed over one by one, if there are any."""
+        """Return the iterator over messages to be handed over one by one, if there are any."""
         while not length_hint(self.messages):
             batch = self.take_batch()
             if batch is None:
@@ -156,19 +156,19 @@ class StreamState:
         return rest
 
     def _begun(self, batch: MessageBatch) -> int:
-        """The position behind those of a batch's messages that were handed over one by one."""
+        """Return the position behind the messages of a batch that were handed over one by one."""
         delivered = len(batch.messages) - length_hint(self.messages)
         return batch.messages[delivered - 1].next_position if delivered else batch.position
 
     def ended(self, until: Mapping[int, int] | None) -> Callable[[], bool]:
-        """A function that says whether the positions in ``until`` are reached; without any they never are."""
+        """Return a function that says whether the positions in ``until`` are reached; without any they never are."""
         if until is None:
             return lambda: False
         ends = Ends(until)
         return lambda: ends.reached(self._position_of, self._seeks)
 
     def _position_of(self, partition: int) -> int:
-        """The position behind what was handed over of a partition; -1 where that is not known, or it is not here."""
+        """Return the position behind the messages handed over of a partition; -1 while unknown or not the stream's."""
         fetch = self._fetches.get((self.topic, partition))
         if fetch is None:
             return -1
@@ -179,7 +179,7 @@ class StreamState:
         return fetch.position
 
     async def wait_assigned(self) -> tuple[int, ...]:
-        """The partitions, once they are known."""
+        """Return the partitions, once they are known."""
         if self._unassigned is not None:
             await self._unassigned.new()
         if self.failure is not None and not self._fetches:
@@ -187,7 +187,7 @@ class StreamState:
         return tuple(sorted(number for _, number in self._fetches))
 
     def positions(self, topic: str | None = None) -> dict[int, int]:
-        """See MessageStream."""
+        """Return the positions; see MessageStream."""
         topic = self.topic if topic is None else topic
         positions = {fetch.partition: fetch.position for fetch in self._fetches.values() if fetch.topic == topic}
         batch = self._batch
@@ -196,7 +196,7 @@ class StreamState:
         return positions
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
-        """See MessageStream."""
+        """Continue at a position; see MessageStream."""
         check_start(position)
         topic = self.topic if topic is None else topic
         fetch = self._fetches.get((topic, partition))
@@ -204,7 +204,7 @@ class StreamState:
             mine = sorted(number for name, number in self._fetches if name == topic)
             raise WrongPartition(f"partition {partition} of topic {topic!r} is not this stream's: {mine}")
         if self._batch is not None and (self._batch.topic, self._batch.partition) == (topic, partition):
-            self._batch.messages.clear()  # which ends the iterator over them, wherever it is held
+            self._batch.messages.clear()  # it ends the iterator over them, wherever that is held
             self._batch = None
         fetch.seek(position)
         self._seeks += 1
@@ -213,19 +213,19 @@ class StreamState:
         self._fetcher.wake(fetch)
 
     async def end_positions(self, topic: str | None) -> dict[int, int]:
-        """See MessageStream."""
+        """Return the ends of the visible logs; see MessageStream."""
         await self.wait_assigned()
         topic = self.topic if topic is None else topic
         mine = [number for name, number in self._fetches if name == topic]
         return await self._fetcher.visible_ends(topic, mine)
 
     def counted(self, name: str) -> int:
-        """The sum of what the partition fetches count under that name (see COUNTED)."""
+        """Return the sum of a count of the partition fetches, by its name (see COUNTED)."""
         now: int = sum(getattr(fetch.losses, name) for fetch in self._fetches.values())
         return self._former[name] + now
 
     def close(self) -> None:
-        """End the stream: iterations end, nothing more is fetched for it."""
+        """End the stream: iterations end, and nothing more is fetched for it."""
         if not self.closed:
             self.closed = True
             for fetch in self._fetches.values():
@@ -234,10 +234,10 @@ class StreamState:
             self._ready.clear()
             self._notify()
 
-    # What the consumer tells it.
+    # Called by the consumer.
 
     def assign(self, fetches: list[PartitionFetch]) -> None:
-        """These are the stream's partitions."""
+        """Give the stream its partitions."""
         if self.closed:
             return
         for fetch in fetches:
@@ -246,12 +246,12 @@ class StreamState:
         self._tell_assigned()
 
     def fail(self, error: Exception) -> None:
-        """There will be no partitions."""
+        """Fail the stream, which will get no partitions."""
         self.failure = error
         self._tell_assigned()
         self._notify()
 
-    # The inside.
+    # Private.
 
     def _arrived(self, fetch: PartitionFetch) -> None:
         if fetch.error is not None:

@@ -1,1 +1,1 @@
-"""The producer: queues of batches, requests in flight, and the memory that they may take."""
+"""The producer: queues of batches, requests in flight, and the memory that they may use."""

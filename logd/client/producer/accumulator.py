@@ -1,4 +1,4 @@
-"""The batch of a partition that is being filled: sets gather in it until it is full, or has lingered long enough."""
+"""The open batch of a partition: sets are added to it until it is full or its linger time is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from logd.interfaces import Clock, Timer
 
 
 class BatchAccumulator:
-    """One partition's open batch. ``sealed(batch)`` takes each that is complete; ``lingered()``: one is due."""
+    """The open batch of one partition.
+
+    ``sealed(batch)`` is called with each batch that is complete, ``lingered()`` when the linger time of one is over.
+    """
 
     __slots__ = ("_clock", "_linger", "_lingered", "_sealed", "_settings", "_where", "due", "open")
 
@@ -23,9 +26,9 @@ class BatchAccumulator:
         sealed: Callable[[ProducerBatch], None],
         lingered: Callable[[], None],
     ) -> None:
-        #: The batch being filled, None where no set waits.
+        #: The batch being filled, None while no set waits.
         self.open: ProducerBatch | None = None
-        #: Whether it is to leave without lingering any longer.
+        #: True when the open batch is to leave without lingering any longer.
         self.due = False
         self._where = where
         self._settings = settings
@@ -36,11 +39,11 @@ class BatchAccumulator:
 
     @property
     def ready(self) -> bool:
-        """Whether there is a batch that need not be complete to leave."""
+        """Return whether there is an open batch that may leave although it is not full."""
         return self.open is not None and (self.due or self._settings.linger == 0)
 
     def add(self, pieces: list[tuple[bytes, int]], codec: str, send: PendingSend) -> None:
-        """Take the encoded sets of a send, in order, and seal what is complete with them."""
+        """Add the encoded sets of a send, in order, and seal each batch that they complete."""
         settings = self._settings
         for piece, messages in pieces:
             batch = self.open
@@ -60,14 +63,14 @@ class BatchAccumulator:
                 self.seal()
 
     def seal(self) -> None:
-        """Let the batch be complete as it is, where there is one."""
+        """Complete the open batch as it is, if there is one."""
         batch = self.open
         if batch is not None:
             self.drop()
             self._sealed(batch)
 
     def drop(self) -> None:
-        """Forget the batch, which is empty or was taken."""
+        """Forget the open batch, which is empty or was taken."""
         self.open = None
         self.due = False
         if self._linger is not None:

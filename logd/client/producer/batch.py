@@ -1,4 +1,4 @@
-"""A batch: encoded sets for one partition that travel as one message set, and the sends they belong to."""
+"""A batch: encoded sets for one partition that travel as one message set, and the sends that they belong to."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import wrap
 from logd.protocol.wrapper import encode_wrapper, unwrap
 
-#: An entry's length, magic and checksum: what the brokers' message.bytes does not count.
+#: Bytes of an entry's length, magic and checksum, which the brokers' message.bytes does not count.
 ENTRY_HEAD_BYTES = LEAST_BYTES
 
-#: What is held for a set beside its bytes: its Deferred and the records about it (measured: 0.9 KB in CPython 3.11). It
-#: counts as well, or a producer of single messages would take five times the memory that its settings say.
+#: Memory held for a set beside its bytes: its Deferred and its records (measured: 0.9 KB in CPython 3.11). It is
+#: counted, or a producer of single messages would take five times the memory that its settings allow.
 SET_BYTES = 900
 
 
 class ProducerBatch:
-    """Filled by ``add``, fixed by the first ``encode``: from then on every attempt sends the same bytes."""
+    """A batch of sets, filled by ``add`` and fixed by the first ``encode``: every attempt then sends the same bytes."""
 
     __slots__ = ("_data", "_pieces", "_shares", "bytes", "codec", "deadline", "left", "messages", "partition", "topic")
 
@@ -31,12 +31,12 @@ class ProducerBatch:
         self.codec = codec
         self.bytes = 0
         self.messages = 0
-        #: The earliest deadline of its sends (clock's seconds).
+        #: The earliest deadline of the batch's sends (clock's seconds).
         self.deadline = float("inf")
-        #: Whether it was handed to a connection at least once.
+        #: True once the batch was handed to a connection.
         self.left = False
         self._pieces: list[bytes] = []
-        #: Who each piece belongs to, how many messages it is and how many bytes.
+        #: For each piece: its send, its number of messages, its bytes.
         self._shares: list[tuple[PendingSend, int, int]] = []
         self._data: bytes | None = None
 
@@ -51,11 +51,11 @@ class ProducerBatch:
 
     @property
     def held(self) -> int:
-        """Bytes of memory that it stands for."""
+        """Return the bytes of memory that the batch is counted with."""
         return self.bytes + SET_BYTES * len(self._shares)
 
     def remove(self, send: PendingSend) -> int:
-        """Take out the sets of a send that was cancelled, unless they have left; return how many there were."""
+        """Take out the sets of a cancelled send, unless the batch has left; return the number of sets removed."""
         if self.left:
             return 0
         kept = [(p, s) for p, s in zip(self._pieces, self._shares, strict=True) if s[0] is not send]
@@ -67,7 +67,7 @@ class ProducerBatch:
         return removed
 
     def encode(self) -> bytes:
-        """The message set. A compression that gains nothing, or leaves fewer bytes than messages, is left away."""
+        """Return the message set, without compression where that gains nothing or leaves fewer bytes than messages."""
         data = self._data
         if data is None:
             self.left = True
@@ -84,7 +84,7 @@ class ProducerBatch:
         return data
 
     def divide(self) -> tuple[ProducerBatch, ProducerBatch] | None:
-        """Make two batches of the halves of one that was refused; None where it is one message, or compressed sets."""
+        """Return two batches, each half of a refused one; None for a single message or for compressed sets."""
         data = self.encode()
         plain = data if self.codec == "none" else unwrap(data, self.bytes)
         ends = loops.ends_of_set(plain)
@@ -108,7 +108,7 @@ class ProducerBatch:
         return halves
 
     def left_out(self) -> bool:
-        """Tell the send of a single message that it was left out; return False where this is none."""
+        """Report a single message to its send as skipped; return False for a batch of more than one message."""
         if self.messages != 1:
             return False
         message = loops.decode_set(self.encode()).messages[0]
@@ -117,7 +117,7 @@ class ProducerBatch:
         return True
 
     def succeeded(self, partition: int, first_id: int, next_id: int) -> None:
-        """It is stored in ``partition`` from ``first_id`` to ``next_id``: tell every send its place."""
+        """Tell each send its place: the batch is stored in ``partition`` from ``first_id`` to ``next_id``."""
         topic = self.topic
         if len(self._shares) == 1 or self.codec != "none" or first_id < 0:
             sent = Sent(topic, partition, first_id, next_id)
@@ -131,7 +131,7 @@ class ProducerBatch:
             start = end
 
     def failed(self, error: Exception) -> None:
-        """It will not be delivered: tell every send."""
+        """Tell each send that the batch will not be delivered."""
         for send, _, _ in self._shares:
             send.part_failed(error)
 
@@ -139,10 +139,10 @@ class ProducerBatch:
 def encode_pieces(
     messages: Sequence[Message], codec: str, batch_bytes: int, message_bytes: int, first: int = 1
 ) -> list[tuple[bytes, int]]:
-    """Encode messages as sets of at most ``batch_bytes`` bytes: (set, messages) each, in order; one if they fit.
+    """Encode messages as sets of at most ``batch_bytes`` bytes: (set, number of messages) each, in order.
 
-    A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when what follows its checksum is
-    larger than ``message_bytes``. A compressed set is one entry and is split by that bound too. ``first``: the
+    A single message may be larger than ``batch_bytes``, but raises MessageTooLarge when its bytes after the checksum
+    are more than ``message_bytes``. A compressed set is one entry, so ``message_bytes`` limits it too. ``first`` is the
     number of the first message in its set, for the error.
     """
     encode: Callable[[Sequence[Message]], bytes] = (
@@ -160,7 +160,7 @@ def encode_pieces(
                 f"{message_bytes}: allow more there, and in the broker's setting message.bytes"
             )
         return [(data, 1)]
-    # Plain sets have about the same bytes in each half; wrapping twice costs no more than twice the time.
+    # Each half of a plain set has about the same bytes; wrapping twice costs at most twice the time.
     middle = len(messages) // 2
     return [
         *encode_pieces(messages[:middle], codec, batch_bytes, message_bytes, first),

@@ -1,4 +1,4 @@
-"""BufferPool in a producer's memory: how many bytes it holds, and who waits in line for some of them to go."""
+"""The memory of a producer: the bytes that it holds, and the queue of callers that wait for free bytes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from logd.errors import ProducerBufferFull
 
 @define(eq=False)
 class BufferWaiter:
-    """One place in the line: ``admit`` is called when its turn has come; ``counted`` against the line's limit."""
+    """One place in the queue. ``admit`` is called in its turn; ``counted`` places count against ``max_waiting``."""
 
     admit: Callable[[], None] | None
     counted: bool
 
 
 class BufferPool:
-    """Counts bytes; admits in the order of arrival whatever had to wait.
+    """A counter of bytes that admits waiting callers in the order of their arrival.
 
-    There is room while less than ``limit`` bytes are held: the last one admitted may go over it, by its own size.
+    There is room while fewer than ``limit`` bytes are held, so the last caller admitted may exceed it by its own size.
     """
 
     def __init__(self, limit: int, max_waiting: int) -> None:
@@ -35,7 +35,7 @@ class BufferPool:
 
     @property
     def free(self) -> bool:
-        """Whether something may be taken at once."""
+        """Return whether bytes may be taken at once."""
         return self.used < self.limit and not self._line
 
     def take(self, count: int) -> None:
@@ -43,13 +43,13 @@ class BufferPool:
         self.used += count
 
     def give(self, count: int) -> None:
-        """Let ``count`` bytes go and admit who can now be admitted."""
+        """Release ``count`` bytes and admit the waiting callers for which there is room now."""
         self.used -= count
         if self._line:
             self._admit()
 
     def wait(self, admit: Callable[[], None]) -> BufferWaiter:
-        """Join the line. Raises ProducerBufferFull when the line is as long as it may be."""
+        """Join the queue. Raises ProducerBufferFull when ``max_waiting`` callers wait already."""
         if self._waiting >= self._max_waiting:
             raise ProducerBufferFull(
                 f"{self.used} bytes are held (buffer_bytes = {self.limit}) and {self._waiting} sends wait already "
@@ -61,7 +61,7 @@ class BufferPool:
         return place
 
     def leave(self, place: BufferWaiter) -> None:
-        """Give a place in the line up, if it is still held."""
+        """Leave the queue, if the place was not admitted yet."""
         if place.admit is not None:
             place.admit = None
             self._waiting -= place.counted
@@ -69,7 +69,7 @@ class BufferPool:
                 self._admit()
 
     def ready(self) -> Deferred[None]:
-        """A Deferred that fires once there is room, after all who wait already. Cancellable."""
+        """Return a cancellable Deferred that fires once there is room, after all callers that wait already."""
         waiting: Deferred[None] = Deferred(lambda _: self.leave(place))
         place = BufferWaiter(lambda: waiting.callback(None), False)
         if self.free:
@@ -80,12 +80,12 @@ class BufferPool:
         return waiting
 
     def open(self) -> None:
-        """Admit everybody, room or not (at the end: they find the producer closed)."""
+        """Admit all callers, room or not. For the end: they find the producer closed."""
         self.limit = 1 << 62
         self._admit()
 
     def _admit(self) -> None:
-        if self._admitting:  # who is admitted takes room, and may give some back at once
+        if self._admitting:  # an admitted caller takes bytes, and may release some at once
             return
         self._admitting = True
         line = self._line

@@ -1,7 +1,8 @@
-"""The short way of acks=0 with one set a request: encoded frames to the connection, many of them in one write.
+"""The fast path of acks=0 with one message a set: encoded frames go to the connection, many of them in one write.
 
-Nothing is kept for a set that went this way, so it is open only while nothing else waits: the topic is known, its
-broker is connected and takes bytes, and the queue is empty. Otherwise the set goes the ordinary way, behind what waits.
+Nothing is kept for a set that takes the fast path, so it is open only while nothing else waits: the topic is known,
+its broker is connected and takes bytes, and the queue is empty. Any other set takes the ordinary path, behind those
+that wait.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from logd.protocol.message import Message
 from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.requests import encode_request
 
-#: Bytes of frames that are written at once, without waiting for the end of the reactor's turn.
+#: Bytes of frames at which they are written at once, without waiting for the end of the reactor's turn.
 WRITE_BYTES = 64 << 10
 
 
 class _Outbox:
-    """Frames for one broker that are not written yet."""
+    """Frames for one broker that are not yet written."""
 
     _log = Logger()
 
@@ -42,11 +43,11 @@ class _Outbox:
         self._frames: list[bytes] = []
         self._count = 0
         self._bytes = 0
-        #: Whether a connection is waited for.
+        #: True while a connection is waited for.
         self._waiting = False
 
     def add(self, pieces: list[bytes], size: int) -> None:
-        """Take one frame."""
+        """Add one frame."""
         if not self._frames:
             self._clock.callLater(0, self.write)
         self._frames += pieces
@@ -56,7 +57,7 @@ class _Outbox:
             self.write()
 
     def write(self) -> None:
-        """Write all frames; if the connection is gone, on the next one."""
+        """Write all frames, on the next connection if there is none now."""
         if not self._frames or self._waiting:
             return
         connection = self.link.current
@@ -73,12 +74,12 @@ class _Outbox:
         self.write()
 
     def _unreachable(self, failure: Failure) -> None:
-        """Try again, when the link makes its next attempt; or give up, once the producer is closed."""
+        """Try again when the link makes its next attempt, or give up once the producer is closed."""
         self._waiting = False
         if failure.check(ClientClosed):
             plural = "s" if self._count > 1 else ""
             self._log.warn(
-                "{count} message{plural} with acks=0 for the broker at {address} are not sent: the producer was closed "
+                "{count} message{plural} with acks=0 for the broker at {address} are lost: the producer was closed "
                 "while there was no connection",
                 count=self._count, plural=plural, address=name_of(self.link.address),
             )  # fmt: skip
@@ -89,7 +90,7 @@ class _Outbox:
 
 
 class _Way:
-    """One partition's way."""
+    """The fast path to one partition."""
 
     __slots__ = ("outbox", "queue", "sent")
 
@@ -100,11 +101,11 @@ class _Way:
 
 
 class FastPath:
-    """One producer's short ways."""
+    """The fast paths of one producer."""
 
     @staticmethod
     def fits(settings: ProducerSettings) -> bool:
-        """Whether these settings leave nothing to do for a set but to send it."""
+        """Return whether these settings leave nothing to do for a set but to send it."""
         return (
             settings.acks == 0
             and settings.batch_messages == 1
@@ -131,7 +132,7 @@ class FastPath:
     def send(
         self, topic: str, messages: Sequence[Message], partition: int | None, key: bytes | None
     ) -> Deferred[Sent] | None:
-        """Send one set; None if the short way is not open for it."""
+        """Send one set; return None if the fast path is not open for it."""
         queues = self._queues.get(topic)
         if queues is None or len(messages) != 1:
             return None
@@ -152,25 +153,25 @@ class FastPath:
         if len(data) > self._limit:
             return None
         if not connection.writable:
-            outbox.write()  # what went the short way before stays before what now goes the other
+            outbox.write()  # sets of the fast path stay before the one that now takes the ordinary path
             return None
         outbox.add(encode_request(Produce(topic, partition, data)), len(data) + 32)
         return succeed(way.sent)
 
     def full(self) -> Deferred[None] | None:
-        """A Deferred that fires, or fails, when the broker used last takes bytes again; None if it does now."""
+        """Return a Deferred that fires or fails when the broker used last takes bytes again; None if it does now."""
         if self._last is None:
             return None
         connection = self._last.link.current
         return None if connection is None or connection.writable else connection.when_writable()
 
     def write(self) -> None:
-        """Write all that is not written."""
+        """Write all frames that are not yet written."""
         for outbox in self._outboxes.values():
             outbox.write()
 
     def moved(self) -> None:
-        """Leaders may have changed."""
+        """Forget the leaders, which may have changed."""
         self._ways.clear()
 
     def _choose(self, topic: str, key: bytes | None) -> int:

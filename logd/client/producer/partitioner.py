@@ -1,4 +1,4 @@
-"""Which partition a message goes to: at random, by a key, or by the application's own function (paper section 2)."""
+"""Choices of a message's partition: at random, by a key, or by the application's own function (paper section 2)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ChoosePartition = Callable[[str, bytes | None, Sequence[int]], int]
 @implementer(IPartitioner)
 @define
 class RandomPartitioner:
-    """A partition at random, kept until a batch for it is complete: spread evenly over time, in large batches."""
+    """A random partition, kept until a batch for it is complete: spread evenly over time, in large batches."""
 
     random: Random = field(factory=Random)
     _current: dict[str, int] = field(factory=dict, init=False)
 
     def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
-        """Return the topic's present partition, or a new one."""
+        """Return the topic's current partition, or a new one."""
         chosen = self._current.get(topic)
         if chosen is None or not is_among(chosen, partitions):
             chosen = self._current[topic] = self.random.choice(partitions)
         return chosen
 
     def sealed(self, topic: str, partition: int) -> None:
-        """Forget the present partition."""
+        """Forget the current partition."""
         if self._current.get(topic) == partition:
             del self._current[topic]
 
@@ -42,7 +42,7 @@ class RandomPartitioner:
 @implementer(IPartitioner)
 @define
 class KeyedPartitioner:
-    """Messages with a key go to the partition of ``partition_of_key``; those without, at random.
+    """Messages with a key go to the partition of ``partition_of_key``, those without to a random one.
 
     A producer in any language finds the same partition: crc32 is the zlib polynomial, unsigned, over the key's bytes,
     and the partitions are all of the topic's, ascending.
@@ -64,12 +64,12 @@ class KeyedPartitioner:
 @implementer(IPartitioner)
 @frozen
 class FunctionPartitioner:
-    """A function of the application's own."""
+    """A partitioner that calls a function of the application."""
 
     function: ChoosePartition
 
     def choose(self, topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
-        """Return what the function returns, if it is one of the partitions."""
+        """Return the function's choice. Raises ValueError if it is not one of the partitions."""
         chosen = self.function(topic, key, partitions)
         if not (isinstance(chosen, SupportsIndex) and is_among(index(chosen), partitions)):
             has = in_words(partitions)
@@ -77,11 +77,11 @@ class FunctionPartitioner:
         return chosen
 
     def sealed(self, topic: str, partition: int) -> None:
-        """A function keeps nothing."""
+        """Do nothing: a function keeps no state."""
 
 
 def as_partitioner(given: IPartitioner | ChoosePartition | None) -> IPartitioner:
-    """Return the IPartitioner for what a Producer was given; None means by key."""
+    """Return the IPartitioner for the argument of a Producer; None means KeyedPartitioner."""
     if given is None:
         return KeyedPartitioner()
     if IPartitioner.providedBy(given):

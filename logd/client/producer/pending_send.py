@@ -1,4 +1,4 @@
-"""One call of ``send``: its Deferred, and what is still missing for it to fire."""
+"""One call of ``send``: its Deferred, and the parts that are not settled yet."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from logd.protocol.message import Message
 
 
 class Sent(NamedTuple):
-    """Where a set is now: what the Deferred of ``send`` fires with.
+    """The place of a stored set: the result of the Deferred of ``send``.
 
-    ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; -1 where the
-    broker says nothing (acks=0). A set that was compressed into one wrapper with others has that wrapper's. When a
-    set was split over several partitions or batches, ``parts`` names each; the other fields are those of the first
-    part that is stored.
+    ``first_id`` is the id of its first message and ``next_id`` the position after its last, in bytes; both are -1 for
+    acks=0, where the broker does not answer. A set that was compressed into one wrapper with others has the wrapper's.
+    When a set was split over several partitions or batches, ``parts`` names each; the other fields are those of the
+    first part that is stored.
 
-    ``skipped`` of its messages, of ``skipped_bytes`` in keys and values, are not stored: the broker refused them as too
-    large, and ``on_too_large`` is "skip".
+    ``skipped`` messages of the set, with ``skipped_bytes`` in keys and values, are not stored: the broker refused them
+    as too large, and ``on_too_large`` is "skip".
     """
 
     topic: str
@@ -33,23 +33,23 @@ class Sent(NamedTuple):
 
 
 class Holder(Protocol):
-    """Where a send waits."""
+    """A holder of sends that wait."""
 
     def withdraw(self, send: PendingSend) -> None:
-        """It was cancelled: take it out, as far as that is still possible, and end it."""
+        """Take out a cancelled send, as far as that is still possible, and end it."""
         ...
 
 
 class SendOwner(Protocol):
-    """Who made a send."""
+    """The maker of a send."""
 
     def finished(self, send: PendingSend) -> None:
-        """It has ended."""
+        """Take note that the send has ended."""
         ...
 
 
 class PendingSend:
-    """A set between ``send`` and its end. Finished exactly once: fired, failed or cancelled."""
+    """A set between ``send`` and its end. Finishes exactly once: fired, failed or cancelled."""
 
     __slots__ = (
         *("_failure", "_missing", "_parts", "codec", "deadline", "deferred", "held", "holders", "hurry"),
@@ -66,24 +66,24 @@ class PendingSend:
         deadline: float,
     ) -> None:
         self.topic = topic
-        #: The messages until they are encoded; empty from then on.
+        #: The messages until they are encoded; empty afterwards.
         self.messages: Sequence[Message] = messages
         self.partition = partition
         self.key = key
-        #: Compression of this set alone; "none" leaves it to the producer's.
+        #: Compression of this set alone; "none" leaves it to the producer's setting.
         self.codec = codec
-        #: When to give up (clock's seconds).
+        #: The time at which to give up (clock's seconds).
         self.deadline = deadline
-        #: Bytes of the producer's room that it holds before it is in batches.
+        #: Bytes of the producer's buffer pool that the set holds before it is in batches.
         self.held = 0
-        #: What holds it at the moment, in full or in part. No closures: hundreds of thousands may wait at a time, and
-        #: each object that lives costs the garbage collector.
+        #: The present holders of the set or of its parts. No closures: hundreds of thousands of sends may wait, and
+        #: each live object costs the garbage collector.
         self.holders: Sequence[Holder] = ()
-        #: Told once when it is finished.
+        #: Told once when the send has finished.
         self.owner: SendOwner | None = None
-        #: Whether a flush waits for it, so that it must not linger.
+        #: True when a flush waits for the send, which then must not linger.
         self.hurry = False
-        #: Its number in the order of all sends.
+        #: The number of the send in the order of all sends.
         self.sequence = 0
         self._missing = 1
         self._parts: list[Sent] | None = None
@@ -91,15 +91,15 @@ class PendingSend:
         self.deferred: Deferred[Sent] | None = Deferred(self._cancel)
 
     def expect(self, parts: int) -> None:
-        """It has become this many parts, each of which ends by ``part_sent`` or ``part_failed``."""
+        """Set the number of parts of the send; each ends by ``part_sent`` or ``part_failed``."""
         self._missing = parts
 
     def divide(self) -> None:
-        """One part has become two."""
+        """Count one more part: one has become two."""
         self._missing += 1
 
     def part_sent(self, sent: Sent) -> None:
-        """One part is where it should be."""
+        """Settle one part, which is stored."""
         if self._missing == 1 and self._parts is None and self._failure is None:
             self._end(sent)
             return
@@ -109,12 +109,12 @@ class PendingSend:
         self._count()
 
     def part_failed(self, error: Exception) -> None:
-        """One part will never be; the first reason is what the Deferred fails with, once all parts have ended."""
+        """Settle one part, which will not be stored. The Deferred fails with the first error when all have ended."""
         self._failure = self._failure or error
         self._count()
 
     def fail(self, error: Exception) -> None:
-        """None of it will be."""
+        """Fail the whole send."""
         self._missing = 1
         self.part_failed(error)
 
@@ -138,7 +138,7 @@ class PendingSend:
         if deferred is not None:
             deferred.callback(result)
         owner, self.owner = self.owner, None
-        if owner is not None:  # last: when a flush fires, every send before it has been told
+        if owner is not None:  # last: when a flush fires, every earlier send has been told
             owner.finished(self)
 
     def _cancel(self, _deferred: Deferred[Sent]) -> None:

@@ -1,4 +1,4 @@
-"""The producer: takes message sets, and delivers them in order, in batches, within a bound of memory."""
+"""The producer: takes message sets and delivers them in order, in batches, within a bound of memory."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.topic import check_topic_name
 
-#: What ``send`` takes: a message or bytes (its payload), or several of them.
+#: The argument of ``send``: a message or bytes (its payload), or several of them.
 Messages = MessageSet | Message | bytes | Iterable[Message | bytes]
 
-#: Seconds between looks at deadlines and the age of metadata, while something is unfinished.
+#: Seconds between checks of deadlines and of the age of metadata, while a send is unfinished.
 TICK_SECONDS = 1.0
 
 
 class Producer:
-    """Publishes to topics of one cluster. Use it on the reactor's thread (``logd.client.blocking`` is for others).
+    """A publisher to topics of one cluster. Use it on the reactor's thread; ``logd.client.blocking`` is for others.
 
-    Settings are those of ProducerSettings and LinkSettings, by name, for instance ``Producer("host:6667", acks=1,
-    linger=0.01)``.
+    Settings are those of ProducerSettings and LinkSettings, by name, for instance
+    ``Producer("host:6667", acks=1, linger=0.01)``.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Producer:
         random: Callable[[], float] | None = None,
         **settings: Any,
     ) -> None:
-        """``brokers``: where to begin (see addresses.parse_brokers). Nothing is connected before the first send.
+        """Read ``brokers``, the addresses to start from (see addresses.parse_brokers). Connects at the first send.
 
         ``partitioner``: an IPartitioner or a function ``(topic, key, partitions) -> partition``; by default
         KeyedPartitioner. ``connect`` and ``random`` are seams for tests. Raises ConfigurationError for a setting that
         is unknown or not allowed.
         """
         if reactor is None:
-            from twisted.internet import reactor  # installed by the import, so not before it is needed
+            from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
         mine, links = read_settings(settings, ProducerSettings, LinkSettings)
         self.settings: ProducerSettings = mine
         more = {} if random is None else {"random": random}
@@ -71,7 +71,7 @@ class Producer:
         self._fast_path: FastPath | None = None
         if FastPath.fits(mine):
             self._fast_path = FastPath(self._cluster, mine, chooser, self._router.queues)
-        #: Every send that is not finished, in order.
+        #: All sends that are not finished, in order.
         self._unfinished: dict[PendingSend, None] = {}
         self._checked: set[str] = set()
         self._tick: Timer | None = None
@@ -82,41 +82,41 @@ class Producer:
 
     @property
     def reactor(self) -> Any:
-        """The reactor whose thread the producer belongs to."""
+        """Return the reactor on whose thread the producer runs."""
         return self._clock
 
     @property
     def has_room(self) -> bool:
-        """Whether a send would not have to wait for room now."""
+        """Return whether a send would not have to wait for room now."""
         return self._pool.free and not self._closed and (self._fast_path is None or self._fast_path.full() is None)
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of messages that are held, waiting or in flight."""
+        """Return the bytes of messages that are held, waiting or in flight."""
         return self._pool.used
 
     def send(
         self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
     ) -> Deferred[Sent]:
-        """Publish messages in order; fires with Sent: with acks 1 or -1 once the broker has them, with acks 0 once
-        they are written.
+        """Publish messages in order. Fires with Sent: with acks 1 or -1 once the broker has them, with acks 0 once they
+        are written.
 
-        ``partition`` is where to; otherwise the partitioner decides, by ``key`` for the whole set, or message by
-        message for those that have keys of their own. For messages given as bytes ``key`` is also their key. Sets of
-        one destination stay in order, through retries too; what is delivered is at least once. An empty set fires at
-        once.
+        ``partition`` names the partition. Without it, the partitioner decides: by ``key`` for the whole set, or by
+        the key of each message. For messages given as bytes ``key`` is also their key. Sets for one destination stay in
+        order, through retries too; delivery is at least once. An empty set fires at once.
 
-        While ``buffer_bytes`` are held it waits its turn. Cancelling before the messages have left takes them back;
-        later it only stops the waiting. Fails with:
+        While ``buffer_bytes`` are held, the set waits its turn. Cancelling before the messages have left takes them
+        back; later it only stops the waiting. Fails with:
 
         - ProducerBufferFull: ``max_waiting`` sends wait already;
-        - MessageTooLarge, InvalidMessage: the client or the broker refused; sending it again would not help;
-        - WrongPartition: there is no such partition; InvalidTopic, TopicCreationDisabled: no such topic can be had;
-        - DeliveryFailed: it could not be delivered within ``delivery_timeout``; its cause is the last error.
-          It may be stored;
-        - ClientClosed: the producer was closed first; whatever the partitioner raises.
+        - MessageTooLarge, InvalidMessage: the client or the broker refused the set, and would refuse it again;
+        - WrongPartition: there is no such partition; InvalidTopic, TopicCreationDisabled: the topic cannot be created;
+        - DeliveryFailed: the set could not be delivered within ``delivery_timeout``, and may be stored all the same;
+          its cause is the last error;
+        - ClientClosed: the producer was closed first;
+        - any error that the partitioner raises.
 
-        Raises TypeError for what is no message.
+        Raises TypeError for a value that is no message.
         """
         codec = "none"
         if isinstance(messages, MessageSet):
@@ -152,20 +152,23 @@ class Producer:
         send.sequence = self._sequence
         send.owner = self
         self._unfinished[send] = None
-        room = self._pool
-        if room.free:
+        pool = self._pool
+        if pool.free:
             self._router.submit(send)
             return deferred
         try:
             waiting = _Waiting(self, send)
-            waiting.place = room.wait(waiting.admit)
+            waiting.place = pool.wait(waiting.admit)
             send.holders = (waiting,)
         except ProducerBufferFull as error:
             send.fail(error)
         return deferred
 
     def ready(self) -> Deferred[None]:
-        """Fires once there is room for a send, behind all that wait already. Cancellable; fails with ClientClosed."""
+        """Return a Deferred that fires once there is room, behind all sends that wait. Cancellable.
+
+        Fails with ClientClosed.
+        """
         if self._closed:
             return fail(ClientClosed("the producer is closed"))
         full = None if self._fast_path is None else self._fast_path.full()
@@ -174,9 +177,9 @@ class Producer:
         return full.addBoth(lambda _: self._pool.ready())
 
     def flush(self) -> Deferred[None]:
-        """Send what lingers; fires once everything sent before has ended, well or not. Cancellable.
+        """Send the batches that linger; fires once every earlier send has ended, well or not. Cancellable.
 
-        Each send's own Deferred says how it ended.
+        The Deferred of each send says how that send ended.
         """
         if self._fast_path is not None:
             self._fast_path.write()
@@ -186,17 +189,16 @@ class Producer:
             return waiting
         self._flushes.append(_Flush(self._sequence, len(self._unfinished), waiting))
         if self.settings.linger > 0:
-            for send in self._unfinished:  # those that wait for room or metadata are in no queue yet
+            for send in self._unfinished:  # sends that wait for room or metadata are in no queue yet
                 send.hurry = True
-            for queue in self._router.all_lanes():
+            for queue in self._router.all_queues():
                 queue.flush()
         return waiting
 
     def close(self, timeout: float | None = None) -> Deferred[None]:
-        """Flush, for at most ``timeout`` seconds (``delivery_timeout`` by default), then disconnect; fires when that
-        is done.
+        """Flush, for at most ``timeout`` seconds (``delivery_timeout`` by default), then disconnect; fires when done.
 
-        What was not delivered by then fails with ClientClosed. Never fails. Later sends fail with ClientClosed.
+        Sends that are not delivered by then fail with ClientClosed, and so do later ones. Never fails.
         """
         return Deferred.fromCoroutine(self._close(self.settings.delivery_timeout if timeout is None else timeout))
 
@@ -206,7 +208,7 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Flush and disconnect, as ``close`` does; a block that was cancelled waits for nothing."""
+        """Flush and disconnect, as ``close`` does; a cancelled block does not wait."""
         await self.close(0.0 if isinstance(error, CancelledError) else None)
 
     async def _close(self, timeout: float) -> None:
@@ -225,7 +227,7 @@ class Producer:
         await self._cluster.close()
 
     def finished(self, send: PendingSend) -> None:
-        """A send has ended."""
+        """Take note that a send has ended."""
         del self._unfinished[send]
         if self._flushes:
             for flush in self._flushes:
@@ -238,12 +240,12 @@ class Producer:
                     flush.waiting.callback(None)
 
     def admitted(self, send: PendingSend) -> None:
-        """There is room for a send that waited."""
+        """Submit a send that has waited for room."""
         if not self._ended:
             self._router.submit(send)
 
     def leave(self, place: BufferWaiter) -> None:
-        """A send that waited for room was cancelled."""
+        """Give up the place of a cancelled send that waited for room."""
         self._pool.leave(place)
 
     def _look(self) -> None:
@@ -257,7 +259,7 @@ class Producer:
 
 @define(eq=False)
 class _Flush:
-    """A call of ``flush``: how many sends up to which number are not finished."""
+    """A call of ``flush``: the number of unfinished sends (``left``) up to number ``sequence``."""
 
     sequence: int
     left: int
@@ -265,7 +267,7 @@ class _Flush:
 
 
 class _Waiting:
-    """A send in the line for room."""
+    """A send that waits for room in the buffer pool."""
 
     def __init__(self, producer: Producer, send: PendingSend) -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""Finds the way for every send: the topic's partitions, the partition of each message, the broker of each partition."""
+"""The route of each send: the topic's partitions, the partition of each message, the broker of each partition."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import BrokerUnavailable, ClientClosed, DeliveryFailed, WireError, WrongPartition
 from logd.protocol.message import Message
 
-#: What the broker is asked to choose itself (docs/protocol.md, Produce).
+#: The partition number that leaves the choice to the broker (docs/protocol.md, Produce).
 BROKER_CHOOSES = -1
 
 
 class Router:
-    """One producer's queues, by topic and partition, and the sends whose topic is not known yet."""
+    """The queues of one producer, by topic and partition, and the sends whose topic is not known yet."""
 
     def __init__(
         self, cluster: Cluster, settings: ProducerSettings, partitioner: IPartitioner, pool: BufferPool
@@ -42,15 +42,15 @@ class Router:
         #: topic -> partition -> queue
         self.queues: dict[str, dict[int, PartitionQueue]] = {}
         self._senders: dict[BrokerLink, BrokerSender] = {}
-        #: Sends whose topic is not known, in order; a search runs for each topic that is a key.
+        #: Sends whose topic is not known, in order; a search runs for each topic in it.
         self._unknown: dict[str, dict[PendingSend, None]] = {}
-        #: Why the last look of such a search found nothing, by topic.
+        #: The error of the latest attempt of such a search, by topic.
         self._reasons: dict[str, Exception] = {}
         self._background = Background("a producer")
         self._closed = False
 
     def submit(self, send: PendingSend) -> None:
-        """Put a send on its way; it ends by itself."""
+        """Route a send, which ends by itself."""
         topic = send.topic
         unknown = self._unknown.get(topic)
         view = self._cluster.known(topic) if self._discover else None
@@ -59,14 +59,14 @@ class Router:
         else:
             self._dispatch(send, view)
 
-    def all_lanes(self) -> list[PartitionQueue]:
-        """Every queue there is."""
+    def all_queues(self) -> list[PartitionQueue]:
+        """Return all queues."""
         return [queue for queues in self.queues.values() for queue in queues.values()]
 
     def expire(self) -> None:
-        """Give up what is past its deadline, and read metadata again that is older than the settings allow."""
+        """Give up sends past their deadlines, and read again the metadata that is older than ``metadata_age``."""
         now = self._clock.seconds()
-        for queue in self.all_lanes():
+        for queue in self.all_queues():
             queue.expire()
         for topic, sends in self._unknown.items():
             for send in [send for send in sends if send.deadline <= now]:
@@ -85,10 +85,10 @@ class Router:
                     view_again.addCallbacks(self._rerouted_all, lambda _: None)
 
     def close(self) -> None:
-        """Fail what is left."""
+        """Fail the sends that are left."""
         self._closed = True
         self._background.stop()
-        for queue in self.all_lanes():
+        for queue in self.all_queues():
             queue.close()
         for sends in list(self._unknown.values()):
             for send in list(sends):
@@ -97,7 +97,7 @@ class Router:
     def _dispatch(self, send: PendingSend, view: TopicView | None) -> None:
         """Encode a send for its destinations and put it into their queues."""
         settings = self._settings
-        room = self._pool
+        pool = self._pool
         held, send.held = send.held, 0
         messages, send.messages = send.messages, ()
         codec = send.codec
@@ -115,14 +115,14 @@ class Router:
                 among = view.partitions if key is not None else view.available or view.partitions
                 partition = self._partitioner.choose(send.topic, key, among)
             pieces = encode_pieces(messages, codec, settings.batch_bytes, settings.message_bytes)
-        except Exception as error:  # a partitioner may raise anything; it is the sender's to see
+        except Exception as error:  # a partitioner may raise anything; the error belongs to the caller of send
             send.fail(error)
-            room.give(held)
+            pool.give(held)
             return
         total = 0
         for piece, _ in pieces:
             total += len(piece) + SET_BYTES
-        room.take(total - held)
+        pool.take(total - held)
         if len(pieces) != 1:
             send.expect(len(pieces))
         queues = self.queues.get(send.topic)
@@ -133,7 +133,7 @@ class Router:
         queue.add(pieces, settings.compression if codec == "none" else "none", send)
 
     def _given(self, partition: int | None, view: TopicView | None) -> int:
-        """The partition that a send names, or that the broker is to choose."""
+        """Return the partition that a send names, or BROKER_CHOOSES. Raises WrongPartition."""
         if partition is None:
             return BROKER_CHOOSES
         if not 0 <= partition < 1 << 31:
@@ -147,7 +147,7 @@ class Router:
     def _dispatch_by_key(
         self, send: PendingSend, messages: Sequence[Message], keys: set[bytes | None], held: int, view: TopicView
     ) -> None:
-        """Messages with keys of their own: each goes where its key says; those for one partition stay in order."""
+        """Send each message to the partition of its own key; messages for one partition stay in order."""
         settings = self._settings
         choose = self._partitioner.choose
         available = view.available or view.partitions
@@ -185,7 +185,7 @@ class Router:
         return queue
 
     def _find(self, queue: PartitionQueue) -> None:
-        """Tell a queue its broker, by what is known now."""
+        """Give a queue the sender of its leader, by the metadata last read."""
         try:
             link = self._cluster.leader(queue.topic, queue.partition)
         except WireError as error:
@@ -199,7 +199,7 @@ class Router:
         queue.found(sender.wake)
 
     def _reroute(self, queue: PartitionQueue, error: Exception) -> None:
-        """A queue had trouble: read the metadata again, then tell it its broker."""
+        """Read the metadata again for a queue that met an error, then give it its leader."""
         if self._closed:
             return
         if not self._discover:
@@ -226,7 +226,7 @@ class Router:
             self._background.start(self._search(send.topic))
 
     async def _search(self, topic: str) -> None:
-        """Read a topic's metadata until it is known, or nobody waits for it any more, or it cannot be had."""
+        """Read a topic's metadata until it is known, cannot be had, or no send waits for it."""
         backoff = self._cluster.backoff()
         while not self._closed:
             try:
@@ -242,7 +242,7 @@ class Router:
                 await sleep(self._clock, backoff.next())
             else:
                 sends = self._unknown[topic]
-                while sends:  # what is submitted meanwhile joins the line here: order holds
+                while sends:  # a send submitted meanwhile joins the end: order holds
                     send = next(iter(sends))
                     del sends[send]
                     self._dispatch(send, view)
@@ -253,7 +253,7 @@ class Router:
         self._reasons.pop(topic, None)
 
     def withdraw(self, send: PendingSend) -> None:
-        """End a send that was cancelled while its topic is not known."""
+        """End a cancelled send whose topic is not known."""
         self._fail_held(send, CancelledError())
 
     def _fail_held(self, send: PendingSend, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Carries batches to one broker: makes requests of what the queues have, and hands the answers back to them."""
+"""The sender of one broker: makes requests of the queues' batches, and hands the answers back to the queues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from logd.client.cluster.link import BrokerLink, ClientConnection
 from logd.client.producer.batch import ProducerBatch
 from logd.client.producer.partition_queue import PartitionQueue
-from logd.client.producer.refusal import refusal
+from logd.client.producer.refusal_text import refusal
 from logd.client.settings import LARGEST_REQUEST
 from logd.errors import BrokerUnavailable, ClientClosed, LogdError
 from logd.interfaces import Clock
@@ -18,14 +18,14 @@ from logd.protocol.requests.legacy_requests import Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducePart
 from logd.protocol.requests.requests import MAX_ITEMS
 
-#: Bytes of sets in one request to which further partitions' batches are added.
+#: Bytes of sets in one request up to which batches of further partitions are added.
 ENOUGH_BYTES = 1 << 20
-#: The share of the client's own timeout that the broker gets, so that its answer is there in time.
+#: The share of the client's own timeout that the broker gets, so that its answer arrives in time.
 BROKER_SHARE = 0.9
 
 
 class BrokerSender:
-    """One producer's traffic with one broker."""
+    """The produce requests of one producer to one broker."""
 
     def __init__(self, clock: Clock, link: BrokerLink, acks: int, request_timeout: float) -> None:
         self.link = link
@@ -33,20 +33,20 @@ class BrokerSender:
         self._acks = acks
         self._timeout = request_timeout
         self._timeout_ms = int(request_timeout * 1000 * BROKER_SHARE)
-        #: Lanes that may have something to send, in the order of their waking.
+        #: Queues that may have a batch to send, in the order of their waking.
         self._awake: dict[PartitionQueue, None] = {}
         self._scheduled = False
         self._waiting = False
 
     def wake(self, queue: PartitionQueue) -> None:
-        """Look at the queue at the end of this turn of the reactor: what is sent until then travels together."""
+        """Drain the queue at the end of this turn of the reactor: batches that are ready until then travel together."""
         self._awake[queue] = None
         if not self._scheduled and not self._waiting:
             self._scheduled = True
             self._clock.callLater(0, self._drain)
 
     def _drain(self) -> None:
-        self._scheduled = True  # what wakes up meanwhile is looked at before this returns
+        self._scheduled = True  # a queue that wakes up meanwhile is drained before this returns
         try:
             connection = self.link.current
             if connection is None:
@@ -60,7 +60,7 @@ class BrokerSender:
             self._scheduled = False
 
     def _send(self, connection: ClientConnection) -> None:
-        """Send one request with one batch of each queue, as many as make a good size."""
+        """Send one request with one batch of each queue, up to ENOUGH_BYTES."""
         batches: list[tuple[PartitionQueue, ProducerBatch]] = []
         parts: list[ProducePart] = []
         total = 0
@@ -105,10 +105,10 @@ class BrokerSender:
             queue.refused(batch, error)
 
     def _broken(self, failure: Failure) -> None:
-        PartitionQueue.log.failure("a bug: an answer could not be dealt with", failure)
+        PartitionQueue.log.failure("a bug: the handling of an answer to a produce request failed", failure)
 
     def _drain_unanswered(self, connection: ClientConnection) -> None:
-        """acks=0: what is handed to the transport counts as sent."""
+        """Send the batches of acks=0; a batch handed to the transport counts as sent."""
         for queue in list(self._awake):
             while connection.writable:
                 taken = queue.take()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from logd.collect.files import Files
 from logd.collect.rotation.names import rotations
 from logd.collect.rotation.packed import is_packed_from, original_bytes, packed_source
-from logd.collect.rotation.rotated import RotatedFiles, Sibling
+from logd.collect.rotation.siblings import RotatedFiles, Sibling
 from logd.collect.source import SourceFile
 
 

@@ -1,1 +1,1 @@
-"""Consumer groups: who reads which partitions, and how that is agreed on in the coordination tree."""
+"""Consumer groups: assignment of partitions to consumers, agreed on in the coordination tree."""

@@ -1,12 +1,12 @@
-"""Changes a group from outside: moves its positions, removes it.
+"""Changes a group from outside: moves its positions, or removes the group.
 
-**Moving the positions of a live group.** The new position is written over the version that was seen, so the owner's
-next commit meets another version and fails: it never writes its own place over it (see registries.offsets). It is
-written twice: a commit leaves the next version, a move the one after it, so that an owner that does not know whether
-its last commit was done never takes a move to just that position for it (see holdings). So that an owner that has
-nothing to commit hears of it too, the same transaction writes the group's own node, which every member watches: all
-stop, commit what is not reset, give back and claim again, and so begin at the new positions. What an owner was handing
-over in that moment is handed over to its end.
+**Moving the positions of a live group.** The new position is written over the version that was read, so the owner's
+next commit meets another version and fails: the owner never overwrites the new position (see registries.offsets).
+Each position is written twice. A commit leaves the next version and a move leaves the one after it, so an owner that
+does not know whether its last commit succeeded never takes a move to that same position for its own commit (see
+claims.py). The same transaction also writes the group's own node, which every member watches, so that an owner with
+nothing to commit learns of the move. All members then stop, commit what is not reset, release, claim again, and begin
+at the new positions. A message that an owner was delivering at that moment is delivered completely.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from logd.coord.registries.offsets import Offset, OffsetRegistry, encode_positio
 from logd.errors import LogdError
 from logd.topic import TopicPartition
 
-#: Operations in one transaction, so that it stays far below the 1 MiB that ZooKeeper takes.
+#: Operations in one transaction, which keeps it far below ZooKeeper's limit of 1 MiB.
 BATCH = 1000
-#: How often a deletion is begun again that met a change.
+#: Attempts at a deletion that meets concurrent changes.
 ATTEMPTS = 5
 
 
 class GroupLive(LogdError):
-    """A group's consumers are live, and what was asked for is for groups at rest."""
+    """The group has live consumers, and the operation is for groups at rest."""
 
 
 class GroupChanged(LogdError):
-    """A position was committed, or a partition claimed, between the look and the change: nothing was changed."""
+    """A position was committed, or a partition claimed, between the read and the write: nothing was changed."""
 
 
 async def move_positions(
@@ -43,10 +43,10 @@ async def move_positions(
     seen: Mapping[TopicPartition, Offset | None],
     positions: Mapping[TopicPartition, int],
 ) -> None:
-    """Write new positions over what was ``seen``, in transactions of up to five hundred partitions.
+    """Write new positions over those that were ``seen``, in transactions of up to five hundred partitions.
 
-    Raises GroupChanged where another position or version is there by now, and CoordinationError. With more than
-    five hundred partitions those of earlier transactions are moved by then.
+    Raises GroupChanged if a position or version is another by now, and CoordinationError. With more than five hundred
+    partitions, those of earlier transactions have been moved by then.
     """
     registry = OffsetRegistry(coordination, group)
     for parent in registry.parents({where.topic for where in positions}):
@@ -70,7 +70,7 @@ async def move_positions(
 
 
 def check_at_rest(entry: GroupEntry) -> None:
-    """Raise GroupLive for a group that is live: its consumers are in the way of a deletion."""
+    """Raise GroupLive for a live group: its consumers would interfere with a deletion."""
     if entry.live:
         raise GroupLive(
             f"group {entry.name!r} is live, with {len(entry.consumers)} consumers and {len(entry.owners)} partitions "
@@ -79,16 +79,16 @@ def check_at_rest(entry: GroupEntry) -> None:
 
 
 async def delete_group(coordination: ICoordination, group: str) -> int:
-    """Remove everything about a group at rest; return how many positions that were.
+    """Remove everything about a group at rest; return the number of positions removed.
 
     Raises UnknownGroup, GroupLive, GroupChanged and CoordinationError. A consumer that joins meanwhile keeps the group
-    from being removed; a group of some hundred positions goes as a whole, a larger one may lose a part of them then.
+    from being removed. A group of a few hundred positions is removed whole; a larger one may then lose some of them.
     """
     for _ in range(ATTEMPTS):
         entry = await read_group(coordination, group)
         check_at_rest(entry)
         doomed = [*await _below(coordination, paths.group(group)), paths.group(group)]
-        # The parents of what live consumers make go first: whoever joins from now on is in the way of the rest.
+        # The parents of the nodes that live consumers create go first: a consumer that joins now makes the rest fail.
         doomed.sort(key=lambda path: path.startswith(f"{paths.group(group)}/offsets"))
         root = doomed.index(paths.group(group))
         doomed.append(doomed.pop(root))
@@ -98,11 +98,11 @@ async def delete_group(coordination: ICoordination, group: str) -> int:
         except (NoNode, NotEmpty):
             continue
         return len(entry.offsets)
-    raise GroupChanged(f"group {group!r} changes faster than it can be removed: stop who uses it")
+    raise GroupChanged(f"group {group!r} changes faster than it can be removed: stop its consumers")
 
 
 async def _below(coordination: ICoordination, path: str) -> list[str]:
-    """All nodes below one, deepest first."""
+    """Return all nodes below a node, deepest first."""
     found: list[str] = []
     try:
         names = await coordination.get_children(path)

@@ -1,4 +1,4 @@
-"""Algorithm 1: shares a topic's partitions out among the streams of a group; pure, so that all come to one answer.
+"""Algorithm 1: divides a topic's partitions among the streams of a group. Pure, so that all members agree.
 
 The paper (section 3.2) gives stream i of the sorted streams the partitions from i * N to (i + 1) * N - 1 of the sorted
 partitions, where N is |P| / |C|. With a remainder that leaves partitions over, or gives the last stream fewer; here the
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 def assign(partitions: Iterable[int], streams: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """Return each stream's partitions, ascending: every partition exactly once, if there is any stream.
 
-    Partitions sort by number, streams by text; the order and repetitions of what is given do not matter.
+    The order and repetitions of the arguments do not matter: partitions sort by number, streams by text.
     """
     numbers = sorted(set(partitions))
     names = sorted(set(streams))
@@ -25,7 +25,7 @@ def assign(partitions: Iterable[int], streams: Iterable[str]) -> dict[str, tuple
 
 
 def share_of(index: int, streams: int, partitions: int) -> tuple[int, int]:
-    """From which to before which of the sorted partitions the stream at ``index`` of the sorted streams has."""
+    """Return the range (start, end) of the sorted partitions that belong to the stream at ``index``."""
     each, more = divmod(partitions, streams)
     begin = each * index + min(index, more)
     return begin, begin + each + (index < more)

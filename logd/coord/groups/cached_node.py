@@ -1,4 +1,4 @@
-"""Reads a node and keeps what was read for as long as the watch that was left there has not fired."""
+"""Reads a node and caches the result until the watch left with it fires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Watched(Generic[T]):
     """One node's data or children, read at most once for each change; ``changed()`` is called at each firing.
 
-    A lost connection fires every watch, so what is kept never outlives one.
+    A lost connection fires every watch, so a cached value never outlives its connection.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Watched(Generic[T]):
         self._watch: Deferred[WatchEvent] | None = None
 
     async def get(self) -> T | None:
-        """What the node says, None where there is none. Fails with a CoordinationError."""
+        """Return the node's value, None if there is no node. Fails with a CoordinationError."""
         while not self._fresh:
             answer, watch = self._read(self.path)
             self._begin(watch)
@@ -51,20 +51,20 @@ class Watched(Generic[T]):
             except BaseException:
                 self._end(watch)
                 raise
-            if self._watch is not watch:  # it has changed already, and we were told: this will do until we read again
+            if self._watch is not watch:  # changed already, and ``changed`` was called: good until the next read
                 return value
             self._value, self._fresh = value, True
         return self._value
 
     def close(self) -> None:
-        """Forget the watch; nothing is told any more."""
+        """Forget the watch; ``changed`` is not called any more."""
         watch, self._watch = self._watch, None
         self._fresh = False
         if watch is not None:
             watch.cancel()
 
     async def _absent(self) -> bool:
-        """Watch for the node's beginning; say whether there is still none."""
+        """Watch for the node's creation; return whether there is still none."""
         exists, watch = self._coordination.exists_and_watch(self.path)
         self._begin(watch)
         try:
@@ -72,7 +72,7 @@ class Watched(Generic[T]):
         except BaseException:
             self._end(watch)
             raise
-        if stat is not None:  # it came in between; the next watch takes this one's place
+        if stat is not None:  # created in between; the next watch replaces this one
             return False
         if self._watch is watch:
             self._value, self._fresh = None, True
@@ -85,7 +85,7 @@ class Watched(Generic[T]):
         watch.addCallbacks(self._fired, _ignore, callbackArgs=(watch,))
 
     def _end(self, watch: Deferred[WatchEvent]) -> None:
-        """Its read failed."""
+        """Forget the watch of a read that failed."""
         if self._watch is watch:
             self._watch = None
             watch.cancel()
@@ -98,4 +98,4 @@ class Watched(Generic[T]):
 
 
 def _ignore(_failure: Failure) -> None:
-    """A watch that was cancelled."""
+    """Ignore the failure of a cancelled watch."""

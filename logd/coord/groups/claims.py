@@ -1,8 +1,8 @@
-"""The partitions that one consumer holds: claims all or none, commits positions with their fences, gives them back.
+"""The partitions that one consumer holds: claims all or none, commits positions with their fences, releases them.
 
-Each claim and the rewriting of its offset go into one transaction, up to a hundred partitions in each; so who owns a
-partition has fenced it. What an answer that never came has done is not known: such claims are looked at and undone
-before anything else is claimed, such commits are read before the next one.
+Each claim and the rewriting of its offset go into one transaction, with up to a hundred partitions each. So the owner
+of a partition has also fenced it. After a lost answer the outcome is unknown: such claims are looked at and undone
+before anything else is claimed, and such commits are read before the next commit.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CHUNK = 100
 
 
 class Conflict(CoordinationError):
-    """A partition is still another consumer's, or its offset changed while it was claimed."""
+    """A partition still belongs to another consumer, or its offset changed during the claim."""
 
 
 @define
 class Claim:
-    """A partition that is held: by which stream, the committed position, and the offset node's version since."""
+    """A claimed partition: its stream, its committed position, and the version of the offset node since the claim."""
 
     stream: str
     position: int | None
@@ -43,7 +43,7 @@ class Claim:
 
 
 class Claims:
-    """One consumer's claims. Calls follow one another; they fail with a CoordinationError."""
+    """One consumer's claims. Calls run one at a time; they fail with a CoordinationError."""
 
     _log = Logger()
 
@@ -52,38 +52,38 @@ class Claims:
         self._owners = owners
         self._offsets = offsets
         self._held: dict[TopicPartition, Claim] = {}
-        #: What was to be claimed and is not, since its offset's node has no position; each for its stream.
+        #: Partitions that are not claimed because their offset's node has no position, each with its stream.
         self._unusable: dict[TopicPartition, str] = {}
-        #: Claims that may be there, or not.
+        #: Claims whose outcome is unknown.
         self._doubtful: dict[TopicPartition, str] = {}
         self._ready: set[str] = set()
         self._turns = DeferredLock()
-        #: The session in which it is held.
+        #: The session that the claims belong to.
         self._session = 0
 
     @property
     def streams(self) -> dict[TopicPartition, str]:
-        """Who has what."""
-        return {where: holding.stream for where, holding in self._held.items()}
+        """The claimed partitions, each with its stream."""
+        return {where: claim.stream for where, claim in self._held.items()}
 
     @property
     def share(self) -> dict[TopicPartition, str]:
-        """What was claimed for: what is held, and what cannot be."""
+        """The share that was claimed: the partitions held, and those that cannot be used."""
         return {**self.streams, **self._unusable}
 
     @property
     def positions(self) -> dict[TopicPartition, int | None]:
-        """What is committed of it."""
-        return {where: holding.position for where, holding in self._held.items()}
+        """The committed positions of the claimed partitions."""
+        return {where: claim.position for where, claim in self._held.items()}
 
     def forget(self) -> None:
-        """The session is over, and every claim with it. What is under way ends with what it began with."""
+        """Forget every claim, since the session is over. Calls under way finish with the state they began with."""
         self._held, self._doubtful, self._ready, self._unusable = {}, {}, set(), {}
 
     async def commit(self, handled: Callable[[], Mapping[TopicPartition, int]]) -> list[TopicPartition]:
-        """Store the positions that ``handled()`` tells; return the partitions that turned out to be another's.
+        """Commit the positions that ``handled()`` returns; return the partitions that turned out to belong to others.
 
-        Those are not held any more. What has not moved is not written.
+        Those are no longer held. A position that has not moved is not written.
         """
         async with self._turn():
             held, doubtful = self._held, self._doubtful
@@ -100,7 +100,7 @@ class Claims:
             for chunk in _chunks(sorted(wanted)):
                 try:
                     await self._store(held, {where: wanted[where] for where in chunk})
-                except (BadVersion, NoNode):  # which of them? each by itself
+                except (BadVersion, NoNode):  # to find out which of them, commit each alone
                     for where in chunk:
                         try:
                             await self._store(held, {where: wanted[where]})
@@ -111,15 +111,15 @@ class Claims:
             return lost
 
     async def release(self) -> None:
-        """Give everything back."""
+        """Release every partition."""
         async with self._turn():
             await self._settle(self._doubtful)
             await self._give_back(self._held, self._doubtful)
 
     async def claim(self, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
-        """Take partitions, each for a stream: all or none. Returns the committed positions. Raises Conflict.
+        """Claim partitions, each for a stream, all or none; return the committed positions. Raises Conflict.
 
-        A partition whose offset's node has no position is left alone: to begin anywhere would lose its place.
+        A partition whose offset's node has no valid position is left alone: to begin anywhere would lose its place.
         """
         async with self._turn():
             await self._settle(self._doubtful)
@@ -132,7 +132,7 @@ class Claims:
             except Conflict:
                 await self._give_back(held, doubtful)
                 raise
-            return {where: holding.position for where, holding in held.items()}
+            return {where: claim.position for where, claim in held.items()}
 
     async def _take(
         self,
@@ -147,15 +147,15 @@ class Claims:
         operations: list[Operation] = []
         for where, stream in wanted.items():
             operations += self._owners.claim(where, stream), self._offsets.fence(where, found[where])
-        # Of a topic that was deleted a moment ago nothing is claimed: its positions went with it, and what would be
-        # stored now would be taken for those of the next topic of that name.
+        # Partitions of a topic deleted a moment ago are not claimed: their positions were deleted too, and a position
+        # stored now would be taken for one of the next topic of that name.
         topics = sorted({where.topic for where in wanted})
         try:
             results = await self._coordination.multi([*operations, *(Check(paths.topic(topic)) for topic in topics)])
         except (NodeExists, BadVersion) as error:
             raise Conflict(f"{error}", error.path) from error
         except NoNode as error:
-            self._ready.clear()  # somebody removed the parents, an offset or the topic: make them, read again
+            self._ready.clear()  # the parents, an offset or the topic were removed: create, read again
             raise Conflict(f"{error}", error.path) from error
         except BaseException:
             doubtful.update(wanted)
@@ -179,19 +179,19 @@ class Claims:
         return False
 
     async def _give_back(self, held: dict[TopicPartition, Claim], doubtful: dict[TopicPartition, str]) -> None:
-        """Release each, if nobody has claimed it since: a deletion alone would not tell whose claim it removes."""
+        """Release each, unless others have claimed it since: a deletion alone would not tell whose claim it removes."""
         for chunk in _chunks(list(held)):
             operations: list[Operation] = []
             for where in chunk:
                 operations += self._offsets.unchanged(where, held[where].version), self._owners.release(where)
             try:
                 await self._coordination.multi(operations)
-            except (NoNode, BadVersion):  # moved or removed from outside, or a commit is in doubt: each by itself
+            except (NoNode, BadVersion):  # moved or removed from outside, or a commit in doubt: each alone
                 for where in chunk:
                     doubtful[where] = held.pop(where).stream
                 await self._settle(doubtful)
             except BaseException:
-                doubtful.update((where, holding.stream) for where, holding in held.items())
+                doubtful.update((where, claim.stream) for where, claim in held.items())
                 held.clear()
                 raise
             for where in chunk:
@@ -211,21 +211,21 @@ class Claims:
             held[where].position = position
             held[where].version += 1
 
-    async def _sure(self, where: TopicPartition, holding: Claim) -> bool:
-        """Find out whether the last commit was done; say whether the partition is still ours.
+    async def _sure(self, where: TopicPartition, claim: Claim) -> bool:
+        """Find out whether the last commit was done; return whether the partition is still ours.
 
-        Another's claim leaves the next version too, but with the position that was there before.
+        Another consumer's claim leaves the next version too, but with the previous position.
         """
         found = await self._offsets.read(where)
-        if found is not None and (found.position, found.version) == (holding.unsure, holding.version + 1):
-            holding.position, holding.version = found.position, found.version
-        elif found is None or found.version != holding.version:
+        if found is not None and (found.position, found.version) == (claim.unsure, claim.version + 1):
+            claim.position, claim.version = found.position, found.version
+        elif found is None or found.version != claim.version:
             return False
-        holding.unsure = None
+        claim.unsure = None
         return True
 
     async def _settle(self, doubtful: dict[TopicPartition, str]) -> None:
-        """Look whose these are, and release ours."""
+        """Look up the owners of doubtful claims, and release our own."""
         for where, stream in list(doubtful.items()):
             await self._owners.release_if_ours(where, stream)
             doubtful.pop(where, None)
@@ -241,8 +241,8 @@ class Claims:
     async def _turn(self) -> AsyncIterator[None]:
         await self._turns.acquire()
         try:
-            # Who waited for a turn may get it by the failure of a call that ended with the session, before anybody
-            # was told: in the next session it would commit for partitions that are not ours any more.
+            # A call that waited for its turn may run because the call before it failed with the session. In the next
+            # session it would commit for partitions that are no longer ours.
             coordination = self._coordination
             session = 0 if coordination.state is SessionState.LOST else coordination.session_id
             if session != self._session:

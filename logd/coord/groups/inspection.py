@@ -1,4 +1,4 @@
-"""What the coordination tree says of groups, to somebody who is in none: who is live, who owns what, how far it is."""
+"""Reads from the coordination tree, for tools outside a group, who is live, who owns what, and the positions."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from logd.topic import TopicPartition
 
 
 class UnknownGroup(LogdError):
-    """Nothing is written down about a group of that name."""
+    """There is no group of that name in the tree."""
 
 
 @frozen
 class GroupEntry:
-    """A group at a moment; its parts were read one after the other, so a rebalance may be under way in between."""
+    """A group at a moment. Its parts were read one after another, so a rebalance may have happened in between."""
 
     name: str
-    #: The live consumers, each with what it reads.
+    #: The live consumers, each with its subscription.
     consumers: Mapping[str, Subscription] = field(factory=dict)
     owners: Mapping[TopicPartition, Owner] = field(factory=dict)
     offsets: Mapping[TopicPartition, Offset] = field(factory=dict)
 
     @property
     def live(self) -> bool:
-        """Whether somebody reads, or has read and whose session is not over yet."""
+        """True if the group has a live consumer, or a consumer whose session is not over yet."""
         return bool(self.consumers or self.owners)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic that it has a position in or an owner of, or that a consumer names; sorted."""
+        """Every topic with a position, an owner or a subscription in this group; sorted."""
         named = {topic for subscription in self.consumers.values() for topic in subscription.topics}
         return tuple(sorted(named.union(where.topic for where in (*self.owners, *self.offsets))))
 
     def subscribed(self, topic: str) -> bool:
-        """Whether a live consumer reads that topic, by its name or by a pattern."""
+        """Return whether a live consumer subscribes to the topic, by name or by a pattern."""
         return any(subscription.streams_of(topic) for subscription in self.consumers.values())
 
 
 async def list_groups(coordination: ICoordination) -> list[str]:
-    """The names of all groups, sorted. Raises CoordinationError."""
+    """Return the names of all groups, sorted. Raises CoordinationError."""
     return await _children(coordination, paths.CONSUMERS)
 
 
 async def read_group(coordination: ICoordination, name: str) -> GroupEntry:
-    """Everything about one group. Raises UnknownGroup, CoordinationError, and ValueError for a name that none has."""
+    """Read everything about one group. Raises UnknownGroup, CoordinationError, and ValueError for an invalid name."""
     path = paths.group(name)
     if await coordination.exists(path) is None:
-        raise UnknownGroup(f"there is no group {name!r}: `logd groups list` shows those that there are")
+        raise UnknownGroup(f"there is no group {name!r}: `logd groups list` shows the existing groups")
     registry = ConsumerRegistry(coordination, name)
     ids = await _children(coordination, registry.path)
     read = await gather(_subscription(registry, consumer) for consumer in ids)
@@ -76,7 +76,7 @@ async def _subscription(registry: ConsumerRegistry, consumer: str) -> Subscripti
     try:
         return await registry.read(consumer)
     except ValueError:
-        return Subscription()  # whatever it is, it is live
+        return Subscription()  # unreadable, but live
 
 
 async def _children(coordination: ICoordination, path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The seam between a group's membership and who reads the partitions: what is told to stop, to start, and asked for."""
+"""The interface between a group's membership and the reader of its partitions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from logd.topic import TopicPartition
 
 
 class IGroupReader(Interface):
-    """Reads the partitions that a membership gives it. None of these may raise."""
+    """Reads the partitions that a membership assigns to it. None of these methods may raise."""
 
     def stop() -> Deferred[None] | None:
-        """Stop fetching, drop what is held, and hand nothing more over.
+        """Stop fetching, drop buffered messages, and deliver nothing more.
 
-        May return a Deferred, which is waited for before positions are committed: what was handed over before may be
+        May return a Deferred, which is waited for before positions are committed: messages delivered earlier may be
         finished until then.
         """
 
     def handled() -> Mapping[TopicPartition, int]:
-        """The position behind the last handled message, for each partition since the last ``start``; also after stop.
+        """Return the position behind the last handled message of each partition since the last ``start``.
 
-        A partition whose place is not known yet is left out.
+        Also called after ``stop``. A partition whose position is not known yet is left out.
         """
 
     def start(
@@ -31,10 +31,10 @@ class IGroupReader(Interface):
         positions: Mapping[TopicPartition, int | None],
         uuids: Mapping[str, str],
     ) -> None:
-        """These partitions are ours now, each for a stream, and begin at these positions (None: the group is new).
+        """Read these partitions, each for a stream, from these positions (None: the group is new).
 
-        ``uuids`` are those of the topics that the positions are of.
+        ``uuids`` are those of the topics that the positions belong to.
         """
 
     def lost(where: TopicPartition) -> None:
-        """One partition has turned out to be another's, or of another topic: stop it, and forget what was handled."""
+        """Stop reading a partition that belongs to another consumer or topic, and forget its handled position."""

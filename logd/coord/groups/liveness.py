@@ -1,7 +1,7 @@
-"""A consumer's own timer: when it has heard nothing for two thirds of its session timeout, it is out of touch.
+"""A consumer's own timer: without contact for two thirds of its session timeout, the consumer is out of touch.
 
 The tree gives its partitions to others once the session timeout is over. A consumer that was cut off or paused cannot
-be told; so it stops by itself, a third of the timeout before that.
+be notified, so it stops by itself a third of the timeout before that.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class LivenessTimer:
 
     @property
     def held(self) -> bool:
-        """Return whether the session is surely alive, as far as one can know here."""
+        """Return whether the session is certainly alive, as far as this client can know."""
         state = self._coordination.state
         return state in (SessionState.CONNECTED, SessionState.SUSPENDED) and self._left() > 0.0
 
     def begin(self) -> None:
-        """Keep watch from now on."""
+        """Start the timer."""
         if self._timer is None:
             self._arm()
 
     def end(self) -> None:
-        """Keep watch no more."""
+        """Stop the timer."""
         timer, self._timer = self._timer, None
         if timer is not None and timer.active():
             timer.cancel()

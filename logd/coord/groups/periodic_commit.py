@@ -1,4 +1,4 @@
-"""Commits from time to time, each some seconds after the one before has ended."""
+"""Commits periodically, each some seconds after the previous commit has ended."""
 
 from __future__ import annotations
 

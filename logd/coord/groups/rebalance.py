@@ -1,14 +1,14 @@
 """One consumer's membership of a group: joins, rebalances at each change, commits, stops when cut off, leaves.
 
-A rebalance is the paper's Algorithm 1 (section 3.2) in this order: stop fetching and drop what is held; commit; release
-what is owned; read the registries; compute; claim all or nothing; start. On a conflict: nothing is claimed, wait, begin
-again. Firings of watches are gathered, and there is one rebalance at a time. A look that gives the same share as before
-changes nothing, and nothing is stopped, unless positions were moved from outside (see administration).
+A rebalance is the paper's Algorithm 1 (section 3.2) in this order: stop fetching and drop buffered messages; commit;
+release the owned partitions; read the registries; compute; claim all or nothing; start. After a conflict nothing is
+claimed: wait, then begin again. Watch firings are gathered, and there is one rebalance at a time. When the registries
+give the same share as before, nothing is stopped, unless positions were moved from outside (see administration).
 
-What one costs a consumer with k partitions, beside what the view reads: k reads of offsets, all sent at once, and
+The cost for a consumer with k partitions, beside the reads of the view: k reads of offsets, all sent at once, and
 three transactions for each hundred partitions (commits, releases, claims with their fences). So a group of C consumers
-over P partitions does about 5 C + P operations for each coming or going, P of them small reads; nothing grows with C
-times P.
+over P partitions does about 5 C + P operations each time that a consumer joins or leaves, P of them small reads;
+nothing grows with C times P.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from logd.backoff import Backoff
 from logd.coord.errors import ConnectionLoss, CoordinationError, NoNode, SessionExpired
 from logd.coord.groups.claims import Claims, Conflict
 from logd.coord.groups.interfaces import IGroupReader
+from logd.coord.groups.member_registration import Registration
 from logd.coord.groups.periodic_commit import PeriodicCommit
 from logd.coord.groups.records import FOLLOWING, Counts, Phase, Timing
-from logd.coord.groups.registration import Registration
 from logd.coord.groups.registry_view import GroupView, Registries
 from logd.coord.groups.tenure import Tenure
 from logd.coord.interfaces import ICoordination
@@ -44,7 +44,7 @@ from logd.topic import TopicPartition
 
 
 class GroupMembership:
-    """For the reactor's thread alone. ``random`` returns a float in [0, 1)."""
+    """A membership of one group. For the reactor's thread alone. ``random`` returns a float in [0, 1)."""
 
     _log = Logger()
 
@@ -58,7 +58,7 @@ class GroupMembership:
         random: Callable[[], float],
         timing: Timing | None = None,
     ) -> None:
-        """``consumer``: this one's id, another for each member that ever was. Raises ValueError for a group's name."""
+        """``consumer``: this member's id, unique among all members ever. Raises ValueError for a bad group name."""
         self.group = group
         self.phase = Phase.IDLE
         self.counts = Counts()
@@ -68,11 +68,11 @@ class GroupMembership:
         self._subscription = Subscription()
         registry = ConsumerRegistry(coordination, group)
         self._registration = Registration(registry, consumer)
-        self._holdings = Claims(coordination, OwnerRegistry(coordination, group), OffsetRegistry(coordination, group))
+        self._claims = Claims(coordination, OwnerRegistry(coordination, group), OffsetRegistry(coordination, group))
         self._view = GroupView(coordination, registry, self._changed)
         self._tenure = Tenure(coordination, clock, reader, self._cut_off)
         self._session = 0
-        #: Whether something may have changed since the last look at the registries.
+        #: True if something may have changed since the registries were last read.
         self._wanted = False
         self._backoff = Backoff(timing.first_wait, timing.longest_wait, random)
         self._sleep = InterruptibleSleep(clock)
@@ -84,25 +84,25 @@ class GroupMembership:
 
     @property
     def consumer(self) -> str:
-        """The id under which it is registered, or will be."""
+        """The id of this consumer's registration, present or future."""
         return self._registration.name
 
     @property
     def streams(self) -> dict[TopicPartition, str]:
-        """The partitions that it owns, each with its stream's id."""
-        return self._holdings.streams
+        """The partitions owned, each with its stream's id."""
+        return self._claims.streams
 
     def may_deliver(self) -> bool:
-        """Return whether its partitions may be delivered at this moment: it holds them, and is surely in touch.
+        """Return whether the partitions may be delivered now: they are held, and the session is certainly alive.
 
-        When that is found to be over before the timer says so (the process stood still), it stops at once.
+        If that ends before the timer fires (the process stood still), the membership stops at once.
         """
         if self._tenure.delivering and not self._tenure.in_touch:
             self._cut_off()
         return self._tenure.delivering
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Read these from now on. The first time it joins the group."""
+        """Subscribe to these topics from now on. The first call joins the group."""
         self._subscription = subscription
         if self.phase is Phase.IDLE:
             self._enter(Phase.WAITING)
@@ -112,15 +112,15 @@ class GroupMembership:
         self._changed()
 
     def settled(self) -> Deferred[None]:
-        """Fires once it has its share by what it has seen. Fails with ClientClosed when it leaves before."""
+        """Return a Deferred that fires once the share is settled. Fails with ClientClosed after ``leave``."""
         if self.phase is Phase.LEFT:
             return fail(ClientClosed(f"the consumer has left group {self.group!r}"))
         return succeed(None) if self.phase is Phase.STEADY and not self._wanted else self._settled.new()
 
     def commit(self) -> Deferred[None]:
-        """Store how far the reader has handled its partitions.
+        """Commit the positions that the reader has handled.
 
-        Fails with PartitionLost when some turned out to be another consumer's (the others are stored), with
+        Fails with PartitionLost when some partitions turned out to belong to others (the rest is committed), with
         ClientClosed after ``leave``, and with a CoordinationError.
         """
         return Deferred.fromCoroutine(self._commit())
@@ -128,14 +128,14 @@ class GroupMembership:
     def leave(self) -> Deferred[None]:
         """Stop, commit, release and deregister, so that others take over at once. Never fails.
 
-        Takes at most ``leave`` seconds of the timing; what could not be released by then ends with the session.
+        Takes at most ``leave`` seconds of the timing; claims that could not be released by then end with the session.
         """
         if self.phase is not Phase.LEFT:
             self._enter(Phase.LEFT)
             self._end().addBoth(lambda _: self._left.happen())
         return self._left.wait()
 
-    # What it goes through.
+    # The main loop.
 
     async def _run(self) -> None:
         while True:
@@ -164,7 +164,7 @@ class GroupMembership:
                 self._log.failure("a bug in the membership of group {group}", group=self.group)
             else:
                 self._backoff.reset()
-                if self._tenure.delivering:  # else the session was lost meanwhile, which a CONNECTED will follow
+                if self._tenure.delivering:  # else the session was lost, and CONNECTED will follow
                     self._enter(Phase.STEADY)
                     self._settled.fire(None)
                 continue
@@ -173,49 +173,49 @@ class GroupMembership:
             await self._wait(blocker)
 
     async def _rebalance(self) -> None:
-        """Come from the share that is held to the one that the registries give now."""
+        """Change from the share that is held to the one that the registries give now."""
         coordination = self._coordination
         session = coordination.session_id
         tenure = self._tenure
         if session != self._session:
             tenure.stop()
             self._registration.forget()
-            tenure.end()  # holdings know by themselves in which session they are
+            tenure.end()  # the claims know their session themselves
             self._session = session
         if tenure.delivering and self._registration.subscription == self._subscription:
             registries = await self._look(self._subscription)
-            remade = tenure.remade(registries, self._holdings.streams)
+            remade = tenure.remade(registries, self._claims.streams)
             unmoved = not remade and not tenure.is_moved(registries)
-            if unmoved and registries.share(self.consumer) == self._holdings.share:
+            if unmoved and registries.share(self.consumer) == self._claims.share:
                 return
-            for where in remade:  # where it came to in the former topic is not to be committed for this one
+            for where in remade:  # a position in the former topic must not be committed for this one
                 self._log.warn("group {group}: {where} was deleted and made again", group=self.group, where=where)
                 tenure.lost(where)
         self._enter(Phase.REBALANCING)
         self._count(rebalances=1)
         await tenure.stop()
-        self._report(await self._holdings.commit(tenure.handled))
+        self._report(await self._claims.commit(tenure.handled))
         tenure.end()
-        await self._holdings.release()
+        await self._claims.release()
         subscription = self._subscription
         await self._registration.renew(subscription)
         registries = await self._look(subscription)
-        positions = await self._holdings.claim(registries.share(self.consumer))
+        positions = await self._claims.claim(registries.share(self.consumer))
         if coordination.session_id != session or not tenure.in_touch:
-            raise SessionExpired(f"group {self.group!r}: the session changed on the way")
-        tenure.begin(self._holdings.streams, positions, registries)  # as they were before the positions were read
+            raise SessionExpired(f"group {self.group!r}: the session changed during the rebalance")
+        tenure.begin(self._claims.streams, positions, registries)  # as they were before the positions were read
 
     async def _look(self, subscription: Subscription) -> Registries:
-        """The registries, with its own entry among them: where somebody has removed that, it is made again.
+        """Read the registries, with this consumer's own entry among them: an entry that was removed is created again.
 
-        What it owns stays its own meanwhile, so that nothing need be stopped for it.
+        The owned partitions stay owned meanwhile, so nothing has to stop.
         """
         registries = await self._view.read(subscription)
         if self.consumer not in registries.consumers:
             if self._coordination.session_id != self._session:
-                raise SessionExpired(f"group {self.group!r}: the session changed on the way")
+                raise SessionExpired(f"group {self.group!r}: the session changed during the rebalance")
             self._log.warn(
-                "group {group}: somebody removed the entry of {consumer}, which is live: it registers again",
+                "group {group}: the entry of live consumer {consumer} was removed from outside: registering again",
                 group=self.group,
                 consumer=self.consumer,
             )
@@ -223,23 +223,23 @@ class GroupMembership:
             await self._registration.renew(subscription)
             registries = await self._view.read(subscription)
             if self.consumer not in registries.consumers:
-                raise NoNode(f"group {self.group!r}: the entry of {self.consumer} was removed at once")
+                raise NoNode(f"group {self.group!r}: the entry of {self.consumer} was removed again at once")
         return registries
 
     async def _commit(self) -> None:
         if self.phase is Phase.LEFT:
             raise ClientClosed(f"the consumer has left group {self.group!r}")
-        lost = self._report(await self._holdings.commit(self._tenure.handled))
+        lost = self._report(await self._claims.commit(self._tenure.handled))
         if lost:
             names = "; ".join(map(str, lost))
-            raise PartitionLost(f"group {self.group!r}: not committed, since others own them by now: {names}")
+            raise PartitionLost(f"group {self.group!r}: not committed, since other consumers own them now: {names}")
         self._count(commits=1)
 
     def _report(self, lost: list[TopicPartition]) -> list[TopicPartition]:
-        """Give up what a commit has shown to be another's."""
+        """Give up the partitions that a commit has shown to belong to others."""
         for where in lost:
             self._count(fenced=1)
-            self._log.warn("group {group}: {where} is another consumer's by now", group=self.group, where=where)
+            self._log.warn("group {group}: {where} belongs to another consumer now", group=self.group, where=where)
             self._tenure.lost(where)
         if lost:
             self._changed()
@@ -256,10 +256,10 @@ class GroupMembership:
             return self._bug(failure)
         self._log.debug("group {group}: no commit: {error!r}", group=self.group, error=failure.value)
 
-    # What it is told.
+    # Notifications.
 
     def _changed(self) -> None:
-        """Something that it has seen is not so any more: look again."""
+        """Note that something read has changed, and read again."""
         self._wanted = True
         self._sleep.wake()
 
@@ -268,30 +268,32 @@ class GroupMembership:
             self._tenure.stop()
             self._tenure.end()
             self._enter(Phase.WAITING)
-            self._holdings.forget()  # at once: in the next session nothing is to be committed for them
+            self._claims.forget()  # at once: nothing may be committed for them in the next session
         elif state is SessionState.CONNECTED:
             self._backoff.reset()
             self._changed()
 
     def _cut_off(self) -> None:
-        """Nothing was heard for too long: others may own the partitions soon. A CONNECTED will set things going."""
+        """Stop, since nothing was heard for too long and others may soon own the partitions. CONNECTED resumes."""
         self._count(silences=1)
-        self._log.warn("group {group}: no contact with the tree, so nothing is delivered", group=self.group)
+        self._log.warn(
+            "group {group}: no contact with the coordination tree, so delivery stops until it answers", group=self.group
+        )
         self._tenure.stop()
         self._enter(Phase.WAITING)
         self._changed()
 
     def _enter(self, phase: Phase) -> None:
-        """Be in another phase from now on; a membership that was left stays so, whatever was still under way."""
+        """Enter another phase; a membership that was left stays so, whatever was still under way."""
         if self.phase is not Phase.LEFT:
             if phase not in FOLLOWING[self.phase]:
                 raise RuntimeError(f"a membership that is {self.phase.value} cannot become {phase.value}")
             self.phase = phase
 
-    # How it waits.
+    # Waiting.
 
     async def _wait(self, blocker: str | None) -> None:
-        """Wait before trying again; not longer than the node is there that was in the way."""
+        """Wait before the next attempt, but no longer than the node that is in the way exists."""
         watch: Deferred[WatchEvent] | None = None
         if blocker:
             exists, watch = self._coordination.exists_and_watch(blocker)
@@ -303,7 +305,7 @@ class GroupMembership:
             if watch is not None:
                 watch.cancel()
 
-    # How it ends.
+    # The end.
 
     def _end(self) -> Deferred[None]:
         if self._unsubscribe is not None:
@@ -319,8 +321,8 @@ class GroupMembership:
             await self._tenure.stop()
             while self._in_session():
                 try:
-                    self._report(await self._holdings.commit(self._tenure.handled))
-                    await self._holdings.release()
+                    self._report(await self._claims.commit(self._tenure.handled))
+                    await self._claims.release()
                     await self._registration.end()
                     return
                 except ConnectionLoss:
@@ -330,7 +332,7 @@ class GroupMembership:
             self._view.close()
 
     def _in_session(self) -> bool:
-        """Return whether its claims may be there still. While suspended, calls wait: the session may outlast this."""
+        """Return whether its claims may still exist. While suspended, calls wait: the session may outlast this."""
         coordination = self._coordination
         alive = coordination.state in (SessionState.CONNECTED, SessionState.SUSPENDED)
         return alive and coordination.session_id == self._session

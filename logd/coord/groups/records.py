@@ -1,4 +1,4 @@
-"""The words of a membership: what it is doing, how it takes its time, what it has gone through."""
+"""Records of a membership: its phase, its timing and its counts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class Phase(enum.Enum):
 
     #: Not joined yet.
     IDLE = "idle"
-    #: Waits: for a session, for a conflict to end, for the tree to answer again.
+    #: Waiting for a session, for the end of a conflict, or for the tree to answer again.
     WAITING = "waiting"
-    #: On the way through a rebalance.
+    #: In a rebalance.
     REBALANCING = "rebalancing"
-    #: Has its share, which is delivered.
+    #: Has its share and delivers it.
     STEADY = "steady"
-    #: Gone, or going.
+    #: Left, or leaving.
     LEFT = "left"
 
 
-#: The phases that may follow each. Several reasons to wait may come one after the other.
+#: The phases that may follow each. Several reasons to wait may follow one another.
 FOLLOWING = {
     Phase.IDLE: {Phase.WAITING, Phase.LEFT},
     Phase.WAITING: {Phase.WAITING, Phase.REBALANCING, Phase.STEADY, Phase.LEFT},
@@ -36,14 +36,14 @@ FOLLOWING = {
 class Timing:
     """The durations of a membership, in seconds."""
 
-    #: How long firings are gathered before a rebalance begins.
+    #: Time for which watch firings are gathered before a rebalance begins.
     settle: float = 0.05
     #: The first wait after a conflict or an error; doubled each time, with jitter, up to the longest.
     first_wait: float = 0.1
     longest_wait: float = 2.0
-    #: Between commits; 0: none but at a rebalance, at the end and on demand.
+    #: Between commits; 0: commit only at a rebalance, at the end and on demand.
     commit_interval: float = 5.0
-    #: How long leaving may take.
+    #: The longest time that leaving may take.
     leave: float = 5.0
 
 
@@ -55,7 +55,7 @@ class Counts:
     conflicts: int = 0
     errors: int = 0
     commits: int = 0
-    #: Partitions that turned out to be another's at a commit.
+    #: Partitions that turned out to belong to others at a commit.
     fenced: int = 0
-    #: How often it stopped since it had heard nothing for too long.
+    #: Stops because nothing was heard for too long.
     silences: int = 0

@@ -1,11 +1,11 @@
-"""What one consumer of a group sees of the registries, and the share that Algorithm 1 gives it by that.
+"""The registries as one consumer of a group sees them, and the share that Algorithm 1 gives it from them.
 
-What it costs: every list and entry is kept until its watch fires (see watched), and a consumer's entry is read once for
-each name (see registries.consumers). So a look after a consumer came or went costs one read of the list of ids, which
-is as long as the group, and one of each entry that is new; a look after nothing changed costs nothing. In a group of C
-consumers a coming or going fires C watches and makes C such reads, of C names each: the growth is quadratic in bytes,
-and linear in operations. Where all C start at once each reads every entry: C times C small reads, once. Brokers and
-topics are one watch each, and one for each topic that is read.
+Cost: every list and entry is cached until its watch fires (see cached_node.py), and a consumer's entry is read once
+for each name (see registries.consumers). So after a consumer joined or left, a read costs one read of the list of ids,
+which is as long as the group, and one of each new entry; without changes it costs nothing. In a group of C consumers,
+each join or departure fires C watches and causes C such reads of C names each: quadratic growth in bytes, linear in
+operations. When all C start at once each reads every entry: C times C small reads, once. The brokers and the list of
+topics have one watch each, and each topic that is read has one.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from logd.coord.registries.topics import available_partitions, decode_entry
 from logd.deferreds.gathering import gather, gather_some
 from logd.topic import TopicPartition
 
-#: Entries of consumers that are read at the same time: when a group of a thousand starts, each member reads all.
+#: Consumer entries read at the same time: when a group of a thousand starts, each member reads all.
 AT_ONCE = 50
 
 
 @frozen
 class Registries:
-    """The registries at a moment: who is in the group, and the partitions of each topic that are available (PT)."""
+    """The registries at a moment: the consumers of the group, and each topic's available partitions (PT)."""
 
     consumers: Mapping[str, Subscription]
     partitions: Mapping[str, tuple[int, ...]]
-    #: Each such topic's uuid: another one since a claim says that the topic was deleted and made again.
+    #: The uuid of each such topic: if another than at the claim, the topic was deleted and created again.
     uuids: Mapping[str, str] = field(factory=dict)
-    #: The last change of the group's own node: another one since a claim says that positions were moved from outside.
+    #: The last change of the group's own node: if another than at the claim, positions were moved from outside.
     moved: int = 0
 
     def share(self, consumer: str) -> dict[TopicPartition, str]:
-        """What Algorithm 1 gives a consumer: the stream for each of its partitions."""
+        """Return the share of a consumer by Algorithm 1: the stream of each of its partitions."""
         mine = self.consumers.get(consumer)
         shares: dict[TopicPartition, str] = {}
         for topic, partitions in self.partitions.items():
@@ -64,7 +64,7 @@ class Registries:
 
 
 class GroupView:
-    """Reads the registries for one consumer; calls ``changed()`` when something that it has read is not so any more."""
+    """Reads the registries for one consumer; calls ``changed()`` when something that was read has changed."""
 
     _log = Logger()
 
@@ -82,7 +82,7 @@ class GroupView:
         self._consumers: dict[str, Subscription] = {}
 
     async def read(self, subscription: Subscription) -> Registries:
-        """The registries, as far as they matter to a consumer with that subscription. Raises CoordinationError."""
+        """Read the registries that matter to a consumer with that subscription. Raises CoordinationError."""
         ids, brokers = await gather([self._ids.get(), self._brokers.get()])
         group = await self._group.get()
         live = frozenset(decimals(brokers or []))
@@ -113,14 +113,14 @@ class GroupView:
         return Watched(coordination, path, lambda path: coordination.get_children_and_watch(path), self._changed)
 
     async def _topics(self, subscription: Subscription) -> set[str]:
-        """The topics that are read, there or not; the list of all is read for patterns alone."""
+        """Return the subscribed topics, existing or not; the list of all topics is read for patterns alone."""
         names = set(subscription.topics)
         if subscription.patterns:
             names.update(name for name in await self._names.get() or () if subscription.streams_of(name))
         return names
 
     async def _available(self, topic: str, live: frozenset[int]) -> tuple[str, tuple[int, ...]] | None:
-        """A topic's uuid and PT; None where there is no topic, or none that can be read."""
+        """Return a topic's uuid and PT; None if there is no topic, or none that can be read."""
         watched = self._entries.get(topic)
         if watched is None:
             coordination = self._coordination
@@ -135,7 +135,7 @@ class GroupView:
             return None
 
     async def _read_consumers(self, ids: list[str]) -> dict[str, Subscription]:
-        """Everybody's subscription; those known by name are not read again."""
+        """Read every consumer's subscription; names already known are not read again."""
         known = self._consumers
         new = [name for name in ids if name not in known]
         found = await gather_some((self._consumer(name) for name in new), AT_ONCE)
@@ -145,7 +145,7 @@ class GroupView:
         return self._consumers
 
     async def _consumer(self, name: str) -> Subscription | None:
-        """Somebody's subscription: of one that cannot be read nobody, nor itself, is given anything."""
+        """Read one consumer's subscription: if it cannot be read, nothing is assigned to that consumer by anybody."""
         try:
             return await self._registry.read(name)
         except (ValueError, NoAuth) as error:
@@ -160,6 +160,6 @@ class GroupView:
 
 @lru_cache(128)
 def _available(topic: str, data: bytes, live: frozenset[int]) -> tuple[str, tuple[int, ...]]:
-    """The uuid and PT by a topic's entry. Kept: reading one of 10,000 partitions takes 60 ms, at each look of each."""
+    """Return the uuid and PT of a topic's entry. Cached: parsing 10,000 partitions takes 60 ms for each reader."""
     entry = decode_entry(topic, data)
     return entry.uuid, tuple(available_partitions(entry, live))

@@ -1,9 +1,9 @@
-"""The time for which one consumer has its share of a group: from a claim to the release of what was claimed.
+"""The time for which one consumer holds its share of a group: from the claim to the release.
 
     NONE --begin--> DELIVERING --stop--> STOPPED --end--> NONE
 
-While it is DELIVERING the reader hands messages over; when it is STOPPED the positions that the reader has handled are
-still those of what is held, so they may be committed; when it is NONE they are not.
+While DELIVERING, the reader delivers messages. While STOPPED, the positions that the reader has handled still belong
+to the partitions held, so they may be committed. In NONE they may not.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from logd.topic import TopicPartition
 class TenureState(Enum):
     """The states of a tenure, by what may be done with its partitions."""
 
-    #: Nothing is held, or what was held before is released: nothing is handed over or committed.
+    #: Nothing is held, or it is released: nothing is delivered or committed.
     NONE = "none"
-    #: They are handed over.
+    #: The partitions are delivered.
     DELIVERING = "delivering"
-    #: They are not handed over any more; how far they were handled may be committed.
+    #: The partitions are no longer delivered; their handled positions may be committed.
     STOPPED = "stopped"
 
 
 class Tenure:
-    """One consumer's tenures, one after another. ``out_of_touch()`` is called when one stops by silence of the tree."""
+    """One consumer's tenures, one after another. ``out_of_touch()`` is called when silence of the tree stops one."""
 
     def __init__(
         self, coordination: ICoordination, clock: Clock, reader: IGroupReader, out_of_touch: Callable[[], None]
@@ -41,17 +41,17 @@ class Tenure:
         self.state = TenureState.NONE
         self._reader = reader
         self._silence = LivenessTimer(coordination, clock, out_of_touch)
-        #: Those that the share was computed from.
+        #: The registries that the share was computed from.
         self._registries: Registries | None = None
 
     @property
     def delivering(self) -> bool:
-        """Return whether the partitions are handed over."""
+        """Return whether the partitions are being delivered."""
         return self.state is TenureState.DELIVERING
 
     @property
     def in_touch(self) -> bool:
-        """Return whether the session is surely alive, so that nobody else can have the partitions."""
+        """Return whether the session is certainly alive, so that no other consumer can own the partitions."""
         return self._silence.held
 
     def begin(
@@ -60,37 +60,37 @@ class Tenure:
         positions: Mapping[TopicPartition, int | None],
         registries: Registries,
     ) -> None:
-        """Let the partitions be handed over that were claimed, each for a stream, by these registries."""
+        """Start delivery of the claimed partitions, each for a stream, computed from these registries."""
         self.state = TenureState.DELIVERING
         self._registries = registries
         self._silence.begin()
         self._reader.start(streams, positions, registries.uuids)
 
     def stop(self) -> Deferred[None]:
-        """Let nothing more be handed over; fires when the reader has finished with what was."""
+        """Stop delivery; fires when the reader has finished with the messages delivered before."""
         if self.state is TenureState.DELIVERING:
             self.state = TenureState.STOPPED
         self._silence.end()
         return self._reader.stop() or succeed(None)
 
     def end(self) -> None:
-        """Let nothing more be committed: what was held is released, or went with its session."""
+        """Allow no more commits: the partitions were released, or lost with their session."""
         self.state = TenureState.NONE
 
     def handled(self) -> Mapping[TopicPartition, int]:
-        """Return how far the reader is in what is held.
+        """Return the positions that the reader has handled in the partitions held.
 
-        What it tells of an earlier tenure is not for the claims of a later one: a commit that waits for its turn may
-        get it when partitions are claimed and the reader has not begun with them.
+        Positions of an earlier tenure do not belong to the claims of a later one: a commit that waits for its turn may
+        run when partitions are claimed and the reader has not begun with them.
         """
         return {} if self.state is TenureState.NONE else self._reader.handled()
 
     def lost(self, where: TopicPartition) -> None:
-        """Give up one partition, which is another consumer's, or of another topic."""
+        """Give up one partition, which belongs to another consumer or another topic."""
         self._reader.lost(where)
 
     def remade(self, registries: Registries, held: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Return those of the partitions held whose topics were deleted and made again since the claim."""
+        """Return the held partitions whose topics were deleted and created again since the claim."""
         claimed: Mapping[str, str] = {} if self._registries is None else self._registries.uuids
         others = {topic for topic, uuid in registries.uuids.items() if claimed.get(topic, uuid) != uuid}
         return [where for where in held if where.topic in others]

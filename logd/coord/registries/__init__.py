@@ -1,1 +1,1 @@
-"""The registries of the coordination tree: who is there, and what topics there are."""
+"""The registries of the coordination tree: brokers, topics, consumers, owners, offsets and stored ends."""

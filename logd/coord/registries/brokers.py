@@ -1,4 +1,4 @@
-"""The broker registry of the paper (section 3.2): an ephemeral node for each live broker, with what is stored on it.
+"""The broker registry of the paper (section 3.2): an ephemeral node for each live broker, with its partitions.
 
 /brokers/ids/<id>    {"host": "10.0.0.5", "port": 6667, "instance": "<uuid>", "topics": {"<topic>": [0, 2], ...}}
 """
@@ -21,16 +21,16 @@ from logd.coord.kept_ephemeral import KeptEphemeral
 from logd.coord.registries.child_cache import ChildCache
 from logd.interfaces import Clock
 
-#: A host is a name or an address; it stands in error messages and on terminals.
+#: A host is a name or an address; it appears in error messages and on terminals.
 _HOST = re.compile(r"[^\s\x00-\x20\x7f-\x9f]{1,255}\Z")
 _INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
-#: Bytes; ZooKeeper takes no node above 1 MiB. The list of topics informs people, so it is left out beyond this.
+#: Bytes; ZooKeeper refuses nodes above 1 MiB. The list of topics is informative, so it is left out beyond this.
 MOST_BYTES = 900_000
 
 
 @frozen
 class BrokerInfo:
-    """One live broker: where clients connect, and the ``instance`` uuid of its data directory."""
+    """One live broker: its address for clients, and the ``instance`` uuid of its data directory."""
 
     id: int
     host: str
@@ -48,7 +48,7 @@ class BrokerInfo:
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> BrokerInfo:
-        """Read the node ``name``; raise ValueError for what is none of a broker, and nothing else."""
+        """Decode the node ``name``; raise ValueError, and nothing else, for a value that is no broker's."""
         try:
             value = load_json(data)
             host, port, instance = value["host"], value["port"], value["instance"]
@@ -65,9 +65,9 @@ class BrokerInfo:
 def keep_registered(
     coordination: ICoordination, clock: Clock, info: BrokerInfo, failed: Callable[[Failure], None]
 ) -> KeptEphemeral:
-    """The broker's ephemeral node, to be started; it is made again when a session was lost.
+    """Return the broker's ephemeral node, not started yet; it is created again after a lost session.
 
-    What a former session of the same instance left is taken over. ``failed`` is told of what goes wrong later on.
+    A node left by an earlier session of the same instance is taken over. ``failed`` is called with later errors.
     """
 
     def same(data: bytes) -> bool:
@@ -80,7 +80,7 @@ def keep_registered(
 
 
 def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
-    """What to say when another broker is registered under this one's id: both sides, and what to do."""
+    """Return the error text for a broker id that another broker has registered: both sides, and the remedy."""
     try:
         other = BrokerInfo.decode(str(info.id), held.data)
     except ValueError:
@@ -95,9 +95,9 @@ def conflict(info: BrokerInfo, held: HeldElsewhere) -> str:
 async def read_brokers(
     coordination: ICoordination, unreadable: Callable[[str, ValueError], None] = lambda name, error: None
 ) -> dict[int, BrokerInfo]:
-    """All live brokers, read once. Raises CoordinationError.
+    """Read all live brokers once. Raises CoordinationError.
 
-    ``unreadable(path, error)`` is told of each node that is no broker of ours, such as one of Kafka 0.7.
+    ``unreadable(path, error)`` is called for each node that is no broker of logd, such as one of Kafka 0.7.
     """
     try:
         names = await coordination.get_children(paths.BROKER_IDS)
@@ -110,7 +110,7 @@ async def read_brokers(
         try:
             infos.append(BrokerInfo.decode(name, (await coordination.get(path))[0]))
         except NoNode:
-            continue  # gone since
+            continue  # deleted since the list was read
         except ValueError as error:
             unreadable(path, error)
     return {info.id: info for info in sorted(infos, key=lambda info: info.id)}
@@ -119,5 +119,5 @@ async def read_brokers(
 def watch_brokers(
     coordination: ICoordination, clock: Clock, changed: Callable[[str], None] = lambda name: None
 ) -> ChildCache[BrokerInfo]:
-    """The live brokers as a mirror, by the text of their ids; to be started."""
+    """Return a cache of the live brokers by the text of their ids, not started yet."""
     return ChildCache(coordination, clock, paths.BROKER_IDS, BrokerInfo.decode, changed)

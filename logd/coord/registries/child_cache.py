@@ -1,4 +1,4 @@
-"""A copy of a node's children and their values, kept by watches, so that reading it never waits."""
+"""A cache of a node's children and their values, kept current by watches, so that reading never waits."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from logd.interfaces import Clock
 
 T = TypeVar("T")
 
-#: Seconds until a read is tried again that failed although the session is there.
+#: Seconds before a failed read is retried while the session is alive.
 RETRY_SECONDS = 1.0
 
 
 def _ignore(name: str) -> None:
-    """What is called for a mirror that nobody listens to."""
+    """Do nothing: the listener of a cache without a listener."""
 
 
 class ChildCache(Generic[T]):
-    """``values[name]`` is the decoded value of the child ``name`` of ``path``, as last seen.
+    """``values[name]`` is the decoded value of the child ``name`` of ``path``, as last read.
 
-    What was seen stays while the tree is away; after that everything is read again. A value that cannot be decoded is
-    reported and not in it. ``changed(name)`` is called when a child has come, changed or gone.
+    Values stay while the tree is away; after that everything is read again. A value that cannot be decoded is logged
+    and left out. ``changed(name)`` is called when a child was created, changed or deleted.
     """
 
     _log = Logger()
@@ -43,9 +43,9 @@ class ChildCache(Generic[T]):
         decode: Callable[[str, bytes], T],
         changed: Callable[[str], None] = _ignore,
     ) -> None:
-        """``decode(name, data)`` raises ValueError for what is no such value."""
+        """``decode(name, data)`` raises ValueError for an invalid value."""
         self.values: dict[str, T] = {}
-        #: Whether everything was seen once.
+        #: True once everything was read.
         self.complete = False
         self._coordination = coordination
         self._clock = clock
@@ -53,27 +53,27 @@ class ChildCache(Generic[T]):
         self._decode = decode
         self._changed = changed
         self._background = Background(f"watching {path}")
-        #: What follows each child; None while it is begun.
+        #: The task that follows each child; None while the task starts.
         self._following: dict[str, Deferred[None] | None] = {}
         self._first: set[str] = set()
-        #: Why a child cannot be used, as it was said.
+        #: The logged reason for each child that cannot be used.
         self._unreadable: dict[str, str] = {}
         self._listed = False
         self._completed = OneTimeEvent()
         self._unsubscribe: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Begin to read; the session may come later."""
+        """Start reading; the session may come later."""
         self._unsubscribe = self._coordination.subscribe(self._session_changed)
         if self._coordination.state is SessionState.CONNECTED:
             self._begin()
 
     def when_complete(self) -> Deferred[None]:
-        """Fires when everything was seen once. Cancellable; never fails."""
+        """Return a Deferred that fires when everything was read once. Cancellable; never fails."""
         return self._completed.wait()
 
     def stop(self) -> None:
-        """Look no more; the values stay."""
+        """Stop reading; the values stay."""
         unsubscribe, self._unsubscribe = self._unsubscribe, None
         if unsubscribe is not None:
             unsubscribe()
@@ -100,7 +100,7 @@ class ChildCache(Generic[T]):
             work.cancel()
 
     async def _list(self) -> None:
-        """Read the names again and again, each time that they have changed."""
+        """Read the names again each time that they have changed."""
         coordination = self._coordination
         while True:
             answer, watch = coordination.get_children_and_watch(self._path)
@@ -134,7 +134,7 @@ class ChildCache(Generic[T]):
             self._following[name] = following
 
     async def _follow(self, name: str) -> None:
-        """Read one child again and again, each time that it has changed."""
+        """Read one child again each time that it has changed."""
         path = f"{self._path}/{name}"
         while True:
             answer, watch = self._coordination.get_and_watch(path)
@@ -161,7 +161,7 @@ class ChildCache(Generic[T]):
     def _take(self, name: str, data: bytes) -> None:
         try:
             value = self._decode(name, data)
-        except Exception as error:  # whatever is in one node, it is that node alone that cannot be used
+        except Exception as error:  # a bad value makes only its own node unusable
             self._not_readable(name, error)
             self._drop(name)
             return
@@ -171,7 +171,7 @@ class ChildCache(Generic[T]):
             self._tell(name)
 
     def _not_readable(self, name: str, error: Exception) -> None:
-        """Say so once for each reason."""
+        """Log the error once for each reason."""
         text = str(error)
         if self._unreadable.get(name) != text:
             self._unreadable[name] = text
@@ -185,7 +185,9 @@ class ChildCache(Generic[T]):
         try:
             self._changed(name)
         except Exception:
-            self._log.failure("{path}/{name} has changed, and that was not taken well", path=self._path, name=name)
+            self._log.failure(
+                "cannot apply the change of {path}/{name}: the listener failed", path=self._path, name=name
+            )
 
     def _seen(self, name: str) -> None:
         self._first.discard(name)
@@ -205,6 +207,6 @@ class ChildCache(Generic[T]):
             await self._pause(error)
 
     async def _pause(self, error: CoordinationError) -> None:
-        """Wait before the next attempt; a session that comes back begins anew by itself."""
+        """Wait before the next attempt; a restored session starts over by itself."""
         self._log.debug("reading {path} again: {error}", path=self._path, error=str(error))
         await sleep(self._clock, RETRY_SECONDS)

@@ -1,12 +1,12 @@
-"""The consumer registry: who is in a group at the moment, and which topics each of them reads by how many streams.
+"""The consumer registry: the live consumers of a group, with the topics and the number of streams of each.
 
 A consumer is an ephemeral node ``/consumers/<group>/ids/<consumer>`` with a value such as::
 
     {"topics": {"clicks": 2}, "patterns": [["web-.*", 1]], "version": 1}
 
-A pattern is a regular expression that has to match the whole of a topic's name (patterns.py). **A node of one name
-never changes its value**: a consumer that subscribes to more registers under another name. So whoever has read a name
-once need not read it again, and a rebalance in a group of a thousand reads what is new alone.
+A pattern is a regular expression that must match the whole of a topic's name (patterns.py). **A node of one name never
+changes its value**: a consumer that subscribes to more registers under another name. So each name is read only once,
+and a rebalance in a group of a thousand reads only the new names.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from logd.errors import ConfigurationError, InvalidTopic
 from logd.topic import check_topic_name
 
 VERSION = 1
-#: Every member makes a name for each stream of each member, and matches every pattern.
+#: Bounds, because every member makes a name for each stream of each member, and matches every pattern.
 MOST_STREAMS = 1000
 MOST_PATTERNS = 50
 
 
 class PatternStreams(NamedTuple):
-    """A subscription to every topic whose whole name matches, also to those that come later."""
+    """A subscription to every topic whose whole name matches, including topics created later."""
 
     pattern: str
     streams: int
 
     def matches(self, topic: str) -> bool:
-        """Whether the topic is meant."""
+        """Return whether the pattern matches the topic's name."""
         return _matches(self.pattern, topic)
 
 
 @frozen
 class Subscription:
-    """What a consumer reads: streams for each topic that it names, and for each topic that a pattern matches.
+    """The topics that a consumer reads: streams for each topic named, and for each topic that a pattern matches.
 
-    A topic that is named is not read by patterns too; of several patterns that match the first counts.
+    A name takes precedence over patterns; of several patterns that match, the first counts.
     """
 
     topics: Mapping[str, int] = field(factory=dict)
     patterns: tuple[PatternStreams, ...] = ()
 
     def streams_of(self, topic: str) -> int:
-        """How many streams read that topic."""
+        """Return the number of streams that read the topic."""
         named = self.topics.get(topic)
         if named is not None:
             return named
@@ -77,7 +77,7 @@ class Subscription:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Subscription:
-        """Read a node's value; raise ValueError when it is not one."""
+        """Decode a node's value; raise ValueError for an invalid one."""
         try:
             value = load_json(data)
             topics = {check_topic_name(topic): check_streams(streams) for topic, streams in value["topics"].items()}
@@ -93,7 +93,7 @@ class Subscription:
 
 
 def pattern_text(pattern: re.Pattern[str]) -> str:
-    """A compiled expression as text that means the same; raises ConfigurationError where there is none."""
+    """Return a compiled expression as equivalent text; raise ConfigurationError when there is none."""
     text = pattern.pattern
     if re.compile(text).flags != pattern.flags:
         letters = {re.I: "i", re.M: "m", re.S: "s", re.X: "x", re.A: "a"}
@@ -117,12 +117,12 @@ def pattern_text(pattern: re.Pattern[str]) -> str:
 
 
 def stream_id(consumer: str, index: int) -> str:
-    """The name of one of a consumer's streams, as the owners of partitions are called."""
+    """Return the id of one of a consumer's streams, as it appears in the owner nodes."""
     return f"{consumer}-{index:d}"
 
 
 def stream_ids(consumers: Mapping[str, Subscription], topic: str) -> Iterator[str]:
-    """The streams of a group that read a topic (the paper's C_T), in no order."""
+    """Yield the streams of a group that read a topic (the paper's C_T), in no order."""
     for consumer, subscription in consumers.items():
         for index in range(subscription.streams_of(topic)):
             yield stream_id(consumer, index)
@@ -132,15 +132,15 @@ class ConsumerRegistry:
     """The live consumers of one group. Calls fail with a CoordinationError, as ICoordination's do."""
 
     def __init__(self, coordination: ICoordination, group: str) -> None:
-        """Raises ValueError for a group's name that cannot be a node's."""
+        """Raises ValueError for a group name that cannot be a node's name."""
         self._coordination = coordination
         self.group = group
         self.path = paths.group_consumers(group)
 
     def register(self, consumer: str, subscription: Subscription) -> Deferred[None]:
-        """Make the consumer's ephemeral node, or find that it is there; what a former session left is replaced.
+        """Create the consumer's ephemeral node, or find that it exists; a node of an earlier session is replaced.
 
-        Fails with HeldElsewhere (a NodeExists) where another consumer has that id.
+        Fails with HeldElsewhere (a NodeExists) when another consumer has that id.
         """
         path = paths.group_consumer(self.group, consumer)
         return create_ephemeral(self._coordination, path, subscription.to_bytes())
@@ -150,7 +150,7 @@ class ConsumerRegistry:
         return self._coordination.delete(paths.group_consumer(self.group, consumer))
 
     async def read(self, consumer: str) -> Subscription | None:
-        """What a consumer reads; None when it is gone. Raises ValueError for a value that is none."""
+        """Read a consumer's subscription; None when it is gone. Raises ValueError for an invalid value."""
         try:
             data, _ = await self._coordination.get(paths.group_consumer(self.group, consumer))
         except NoNode:
@@ -160,7 +160,7 @@ class ConsumerRegistry:
 
 @lru_cache(1024)
 def _parsed(data: bytes) -> Subscription:
-    """Most consumers of a group subscribe to the same: who has read a thousand entries holds one."""
+    """Decode a subscription. Cached: most consumers of a group have the same, so a thousand entries share one."""
     return Subscription.from_bytes(data)
 
 
@@ -170,7 +170,7 @@ def _matches(pattern: str, topic: str) -> bool:
 
 
 def check_streams(streams: object) -> int:
-    """Return a number of streams that one consumer may have of a topic; raise ValueError for what is none."""
+    """Return the number of streams of one consumer for a topic; raise ValueError for an invalid number."""
     if type(streams) is not int or not 1 <= streams <= MOST_STREAMS:
         raise ValueError(f"{excerpt(streams)} is no number of streams; allowed is 1 to {MOST_STREAMS}")
     return streams

@@ -1,9 +1,9 @@
-"""The offset registry: how far a group has come in each partition, and the version that fences former owners.
+"""The offset registry: a group's position in each partition, and the version that fences former owners.
 
 The node ``/consumers/<group>/offsets/<topic>/<partition>`` holds the position of the next message to consume as decimal
-text; it is empty while nothing was decided about a new group's start. Its version is the fence: whoever claims a
-partition rewrites the node, and commits only with the version that it then has. So whatever a former owner still sends
-meets another version, and fails.
+text; it is empty while the start of a new group is undecided. Its version is the fence: a claim of a partition rewrites
+the node, and the owner commits only with the resulting version. So a late commit of a former owner meets another
+version, and fails.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MOST_DIGITS = 19
 
 @frozen
 class Offset:
-    """A group's place in a partition: ``position`` (None: not decided yet) as of the node's ``version``."""
+    """A group's position in a partition: ``position`` (None: undecided) as of the node's ``version``."""
 
     position: int | None
     version: int
-    #: Why the node's value is no position; None when it is one. Nothing may be consumed then: the place is unknown.
+    #: The reason why the node's value is no position, else None. Nothing may be consumed then: the place is unknown.
     problem: str | None = None
 
 
@@ -40,7 +40,7 @@ def encode_position(position: int | None) -> bytes:
 
 
 def decode_position(data: bytes) -> int | None:
-    """Read a node's value; raise ValueError when it is not one."""
+    """Decode a node's value; raise ValueError for an invalid one."""
     if not data:
         return None
     if not data.isdigit() or len(data) > _MOST_DIGITS:
@@ -60,11 +60,11 @@ class OffsetRegistry:
         return paths.group_offset(self.group, where.topic, where.partition)
 
     def parents(self, topics: Iterable[str]) -> list[str]:
-        """The nodes that have to be there before the first positions of these topics."""
+        """Return the nodes that must exist before the first positions of these topics."""
         return [paths.group_offsets(self.group, topic) for topic in topics]
 
     async def read(self, where: TopicPartition) -> Offset | None:
-        """The place in a partition; None where there is no node. Where a node has no position, ``problem`` says so."""
+        """Read a partition's offset; None if there is no node. ``problem`` tells why a node holds no position."""
         try:
             data, stat = await self._coordination.get(self.path(where))
         except NoNode:
@@ -75,7 +75,7 @@ class OffsetRegistry:
             return Offset(None, stat.version, f"{self.path(where)}: {error}")
 
     async def read_all(self, topic: str) -> dict[int, Offset]:
-        """The group's places in a topic."""
+        """Read the group's offsets in a topic."""
         try:
             names = await self._coordination.get_children(paths.group_offsets(self.group, topic))
         except NoNode:
@@ -86,18 +86,18 @@ class OffsetRegistry:
         return {number: offset for number, offset in zip(numbers, found, strict=True) if offset is not None}
 
     def fence(self, where: TopicPartition, found: Offset | None) -> Create | SetData:
-        """The operation that a claim goes together with: what was ``found`` is written again, unless it has changed.
+        """Return the operation that accompanies a claim: write ``found`` again, unless it has changed.
 
-        It leaves version 0 (a new node) or ``found.version + 1``. BadVersion or NodeExists: read again.
+        Leaves version 0 (a new node) or ``found.version + 1``. After BadVersion or NodeExists, read again.
         """
         if found is None:
             return Create(self.path(where), encode_position(None))
         return SetData(self.path(where), encode_position(found.position), found.version)
 
     def unchanged(self, where: TopicPartition, version: int) -> Check:
-        """The operation that a release goes together with; BadVersion or NoNode: perhaps somebody else's by now."""
+        """Return the check that accompanies a release; BadVersion or NoNode: the partition may have another owner."""
         return Check(self.path(where), version)
 
     def commit(self, where: TopicPartition, position: int, version: int) -> SetData:
-        """The operation that stores a position; BadVersion or NoNode: the partition is somebody else's by now."""
+        """Return the operation that stores a position; BadVersion or NoNode: the partition has another owner."""
         return SetData(self.path(where), encode_position(position), version)

@@ -1,7 +1,7 @@
-"""The ownership registry: which stream of a group has which partition.
+"""The ownership registry: the stream of a group that owns each partition.
 
-An owner is an ephemeral node ``/consumers/<group>/owners/<topic>/<partition>`` with the stream's id as text. Who made
-it has the partition; it is never changed, only made and removed. These are the group's locks.
+An owner is an ephemeral node ``/consumers/<group>/owners/<topic>/<partition>`` with the stream's id as text. The maker
+of the node owns the partition. The node is never changed, only created and deleted. These are the group's locks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from logd.topic import TopicPartition
 
 @frozen
 class Owner:
-    """Who has a partition: the stream's id, and the session that its claim ends with."""
+    """The owner of a partition: the stream's id, and the session that its claim ends with."""
 
     stream: str
     session_id: int
@@ -40,23 +40,23 @@ class OwnerRegistry:
         return paths.group_owner(self.group, where.topic, where.partition)
 
     def parents(self, topics: Iterable[str]) -> list[str]:
-        """The nodes that have to be there before claims of these topics."""
+        """Return the nodes that must exist before claims of these topics."""
         return [paths.group_owners(self.group, topic) for topic in topics]
 
     def claim(self, where: TopicPartition, stream: str) -> Create:
-        """The operation by which a stream takes a partition; NodeExists says that another has it."""
+        """Return the operation that claims a partition for a stream; NodeExists means that another stream owns it."""
         return Create(self.path(where), stream.encode(), ephemeral=True)
 
     def release(self, where: TopicPartition) -> Delete:
-        """The operation by which an owner gives a partition back.
+        """Return the operation that releases a partition.
 
-        A node does not tell its first maker from a later one: ask for it together with ``OffsetRegistry.unchanged``,
-        since whoever claims a partition rewrites its offset.
+        A node does not tell its first maker from a later one. Send it together with ``OffsetRegistry.unchanged``, since
+        each claim of a partition rewrites its offset.
         """
         return Delete(self.path(where))
 
     async def read(self, where: TopicPartition) -> Owner | None:
-        """A partition's owner, None when it has none."""
+        """Read a partition's owner; None when it has none."""
         try:
             data, stat = await self._coordination.get(self.path(where))
         except NoNode:
@@ -64,14 +64,14 @@ class OwnerRegistry:
         return Owner(data.decode(errors="replace"), stat.ephemeral_owner)
 
     async def release_if_ours(self, where: TopicPartition, stream: str) -> None:
-        """Give a partition back if that stream, under this session, has it."""
+        """Release a partition if that stream, under this session, owns it."""
         owner = await self.read(where)
         if owner == Owner(stream, self._coordination.session_id):
             with suppress(NoNode):
                 await self._coordination.delete(self.path(where))
 
     async def owners(self, topic: str) -> dict[int, Owner]:
-        """Who has which partition of a topic; those without an owner are not in it."""
+        """Read the owners of a topic's partitions; partitions without an owner are left out."""
         try:
             names = await self._coordination.get_children(paths.group_owners(self.group, topic))
         except NoNode:

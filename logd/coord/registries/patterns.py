@@ -1,10 +1,10 @@
 """Patterns of topic names: regular expressions in the strict sense, matched in time linear in the name.
 
-Every member of a group evaluates the patterns of all others, and Python's own matcher can take longer than the age of
-the world for ``(a+)+b`` and cannot be interrupted. So a pattern is compiled into the automaton of its positions
-(Glushkov, 1961), and matching keeps the set of positions reached: each character of a name costs one step over that
-set. What needs more than such an automaton is refused: references to groups, looking ahead and behind, possessive and
-atomic groups. What is taken means the same as in Python's ``re.fullmatch``.
+Every member of a group evaluates the patterns of all others. Python's own matcher can take longer than the age of the
+world for ``(a+)+b`` and cannot be interrupted. So a pattern is compiled into its position automaton (Glushkov, 1961),
+and matching keeps the set of positions reached: each character of a name costs one step over that set. Constructs
+beyond such an automaton are refused: references to groups, lookahead and lookbehind, possessive and atomic groups.
+Accepted constructs mean the same as in Python's ``re.fullmatch``.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from operator import or_
 
 from attrs import define, field, frozen
 
-#: What topic names are made of; another character of a pattern matches nothing.
+#: The characters of topic names; any other character of a pattern matches nothing.
 ALPHABET = string.ascii_letters + string.digits + "._-"
-#: Characters of a pattern; positions of its automaton, counted repetitions multiplied out; parts that making it may
-#: take; groups within groups; and the largest count of a repetition: no topic's name is longer.
+#: Characters of a pattern; positions of its automaton, with counted repetitions expanded; steps of its construction;
+#: nesting of groups; and the largest count of a repetition: no topic's name is longer.
 MOST_CHARACTERS = 1000
 MOST_POSITIONS = 300
 MOST_PARTS = 5000
 MOST_DEPTH = 20
 MOST_REPEATS = 200
-#: Sets of positions of one pattern whose successors are remembered.
+#: Sets of positions of one pattern whose successors are cached.
 _REMEMBERED = 4096
 
 _BITS = {character: 1 << place for place, character in enumerate(ALPHABET)}
@@ -38,7 +38,7 @@ _UNBOUNDED = -1
 
 @frozen
 class _Part:
-    """Positions that a part of a pattern begins and ends with, as bits; ``empty``: it matches nothing at all too."""
+    """The first and last positions of a part of a pattern, as bits; ``empty``: it also matches the empty text."""
 
     empty: bool
     first: int
@@ -50,36 +50,36 @@ _Maker = Callable[["_Automaton"], _Part]
 
 @define(eq=False)
 class _Automaton:
-    """What is being made of one pattern."""
+    """The automaton of one pattern, under construction."""
 
-    #: By position: which characters it takes, and the positions that may follow.
+    #: By position: the characters that it accepts, and the positions that may follow.
     takes: list[int] = field(factory=list)
     follow: list[int] = field(factory=list)
     parts: int = 0
 
     def make(self, maker: _Maker) -> _Part:
-        """Make one part. Raises ValueError when the pattern is too large."""
+        """Build one part. Raises ValueError when the pattern is too large."""
         self.parts += 1
         if self.parts > MOST_PARTS or len(self.takes) > MOST_POSITIONS:
             raise ValueError(
-                f"it is too large: with its repetitions multiplied out it has more than {MOST_POSITIONS} characters"
+                f"it is too large: with its repetitions expanded it has more than {MOST_POSITIONS} characters"
             )
         return maker(self)
 
     def position(self, takes: int) -> _Part:
-        """One character."""
+        """Return the part for one character."""
         bit = 1 << len(self.takes)
         self.takes.append(takes)
         self.follow.append(0)
         return _Part(False, bit, bit)
 
     def link(self, before: int, after: int) -> None:
-        """Let one set of positions follow another."""
+        """Let the positions of one set follow those of another."""
         for place in _places(before):
             self.follow[place] |= after
 
     def behind(self, left: _Part, right: _Part) -> _Part:
-        """One part behind another."""
+        """Return one part followed by another."""
         self.link(left.last, right.first)
         return _Part(
             left.empty and right.empty,
@@ -93,7 +93,7 @@ _NOTHING = _Part(True, 0, 0)
 
 @define(eq=False)
 class _Reached:
-    """Positions that may have been reached, those that may follow, and what each character leads to, once known."""
+    """A set of positions reached, those that may follow, and the known successor for each character."""
 
     places: int
     allowed: int
@@ -101,7 +101,7 @@ class _Reached:
 
 
 class TopicPattern:
-    """One compiled pattern. Raises ValueError, saying why, for a text that is none, or too large."""
+    """One compiled pattern. Raises ValueError, with the reason, for an invalid or too large text."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MOST_CHARACTERS:
@@ -117,7 +117,7 @@ class TopicPattern:
         self._begin()
 
     def matches(self, name: str) -> bool:
-        """Whether the pattern matches the whole of a topic's name."""
+        """Return whether the pattern matches the whole of a topic's name."""
         reached = self._start
         for character in name:
             after = reached.after.get(character)
@@ -129,7 +129,7 @@ class TopicPattern:
         return bool(reached.places & self._last) if name else self._empty
 
     def _begin(self) -> None:
-        """Forget what is known of the steps."""
+        """Forget the cached steps."""
         self._start = _Reached(0, self._first)
         self._known: dict[int, _Reached] = {}
 
@@ -148,7 +148,7 @@ class TopicPattern:
 
 @lru_cache(1024)
 def compile_pattern(text: str) -> TopicPattern:
-    """The pattern of a text, compiled once. Raises ValueError."""
+    """Return the compiled pattern of a text, from a cache. Raises ValueError."""
     return TopicPattern(text)
 
 
@@ -162,7 +162,7 @@ def _places(bits: int) -> list[int]:
 
 
 class _Parser:
-    """Reads Python's notation. Raises ValueError for what is none, or is not taken here."""
+    """Parses Python's notation. Raises ValueError for invalid or unsupported syntax."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -171,7 +171,7 @@ class _Parser:
         self._ignore_case = False
 
     def parse(self) -> _Maker:
-        """The whole pattern."""
+        """Parse the whole pattern."""
         self._flags()
         made = self._either()
         if self._at < len(self._text):
@@ -182,7 +182,7 @@ class _Parser:
         if not self._text.startswith("(?") or self._text[2:3] not in tuple("aimsux"):
             return
         letters, close, _ = self._text[2:].partition(")")
-        # Names have neither line ends nor letters beyond ASCII, so the others change nothing.
+        # Names have neither line ends nor letters beyond ASCII, so the other flags change nothing.
         if not close or not set(letters) <= set("aimsu"):
             raise self._wrong(f"the flags {letters!r}")
         self._ignore_case = "i" in letters
@@ -224,7 +224,7 @@ class _Parser:
         return make
 
     def _ends(self) -> bool:
-        """Take the anchors at the end of the pattern, or of one of its choices."""
+        """Consume the anchors at the end of the pattern, or of one of its alternatives."""
         before = self._at
         while self._take("$") or self._take("\\Z"):
             pass
@@ -240,7 +240,7 @@ class _Parser:
             return piece
         if self._take("+"):
             raise self._wrong("a possessive repetition")
-        self._take("?")  # of the shortest: for whole names that is the same
+        self._take("?")  # non-greedy: the same for whole names
         if self._at < len(self._text) and (self._text[self._at] in "*+?" or self._counts() is not None):
             raise self._wrong("a repetition of a repetition")
         least, most = counts
@@ -273,7 +273,7 @@ class _Parser:
             or not all(not each or (each.isascii() and each.isdigit()) for each in (least, most))
             or not (least or comma)
         ):
-            return None  # a brace that is no repetition stands for itself
+            return None  # a brace that is no repetition is literal
         if max(len(least), len(most)) > 3 or max(int(least or 0), int(most or 0)) > MOST_REPEATS:
             raise self._wrong(f"more than {MOST_REPEATS} repetitions")
         self._at += len(inside) + 2
@@ -333,7 +333,7 @@ class _Parser:
         return _ALL & ~found if negated else found
 
     def _member(self) -> str | int:
-        """One character of a set, or the characters of a class."""
+        """Return one character of a set, or the characters of a class."""
         character = self._next()
         if character != "\\":
             return character
@@ -376,4 +376,4 @@ class _Parser:
         return found
 
     def _wrong(self, what: str) -> ValueError:
-        return ValueError(f"{what} is not taken in a pattern of topics (at character {self._at})")
+        return ValueError(f"{what} is not supported in a pattern of topics (at character {self._at})")

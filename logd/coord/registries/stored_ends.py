@@ -1,14 +1,14 @@
-"""Stored ends: how far each broker is known to have stored the partitions of a topic, so that no id is given twice.
+"""Stored ends: the position up to which each broker has stored a topic's partitions, so that no id is reused.
 
 /brokers/stored/<topic uuid>/<broker id>    {"instance": "<uuid of the data directory>", "ends": {"0": 4096, ...}}
 
-Partitions that another data directory has stored, and whose loss nobody has accepted yet, are named with its uuid:
-"others": {"1": "<uuid>"}; without any there is no such member.
+Partitions that another data directory has stored, and whose loss no operator has accepted yet, are named with its uuid:
+"others": {"1": "<uuid>"}; without such partitions the member is left out.
 
 An end is a position up to which the partition was flushed. A broker names a partition, with end 0, once the log's files
-last and before the log takes messages; so a named partition without a log is a loss, even at end 0. The node is written
-again while logs grow, and no log grows past ``growth_limit`` of its end before that. So all positions that were ever
-given to anybody are below the place, at least ``GROWTH`` above the greatest end known, where a log begins after a loss.
+are durable and before the log accepts messages; so a named partition without a log is a loss, even at end 0. The node
+is rewritten while logs grow, and no log grows past the ``growth_limit`` of its end before that. After a loss a log
+begins at least ``GROWTH`` above the greatest end known, which is above every position that was ever assigned.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from logd.coord.records import Create, Delete, Operation
 
 #: A log never reaches this far above its stored end.
 GROWTH = 1 << 39
-#: Limits are multiples of this, so that a limit that is derived from the end of a log, by a broker that cannot reach
-#: the tree, is never above the limit that is derived from the stored end.
+#: Limits are multiples of this. A broker that cannot reach the tree derives a limit from the end of a log; that limit
+#: is never above the limit derived from the stored end.
 _BLOCK = GROWTH // 2
-#: Of a log that ends further on there is no room for another beginning: positions end at 2^63.
+#: A log that ends beyond this has no room for another start: positions end at 2^63.
 LARGEST_END = (1 << 63) - 4 * GROWTH
-#: Taken off each limit: what is appended before producers wait, which unflushed.bytes bounds, stays far below this.
+#: Subtracted from each limit: appends before producers wait, bounded by unflushed.bytes, stay far below this.
 _MARGIN = 1 << 34
 
 
 @frozen
 class StoredEnds:
-    """The value of a node: ``ends`` is a flushed position for each partition named."""
+    """The value of a node: ``ends`` holds a flushed position for each partition named."""
 
     instance: str
     ends: Mapping[int, int]
@@ -58,7 +58,7 @@ class StoredEnds:
 
     @classmethod
     def decode(cls, path: str, data: bytes) -> StoredEnds:
-        """Read the value of the node ``path``; raise ValueError for anything that ``encode`` does not make."""
+        """Decode the value of the node ``path``; raise ValueError for anything that ``encode`` does not produce."""
         try:
             value = load_json(data)
             instance, ends = value["instance"], value["ends"].items()
@@ -114,7 +114,7 @@ async def read_all_ends(coordination: ICoordination, uuid: str) -> dict[int, Sto
 async def write_ends(
     coordination: ICoordination, uuid: str, broker: int, value: StoredEnds, version: int | None
 ) -> int:
-    """Write a broker's node, which must have ``version`` (None: it is made); return its new version.
+    """Write a broker's node at ``version`` (None: create it); return its new version.
 
     Raises CoordinationError: BadVersion, NodeExists and NoNode when the node was changed meanwhile. After a
     ConnectionLoss or OperationTimeout it may have been written.
@@ -130,7 +130,10 @@ async def write_ends(
 
 
 async def removal_of_ends(coordination: ICoordination, uuid: str) -> list[Operation]:
-    """Return what removes all stored ends of a topic, for a multi with its deletion. Raises CoordinationError."""
+    """Return the operations that remove all stored ends of a topic, for a multi with its deletion.
+
+    Raises CoordinationError.
+    """
     parent = paths.stored_topic(uuid)
     try:
         names = await coordination.get_children(parent)

@@ -1,7 +1,7 @@
-"""The topics in the tree: each has a node whose creation decides who makes it, and leaves a note when it is deleted.
+"""The topics in the tree: creating the node creates the topic, and a deleted topic leaves a note.
 
 /brokers/topics/<topic>     the topic's entry (logd/topic.py)
-/brokers/deleted/<uuid>     {"topic": "<topic>", "brokers": [0, 2]}: those that have not yet removed what they stored
+/brokers/deleted/<uuid>     {"topic": "<topic>", "brokers": [0, 2]}: brokers that still store parts of the topic
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from logd.errors import InvalidTopic, TopicExists, UnknownTopic
 from logd.interfaces import Clock
 from logd.topic import TopicEntry, check_topic_name
 
-#: How often something is tried again that others changed meanwhile, or whose answer was lost.
+#: Attempts when others change the node meanwhile, or the answer is lost.
 ATTEMPTS = 5
-#: Operations in one multi, so that it stays far below the 1 MiB that ZooKeeper takes.
+#: Operations in one multi, which keeps it far below ZooKeeper's limit of 1 MiB.
 BATCH = 1000
 
 
@@ -34,7 +34,7 @@ def encode_entry(entry: TopicEntry) -> bytes:
 
 
 def decode_entry(name: str, data: bytes) -> TopicEntry:
-    """Read the value of the node of topic ``name``; raise ValueError for what is none, and for no topic's name."""
+    """Decode the value of the node of topic ``name``; raise ValueError for an invalid value or name."""
     try:
         check_topic_name(name)
     except InvalidTopic as error:
@@ -43,9 +43,9 @@ def decode_entry(name: str, data: bytes) -> TopicEntry:
 
 
 async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry) -> None:
-    """Make the topic's node; of several who try, one succeeds. Raises TopicExists, CoordinationError.
+    """Create the topic's node; of several concurrent callers one succeeds. Raises TopicExists, CoordinationError.
 
-    An answer that was lost is no failure: the uuid tells our own node. After OperationTimeout it may be there.
+    A lost answer is no failure: the uuid identifies our own node. After OperationTimeout the node may exist.
     """
     path, data = paths.topic(name), encode_entry(entry)
     for attempt in range(1, ATTEMPTS + 1):
@@ -59,7 +59,7 @@ async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry
                     f"topic {name!r} exists already, and cannot be used: {_unreadable(name, error)}"
                 ) from error
             if found is None:
-                continue  # deleted just now
+                continue  # deleted meanwhile
             if found.uuid != entry.uuid:
                 raise TopicExists(f"topic {name!r} exists already") from None
             return
@@ -68,11 +68,11 @@ async def create_topic(coordination: ICoordination, name: str, entry: TopicEntry
                 raise
         else:
             return
-    raise TopicExists(f"topic {name!r} is made and deleted faster than it can be looked at")
+    raise TopicExists(f"topic {name!r} is created and deleted faster than it can be read")
 
 
 async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
-    """Read one topic's entry. Raises UnknownTopic, CoordinationError, and ValueError for what is no entry."""
+    """Read one topic's entry. Raises UnknownTopic, CoordinationError, and ValueError for an invalid entry."""
     found = await _read_or_none(coordination, name)
     if found is None:
         raise UnknownTopic(f"there is no topic {name!r}")
@@ -80,7 +80,7 @@ async def read_topic(coordination: ICoordination, name: str) -> TopicEntry:
 
 
 async def delete_topic(coordination: ICoordination, name: str) -> None:
-    """Remove the topic's node and every group's positions in it, and leave the note for the brokers that store it.
+    """Delete the topic's node and every group's positions in it, and leave the note for the brokers that store it.
 
     Raises UnknownTopic, CoordinationError (DataInconsistency for an entry that cannot be read). After a lost answer the
     topic may be gone.
@@ -111,15 +111,15 @@ async def delete_topic(coordination: ICoordination, name: str) -> None:
                 [*operations, Create(paths.deleted_topic(entry.uuid), note), Delete(path, stat.version)]
             )
         except (NoNode, NotEmpty, BadVersion, NodeExists):
-            continue  # somebody committed a position, or deleted it too: look again
+            continue  # a position was committed, or the topic deleted by another: read again
         return
-    raise UnknownTopic(f"topic {name!r} changes faster than it can be deleted: stop those who consume it")
+    raise UnknownTopic(f"topic {name!r} changes faster than it can be deleted: stop its consumers")
 
 
 async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int, ...] | None:
-    """The brokers that still store something of a deleted topic; None when no such deletion is known.
+    """Return the brokers that still store parts of a deleted topic; None when no such deletion is known.
 
-    Raises CoordinationError, and ValueError for what is no note.
+    Raises CoordinationError, and ValueError for an invalid note.
     """
     path = paths.deleted_topic(uuid)
     try:
@@ -130,10 +130,10 @@ async def brokers_to_remove(coordination: ICoordination, uuid: str) -> tuple[int
 
 
 async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> None:
-    """Note that this broker has removed what it stored of a deleted topic.
+    """Record that this broker has removed what it stored of a deleted topic.
 
-    The last one removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
-    what is no note.
+    The last broker removes the note, and with it the topic's stored ends. Raises CoordinationError, and ValueError for
+    an invalid note.
     """
     path = paths.deleted_topic(uuid)
     for _ in range(ATTEMPTS):
@@ -157,12 +157,12 @@ async def removed_by(coordination: ICoordination, uuid: str, broker: int) -> Non
 def watch_topics(
     coordination: ICoordination, clock: Clock, changed: Callable[[str], None] = lambda name: None
 ) -> ChildCache[TopicEntry]:
-    """The topics as a mirror, by name; to be started."""
+    """Return a cache of the topics by name, not started yet."""
     return ChildCache(coordination, clock, paths.BROKER_TOPICS, decode_entry, changed)
 
 
 def available_partitions(entry: TopicEntry, live: Iterable[int]) -> dict[int, int]:
-    """PT of the paper's Algorithm 1: each partition that has a live broker, with the first such one, its leader."""
+    """Return PT of the paper's Algorithm 1: each partition with a live broker, and its leader, the first such one."""
     alive = frozenset(live)
     found = {}
     for partition, brokers in sorted(entry.partitions.items()):
@@ -185,7 +185,7 @@ def _read_note(path: str, data: bytes) -> dict[str, Any]:
 
 def _unreadable(name: str, error: ValueError) -> str:
     return (
-        f"its node {paths.topic(name)} is no topic's entry: {error}; remove that node with a client of ZooKeeper, and "
+        f"its node {paths.topic(name)} is no topic's entry: {error}; remove that node with a ZooKeeper client; the "
         "brokers that store the topic write theirs"
     )
 
@@ -215,7 +215,7 @@ async def _itself(coordination: ICoordination, path: str) -> list[str]:
 
 
 async def _below(coordination: ICoordination, path: str) -> list[str]:
-    """All nodes below one, deepest first."""
+    """Return all nodes below a node, deepest first."""
     found = []
     for name in await _children(coordination, path):
         child = f"{path}/{name}"

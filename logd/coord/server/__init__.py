@@ -1,1 +1,1 @@
-"""A ZooKeeper server of one node: its protocol on Twisted, over the tree, durable in a directory."""
+"""A ZooKeeper server of one node: its protocol on Twisted, over the durable tree in a directory."""

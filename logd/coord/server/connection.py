@@ -1,4 +1,4 @@
-"""One client's connection: frames in, requests to the tree in their order; answers and watch events out, bounded."""
+"""One client's connection: decodes requests in order, sends answers and watch events, with bounded memory."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from logd.protocol.conversation.framing import Frame
 if TYPE_CHECKING:
     from logd.coord.server.server import CoordinationServer
 
-#: The length of a four-letter word; as a frame's size it would be above a gigabyte.
+#: The length of a four-letter word; read as a frame's size, such a word is above a gigabyte.
 _WORD_BYTES = 4
-#: The zxid in an answer to credentials, as in ZooKeeper: they have no place among changes.
+#: The zxid in an answer to credentials, as in ZooKeeper: they are no change.
 _NO_ZXID = 0
-#: Seconds for which requests of one connection are taken before others have their turn, looked at every so often.
+#: Seconds of requests of one connection before others have their turn; checked every few requests.
 _SLICE_SECONDS = 0.01
 _SLICE_REQUESTS = 16
-#: What is asked of the connection, not of the tree.
+#: Requests to the connection, not to the tree.
 _TAKEN_HERE = (Ping, Auth, CloseSession, CoordinationError)
 
 
 @implementer(IAttached, IPushProducer)
 class ServerConnection(Protocol):
-    """A client's connection. It is read only while its answers are taken and few enough are owed."""
+    """A client's connection. It is read only while the peer takes answers and few enough requests are pending."""
 
     _log = Logger()
 
@@ -57,26 +57,26 @@ class ServerConnection(Protocol):
         self._server = server
         self._incoming = Incoming(server.settings.frame_bytes)
         self._first: bytes | None = b""
-        #: The session, or its end, was asked for and is not there yet: nothing that comes behind that is taken.
+        #: The session, or its end, was requested and is not there yet: later requests wait.
         self._unready = False
         self._attachment: Attachment | None = None
-        #: Requests were left where they are, since enough answers are owed.
+        #: Requests are left undecoded, because enough answers are pending.
         self._stalled = False
         self._pending = PendingRequests(server)
         self._outgoing = Outgoing(server.counters)
         self._taking = False
-        #: What the host tells in one go is held together.
+        #: Events that the host reports together are written together.
         self._told = False
         self._reading = True
         self._vouching: Timer | None = None
-        #: Its requests are taken on when the others had their turn.
+        #: Continues with the requests after other connections had their turn.
         self._next_slice: Timer | None = None
-        #: Nothing is read and nothing more is answered: it is closed, or will be once what was written has left.
+        #: Nothing more is read or answered: the connection is closed, or will be once the output is written.
         self._over = False
-        #: It is closed once what waits to be sent has left.
+        #: To be closed once the waiting output is written.
         self._leaving = False
         self.peer = "?"
-        #: See ``logd.net.admission.Admitted``.
+        #: See ``logd.net.limits.admission.Admitted``.
         self.address = ""
 
     @property
@@ -86,10 +86,10 @@ class ServerConnection(Protocol):
 
     @property
     def pending(self) -> int:
-        """The number of answers that are owed."""
+        """The number of pending answers."""
         return self._pending.count + len(self._outgoing)
 
-    # What Twisted calls.
+    # Called by Twisted.
 
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
@@ -127,12 +127,12 @@ class ServerConnection(Protocol):
         self._server.watch.leave(self)
 
     def pauseProducing(self) -> None:  # noqa: N802
-        """The peer does not take what it is sent."""
+        """Note that the peer's socket takes no more data."""
         self._outgoing.pause()
         self._regulate()
 
     def resumeProducing(self) -> None:  # noqa: N802
-        """It does again."""
+        """Note that the peer's socket takes data again."""
         self._outgoing.resume()
         if self._leaving:
             self._leave()
@@ -141,9 +141,9 @@ class ServerConnection(Protocol):
         self._regulate()
 
     def stopProducing(self) -> None:  # noqa: N802
-        """The connection is gone; ``connectionLost`` does what there is to do."""
+        """Do nothing: the connection is gone, and ``connectionLost`` cleans up."""
 
-    # What the host of the tree calls.
+    # Called by the host of the tree.
 
     def notified(self, zxid: int, event: WatchEvent) -> None:
         """See IAttached."""
@@ -158,26 +158,26 @@ class ServerConnection(Protocol):
         self._attachment = None
         if reason is CutReason.EXPIRED:
             self._server.counters.sessions_expired += 1
-        # Whoever does not take its answers would keep the connection for ever.
+        # A peer that does not read its answers would keep the connection for ever.
         self.close(drain=False)
 
-    # What the server and its watch call.
+    # Called by the server and its limits.
 
     @property
     def reading(self) -> bool:
-        """See ``logd.net.request_memory.Sender``."""
+        """See ``logd.net.limits.request_memory.Sender``."""
         return self._reading
 
     @property
     def replaceable(self) -> bool:
-        """A connection without a session may be closed to make room for another."""
+        """True for a connection without a session, which may be closed to make room for another."""
         return not self.session_id
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Close, and log the reason where there is one.
+        """Close, and log the reason if there is one.
 
-        With ``drain`` once what was answered has left, for which the peer has a while; without, at once: what was not
-        sent is lost.
+        With ``drain``, close once the output is written, for which the peer has limited time; without it, close at
+        once and lose unsent output.
         """
         if reason:
             self._log.warn("closing the connection of {peer}: {reason}", peer=self.peer, reason=reason)
@@ -196,7 +196,7 @@ class ServerConnection(Protocol):
     # Requests
 
     def _take(self) -> None:
-        """Take what has arrived, as long as answers are taken and few enough are owed."""
+        """Decode and execute what has arrived, while the peer takes answers and few enough requests are pending."""
         if self._taking:
             return
         self._taking = True
@@ -248,7 +248,7 @@ class ServerConnection(Protocol):
                     self._vouch()
 
     def _vouch(self) -> None:
-        """While it is not read because answers wait for our disk, its client cannot be heard: that is not its fault."""
+        """Keep the session alive while its client is not read because answers wait for the server's own disk."""
         self._vouching = None
         attachment = self._attachment
         if attachment is not None and not self._reading and not self._outgoing.is_held_up:
@@ -275,7 +275,7 @@ class ServerConnection(Protocol):
             self._unready = True
             attachment.close(lambda: self._session_closed(call))
         else:
-            # In its turn: behind the answers that are owed.
+            # In its turn: after the answers that are pending.
             self._execute(attachment, call, Sync("/"), 0)
 
     def _execute(self, attachment: Attachment, call: Call, request: Any, size: int) -> None:
@@ -310,11 +310,11 @@ class ServerConnection(Protocol):
         if asked.last_zxid > server.last_zxid:
             raise ProtocolViolation(
                 f"the client has seen change {asked.last_zxid:#x}, the last one here is {server.last_zxid:#x}: "
-                "it was connected to another server before, or this one has lost its data"
+                "it was connected to another server, or this one has lost data"
             )
         if host.held_back * REQUEST_BYTES >= server.settings.pending_bytes:
             server.counters.connections_refused += 1
-            # Clients that come and go while the disk stands still leave a session, or a question, each time.
+            # Clients that reconnect while the disk stands still would leave a session or a pending request each time.
             self.close(drain=False)
             return
         identities = (Identity("ip", self.peer.rpartition(":")[0]),)
@@ -339,7 +339,7 @@ class ServerConnection(Protocol):
         self._unready = False
         self._server.counters.sessions_opened += 1
         if self._over:
-            # Nobody was told of this session, so nobody can come back to it.
+            # The client never learned of this session, so it cannot come back to it.
             attachment.close(lambda: None)
             return
         self._attached(attachment, asked)
@@ -378,7 +378,7 @@ class ServerConnection(Protocol):
     # Answers
 
     def _gather(self) -> None:
-        """Have what the host tells in one go leave together, as what is answered at once does anyway."""
+        """Write together what the host reports in one go, as immediate answers are anyway."""
         if not self._told:
             self._told = True
             self._outgoing.hold()

@@ -1,8 +1,8 @@
-"""The four-letter words: what a person, or a monitor, can ask a server without a session.
+"""The four-letter words: questions from a person or a monitor to a server, without a session.
 
-``ruok`` is answered ``imok`` while the tree is served, and not at all otherwise; ``isro`` says ``rw``; ``srvr``,
+``ruok`` is answered ``imok`` while the tree is served, and not at all otherwise; ``isro`` is answered ``rw``. ``srvr``,
 ``stat``, ``cons``, ``wchs`` and ``conf`` are for people, ``envi`` and ``mntr`` for programs, in the formats of
-ZooKeeper 3.9. What ``mntr`` says has ZooKeeper's name where ZooKeeper has it.
+ZooKeeper 3.9. Metrics of ``mntr`` have ZooKeeper's names where ZooKeeper has them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logd import __version__
 if TYPE_CHECKING:
     from logd.coord.server.server import CoordinationServer
 
-#: The release of ZooKeeper whose protocol this is: clients look at the number to know what they may ask.
+#: The ZooKeeper release whose protocol this is: clients check the number to learn the supported requests.
 _SPOKEN = "3.9.0"
 VERSION = f"{_SPOKEN}-logd-{__version__}, built on 01/01/2026 00:00 UTC"
 
@@ -78,7 +78,7 @@ def _mntr(server: CoordinationServer) -> str:
 
 
 def metrics(server: CoordinationServer) -> dict[str, str | int | float]:
-    """The server's figures, by the names that ``mntr`` gives them behind ``zk_``."""
+    """Return the server's metrics, by the names that ``mntr`` prefixes with ``zk_``."""
     counters, tree, journal = server.counters, server.tree, server.storage.journal
     return {
         "version": VERSION,
@@ -116,9 +116,9 @@ def metrics(server: CoordinationServer) -> dict[str, str | int | float]:
 
 
 def _open_files() -> int:
-    """How many files and sockets this process has open; -1 where the system does not tell."""
+    """Return the number of files and sockets that this process has open; -1 if the system does not tell."""
     try:
-        return len(os.listdir("/proc/self/fd")) - 1  # without the one that looks
+        return len(os.listdir("/proc/self/fd")) - 1  # without the descriptor of this listing
     except OSError:
         return -1
 

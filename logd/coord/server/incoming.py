@@ -1,4 +1,4 @@
-"""What arrived of a connection and was not taken yet, frame by frame."""
+"""Bytes received on a connection and not consumed yet, cut into frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logd.protocol.conversation.framing import Frame, FrameBuffer
 
 
 class Incoming:
-    """Pieces as they came by the socket; they are cut into frames only as these are asked for."""
+    """Chunks as received from the socket; they are cut into frames only on demand."""
 
     __slots__ = ("_begun", "_frames", "_pieces")
 
@@ -20,15 +20,15 @@ class Incoming:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that are here of an incomplete frame."""
+        """The number of bytes held of an incomplete frame."""
         return self._frames.kept_bytes
 
     def add(self, data: bytes) -> None:
-        """One more piece has come."""
+        """Add a received chunk."""
         self._pieces.append(data)
 
     def take(self) -> Frame | None:
-        """The next frame; None when no whole one is here. Raises ProtocolViolation as FrameBuffer does."""
+        """Return the next frame; None when it is incomplete. Raises ProtocolViolation as FrameBuffer does."""
         while True:
             frame = next(self._begun, None)
             if frame is not None or not self._pieces:
@@ -36,6 +36,6 @@ class Incoming:
             self._begun = self._frames.feed(self._pieces.popleft())
 
     def clear(self) -> None:
-        """Forget what was not taken."""
+        """Forget everything not consumed."""
         self._pieces.clear()
         self._begun = iter(())

@@ -1,4 +1,4 @@
-"""What a connection sends: made bytes of when the peer takes it, and written together where it belongs together."""
+"""The output of a connection: encoded when the peer takes it, and written together where it belongs together."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from logd.coord.server.counters import ServerCounters
 
-#: Answers that belong to one piece of what arrived, or to one sync, are written together, up to so many bytes.
+#: Answers to one received chunk, or of one sync, are written together, up to this many bytes.
 _HELD_BYTES = 1 << 14
 
 
 class Outgoing:
     """Answers and events of one connection, in their order.
 
-    While the peer takes nothing (``pause``, ``resume``) what is to be sent is kept as it is in the tree, not as bytes.
-    What is written between ``hold`` and ``let_go`` (which may be nested) leaves together.
+    While the peer takes nothing (``pause``, ``resume``), output waits as records of the tree, not as bytes. Output
+    between ``hold`` and ``let_go`` (which may be nested) is written together.
     """
 
     __slots__ = ("_bytes", "_counters", "_held", "_holds", "_paused", "_waiting", "_write", "is_held_up")
@@ -25,7 +25,7 @@ class Outgoing:
     def __init__(self, counters: ServerCounters) -> None:
         self._counters = counters
         self._write: Callable[[bytes], object] = lambda data: None
-        #: Whether the peer takes nothing, or there is still something that it did not take.
+        #: True while the peer takes nothing, or earlier output still waits.
         self.is_held_up = False
         self._paused = False
         self._holds = 0
@@ -34,11 +34,11 @@ class Outgoing:
         self._waiting: deque[Callable[[], bytes]] = deque()
 
     def __len__(self) -> int:
-        """How many wait until the peer takes them."""
+        """Return the number of answers and events that wait until the peer takes them."""
         return len(self._waiting)
 
     def begin(self, write: Callable[[bytes], object]) -> None:
-        """There is a transport, and this writes to it."""
+        """Write to this transport from now on."""
         self._write = write
 
     def send(self, make: Callable[..., bytes], *args: Any) -> None:
@@ -49,7 +49,7 @@ class Outgoing:
             self.write(make(*args))
 
     def write(self, data: bytes) -> None:
-        """Send these bytes before all that waits."""
+        """Send these bytes before all waiting output."""
         counters = self._counters
         counters.packets_sent += 1
         counters.bytes_sent += len(data)
@@ -59,35 +59,35 @@ class Outgoing:
             self.flush()
 
     def hold(self) -> None:
-        """More is to come that belongs together."""
+        """Hold output back, since more follows that belongs to it."""
         self._holds += 1
 
     def let_go(self) -> None:
-        """That was all."""
+        """Write the output held back since ``hold``."""
         self._holds -= 1
         if not self._holds:
             self.flush()
 
     def pause(self) -> None:
-        """The peer takes nothing."""
+        """Note that the peer takes nothing."""
         self._paused = self.is_held_up = True
 
     def resume(self) -> None:
-        """The peer takes something: send what waits, as far as it does."""
+        """Note that the peer takes data again: send the waiting output, as far as it does."""
         self._paused = False
         while self._waiting and not self._paused:
             self.write(self._waiting.popleft()())
         self.is_held_up = self._paused or bool(self._waiting)
 
     def clear(self) -> None:
-        """Forget what was not sent."""
+        """Forget unsent output."""
         self._waiting.clear()
         self.is_held_up = self._paused
         self._held.clear()
         self._bytes = 0
 
     def flush(self) -> None:
-        """Hand over what is held."""
+        """Write the output held back."""
         if self._held:
             held, self._held = self._held, []
             self._bytes = 0

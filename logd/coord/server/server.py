@@ -26,15 +26,15 @@ from logd.coord.tree.tree import Tree
 from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads
-from logd.net.admission import AdmissionLimits, OpenConnections
-from logd.net.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.admission import AdmissionLimits, OpenConnections
+from logd.net.limits.connection_limits import ConnectionLimits, Watch
 
-#: Seconds between two lines that say that the tree is full.
+#: Seconds between two log lines about a full tree.
 _REFUSED_SECONDS = 60.0
 
 
 class CoordinationServer:
-    """``start``, then listen with ``factory``; ``stop`` in the end, once nothing listens any more.
+    """``start`` it, listen with ``factory``; ``stop`` it in the end, once nothing listens any more.
 
     ::
 
@@ -66,8 +66,8 @@ class CoordinationServer:
 
         ``wall()`` is the time of day for the times of nodes, in seconds since the epoch; without, the clock's seconds.
 
-        ``threads`` has at least two threads. ``failed(error)`` is called if a sync fails: every connection was closed
-        by then, and nothing is served until the folder is recovered, which is tried until it succeeds.
+        ``threads`` has at least two threads. ``failed(error)`` is called if a sync fails: every connection has been
+        closed by then, and nothing is served until the folder is recovered, which is retried until it succeeds.
         """
         self.clock = clock
         self._wall = clock.seconds if wall is None else wall
@@ -78,10 +78,10 @@ class CoordinationServer:
             JournalDisk(folder, files, threads, clock, random_bytes), settings.snapshot_bytes, self._report
         )
         self.factory: Factory = _ServerFactory(self)
-        #: Why nothing is served at the moment; None while it is.
+        #: The reason why nothing is served at the moment; None while the tree is served.
         self.error: Exception | None = None
         self.watch: Watch[ServerConnection] = Watch(clock, _limits(settings), self.counters)
-        #: Bytes of requests that wait for their answer.
+        #: Bytes of requests with pending answers.
         self.pending_bytes = 0
         self._random_bytes = random_bytes
         self._failed = failed
@@ -98,7 +98,7 @@ class CoordinationServer:
 
     @property
     def tree(self) -> Tree:
-        """The tree as it is in memory: ahead of what is flushed."""
+        """The tree in memory: ahead of what is flushed."""
         return self.host.tree
 
     @property
@@ -113,14 +113,14 @@ class CoordinationServer:
 
     @property
     def flushed(self) -> int:
-        """The last change that is on the disk: what a client may be told of."""
+        """The last change that is on the disk: the last one that a client may learn of."""
         return self.storage.journal.flushed
 
     @property
     def problem(self) -> str | None:
-        """What keeps changes from being made, for a person; None when nothing does."""
+        """The reason why changes cannot be made, for a person; None when they can."""
         if self.error is not None:
-            return f"the coordination tree is not served, and tried again every {LONGEST_SECONDS:.0f} s: {self.error}"
+            return f"the coordination tree is not served, and is retried every {LONGEST_SECONDS:.0f} s: {self.error}"
         refused = self.storage.refused
         if refused is not None:
             return f"the coordination tree in {self.folder} waits for its disk: {refused}"
@@ -131,7 +131,7 @@ class CoordinationServer:
         self._serve(self.storage.open())
 
     def start_when_sound(self) -> None:
-        """Open the folder as ``start`` does; where that fails, log why and try again until it succeeds. Blocks once."""
+        """Open the folder as ``start`` does; if that fails, log why and retry until it succeeds. Blocks once."""
         try:
             self.start()
         except DataDirectoryError as error:
@@ -151,7 +151,7 @@ class CoordinationServer:
         self.counters.started_at = self.clock.seconds()
 
     def stop(self) -> Deferred[None]:
-        """Close every connection (sessions live on in the folder); fires when the folder is let go of. Never fails."""
+        """Close every connection (sessions live on in the folder); fires when the folder is unlocked. Never fails."""
         if self._stopped is None:
             stopped = self._stopped = OneTimeEvent()
             if self._host is None:
@@ -161,7 +161,7 @@ class CoordinationServer:
                 for connection in tuple(self.connections):
                     connection.close(drain=False)
                 self.watch.stop()
-                # A turn later the connections are gone.
+                # The connections are gone one turn later.
                 self._reopening.end(lambda: self.clock.callLater(0, stopped.happen))
         return self._stopped.wait()
 
@@ -174,10 +174,10 @@ class CoordinationServer:
         """The connections that are open, in the order in which they came."""
         return self.watch.open
 
-    # What connections tell.
+    # Called by connections.
 
     def opened(self, connection: ServerConnection) -> bool:
-        """There is one more; False where it has to be closed at once."""
+        """Count a new connection; return False if it must be closed at once."""
         if not self.serving:
             return False
         self.counters.connections_accepted += 1
@@ -188,7 +188,7 @@ class CoordinationServer:
         return True
 
     def answered(self, peer: str, seconds: float, outcome: Outcome) -> None:
-        """Count an answer; log that a bound of the tree is reached, once a minute: the answer itself has no text."""
+        """Count an answer; log once a minute that the tree has reached a bound: the answer has no text."""
         self.counters.answered(seconds)
         answer = outcome.answer
         error = answer.error if isinstance(answer, MultiFailed) else answer
@@ -202,7 +202,7 @@ class CoordinationServer:
     def _journal_failed(self, error: Exception) -> None:
         self.error = error
         self.log.critical(
-            "{error}. Its connections are closed, its sessions are kept, and the folder is recovered as at a start",
+            "{error}. Connections are closed, sessions are kept, and the folder is recovered as at a start",
             error=str(error),
         )
         for connection in tuple(self.connections):
@@ -235,7 +235,7 @@ class _ServerFactory(Factory):
 
 
 def _limits(settings: CoordinationServerSettings) -> ConnectionLimits:
-    # Peers that take nothing, or say nothing, need no limits of their own: their sessions expire.
+    # Peers that take or say nothing need no limits of their own: their sessions expire.
     return ConnectionLimits(
         settings.pending,
         settings.frames_bytes,

@@ -1,4 +1,4 @@
-"""The places of a segment that its index vouches for: there entries begin, however damaged they are."""
+"""The entry boundaries that a segment's index vouches for, however damaged the entries are."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from attrs import define, field
 from logd.interfaces import IFileOperations
 from logd.log.index.index_file import IndexFile, WrongIndex
 
-#: Boundaries kept of one index, 8 bytes each: those of a segment of 1 GiB with one in each 4 KiB are 262,144. Of more
-#: than this, some are left out evenly.
+#: Boundaries kept of one index, 8 bytes each. A segment of 1 GiB with one in each 4 KiB has 262,144. Of a larger number
+#: some are left out, evenly.
 MOST_BOUNDARIES = 1 << 20
 
 
 @define
 class Boundaries:
-    """Positions in a segment's file, ascending, where its index says that entries begin."""
+    """The file positions, ascending, at which entries begin according to a segment's index."""
 
     positions: array[int] = field(factory=lambda: array("q"))
-    #: What is wrong with the index file, empty when nothing is.
+    #: The problem with the index file, empty if there is none.
     problem: str = ""
-    #: The last boundary in the file, -1 where there is none: that of a closed segment's index is the segment's end.
+    #: The last boundary in the file, -1 if there is none. In a closed segment's index it is the segment's end.
     last: int = -1
     missing: bool = False
 
@@ -36,10 +36,11 @@ class Boundaries:
 
 
 def read_boundaries(files: IFileOperations, path: str, start: int, end: int) -> Boundaries:
-    """Read the index at ``path`` of the segment that begins at offset ``start``; raises OSError but for a missing file.
+    """Read the index at ``path`` of the segment that begins at position ``start``.
 
-    Only boundaries up to position ``end`` of the segment's file are kept: behind what is known to be flushed an index
-    may tell of entries that a crash took. At the first chunk whose checksum does not hold the reading ends.
+    Only boundaries up to file position ``end`` of the segment are kept: beyond the flushed bytes an index may name
+    entries that were lost in a crash. Reading ends at the first chunk with a checksum mismatch. Raises OSError, but not
+    for a missing file.
     """
     found = Boundaries()
     positions = found.positions

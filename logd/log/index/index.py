@@ -1,4 +1,4 @@
-"""The sparse index of the segment that is being appended to: a tail in memory, full chunks of it in the index file."""
+"""The sparse index of the segment that is appended to: a tail in memory, earlier boundaries in the index file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _POSITION = attrgetter("position")
 class ActiveIndex:
     """The boundaries of one segment while it grows.
 
-    The owner thread writes; other threads may read ``tail`` and then ``chunks`` (in that order) at any time: a tail is
-    only ever appended to, and replaced by a new list after its boundaries went to the file.
+    The owner thread writes. Other threads may read ``tail`` and then ``chunks``, in that order, at any time: a tail is
+    only appended to, and replaced by a new list after its boundaries were written to the file.
     """
 
     files: IFileOperations
@@ -34,23 +34,23 @@ class ActiveIndex:
     start: int
     #: The last boundaries, at most CHUNK of them; the earlier ones are in the file.
     tail: list[Boundary] = field(factory=list)
-    #: Full chunks in the file, -1 when there is no file yet.
+    #: The number of full chunks in the file, -1 while there is no file.
     chunks: int = -1
-    #: When the segment's first entry was appended, -1 when that is not known or there is none.
+    #: Append time of the segment's first entry in ms, -1 if it is not known or there is none.
     first_ms: int = -1
-    #: Set when the file could not be written. An index is a hint, not worth an append: a scan makes it again.
+    #: Set when the file could not be written. No append fails for that: a scan can rebuild the index.
     broken: bool = False
 
     def note(self, position: int, append_ms: int, highest_ms: int) -> None:
-        """Remember that an entry begins at ``position``; positions ascend, and the last one may be given again.
+        """Add the boundary at ``position``; positions ascend, and the last one may be repeated.
 
-        Writes a chunk to the file now and then (to the page cache, no sync). Never raises.
+        Writes each full chunk to the file (to the page cache, without a sync). Never raises.
         """
         tail = self.tail
         if tail:
             last = tail[-1]
             if last.append_ms > append_ms:
-                append_ms = last.append_ms  # the clock was set back; the search needs times in order
+                append_ms = last.append_ms  # the clock was set back, but the search needs ascending times
             if last.position == position:
                 tail[-1] = Boundary(position, append_ms, highest_ms)
                 return
@@ -63,26 +63,26 @@ class ActiveIndex:
         tail.append(Boundary(position, append_ms, highest_ms))
 
     def finish(self, end: int, append_ms: int, highest_ms: int) -> None:
-        """Note the segment's end, which sums it up, and have everything in the file."""
+        """Add the segment's end as the last boundary, and write all boundaries to the file."""
         self.note(end, append_ms, highest_ms)
         self._write(self.tail)
 
     def clear(self) -> None:
-        """Forget all boundaries: some are in the middle of a gap. The file is made anew with what comes."""
+        """Discard all boundaries, because some lie inside a gap. The file is rewritten with the next ones."""
         self.tail = []
         self.chunks = -1
 
     def knows(self, position: int) -> bool:
-        """Whether ``position`` is a boundary in memory."""
+        """Return whether ``position`` is a boundary in memory."""
         tail = self.tail
         at = bisect_right(tail, position, key=_POSITION)
         return at > 0 and tail[at - 1].position == position
 
     def cut(self) -> None:
-        """Take out of the file what is not in full chunks of it, lastingly. Raises OSError.
+        """Truncate the file to its full chunks, durably. Raises OSError.
 
-        Without the sync a chunk that was cut here could come back after another crash, when the checkpoint has passed
-        its positions and other entries lie there.
+        Without the sync, a chunk that was cut off could reappear after another crash, when the checkpoint is beyond its
+        positions and other entries are stored there.
         """
         file = self.files.open(self.path)
         try:
@@ -100,7 +100,7 @@ class ActiveIndex:
                 if self.chunks < 0:
                     file.append([encode_header(self.start)])
                     self.chunks = 0
-                file.truncate(chunk_position(self.chunks))  # a last chunk that was not full is replaced
+                file.truncate(chunk_position(self.chunks))  # replaces a last chunk that was not full
                 file.append([encode_chunk(boundaries)])
             finally:
                 file.close()
@@ -118,8 +118,8 @@ class ActiveIndex:
 def load_active_index(files: IFileOperations, path: str, start: int, sound_end: int) -> tuple[ActiveIndex, bool]:
     """Read the index of the last segment; return it and whether boundaries at its end had to be left out.
 
-    Only what is at or before ``sound_end`` is believed. Chunks at the end that a crash tore are left out. Raises
-    OSError, and WrongIndex when nothing of it can be used.
+    Boundaries behind ``sound_end`` and chunks torn by a crash are left out. Raises OSError, and WrongIndex if no chunk
+    can be used.
     """
     file = files.open_for_reading(path)
     try:

@@ -1,12 +1,12 @@
-"""The bytes of a segment's index file, and the search in them.
+"""The format of a segment's index file.
 
     file     := "logdidx1" | int64 segment start | chunk*
     chunk    := int32 count | uint32 crc of the boundaries | boundary * count
     boundary := int64 position | int64 append_ms | int64 highest_ms
 
-Every chunk but the last holds 512 boundaries, so that a chunk's place follows from its number. All numbers big-endian.
-The file is never synced when it grows: after a crash a chunk may be missing or torn. A chunk whose checksum does not
-hold makes the whole index count as missing; boundaries behind the checkpoint are never believed after a crash.
+Every chunk but the last holds 512 boundaries, so a chunk's file position follows from its number. All integers are
+big-endian. The file is not synced as it grows, so after a crash a chunk may be missing or torn. A chunk with a checksum
+mismatch invalidates the whole index. After a crash, boundaries behind the checkpoint are never trusted.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _SIGNATURE = b"logdidx1"
 _BOUNDARY_BYTES = 24
 
 HEADER_BYTES = _HEADER.size
-#: Boundaries in a full chunk: with one each 4 KiB, a chunk is written once in 2 MiB of log.
+#: Boundaries in a full chunk. With one boundary each 4 KiB, a chunk is written once in 2 MiB of log.
 CHUNK = 512
 CHUNK_BYTES = _CHUNK_HEAD.size + CHUNK * _BOUNDARY_BYTES
 
 
 class Boundary(NamedTuple):
-    """A place where an entry begins (or the segment ends), and what is known of all that comes before it."""
+    """A position where an entry begins (or the segment ends), with times of the entries before it."""
 
-    #: Offset in the partition's log.
+    #: Position in the partition's log.
     position: int
-    #: When the entry here was appended, in ms since the epoch; never less than that of the boundary before.
+    #: Append time of the entry here, in ms since the epoch; never less than that of the previous boundary.
     append_ms: int
-    #: The highest timestamp of any message of the segment before this position, -1 if none has one.
+    #: The highest timestamp of the segment's messages before this position, -1 if there is none.
     highest_ms: int
 
 
@@ -45,7 +45,7 @@ class WrongIndex(ValueError):
 
 
 def encode_header(start: int) -> bytes:
-    """Return the head of the index of the segment that starts at ``start``."""
+    """Return the header of the index of the segment that starts at ``start``."""
     return _HEADER.pack(_SIGNATURE, start)
 
 
@@ -57,30 +57,30 @@ def encode_chunk(boundaries: Sequence[Boundary]) -> bytes:
 
 
 def decode_chunk(data: bytes) -> list[Boundary]:
-    """Read one chunk; raise WrongIndex."""
+    """Return the boundaries of one encoded chunk; raise WrongIndex."""
     if len(data) < _CHUNK_HEAD.size:
         raise WrongIndex("a chunk is cut off")
     count, crc = _CHUNK_HEAD.unpack_from(data)
     body = data[_CHUNK_HEAD.size :]
     if not 0 < count <= CHUNK or len(body) != count * _BOUNDARY_BYTES or crc32(body) != crc:
-        raise WrongIndex("a chunk's length or checksum does not hold")
+        raise WrongIndex("a chunk has a wrong length or a checksum mismatch")
     flat = unpack(f">{3 * count}q", body)
     return [Boundary(*flat[at : at + 3]) for at in range(0, 3 * count, 3)]
 
 
 def chunk_position(number: int) -> int:
-    """Return where chunk ``number`` begins in the file."""
+    """Return the file position of chunk ``number``."""
     return HEADER_BYTES + number * CHUNK_BYTES
 
 
 class IndexFile:
-    """An index file that is open for reading. Any thread may make one; every method may raise OSError, WrongIndex."""
+    """An index file that is open for reading. Any thread may create one; each method may raise OSError, WrongIndex."""
 
     def __init__(self, file: IFile, start: int) -> None:
         self._file = file
         if file.read_at(0, HEADER_BYTES) != encode_header(start):
-            raise WrongIndex("the head is not that of this segment's index")
-        #: How many chunks there are, the last of them perhaps not full.
+            raise WrongIndex("the header is not that of this segment's index")
+        #: The number of chunks; the last one may not be full.
         self.chunks = -(-(file.size() - HEADER_BYTES) // CHUNK_BYTES)
 
     def chunk(self, number: int) -> list[Boundary]:

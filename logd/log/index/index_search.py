@@ -1,4 +1,4 @@
-"""Searching a segment's index, from any thread, while the owner may be adding to it."""
+"""The search in a segment's index, on any thread, while the owner thread may add to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from logd.log.index.index_file import Boundary, IndexFile, WrongIndex
 Split = tuple[Boundary | None, Boundary | None]
 
 
-#: Chunks that a search keeps decoded: the way down to a chunk, and the neighbours of the last one.
+#: Decoded chunks that a search keeps: those of one bisection, and the neighbours of the last one found.
 _KEPT_CHUNKS = 32
 
 
 class IndexSearch:
-    """Searches one segment's index, once or often: what was read for one question is at hand for the next.
+    """Searches one segment's index, once or several times; chunks read for one search are kept for the next.
 
-    ``tail`` continues the file's first ``chunks`` chunks (None: all that there are). The file is opened when a question
-    needs it. Blocks; for one thread at a time.
+    ``tail`` continues the file's first ``chunks`` chunks (None: all chunks). The file is opened when a search needs it.
+    Blocks; one thread at a time.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class IndexSearch:
         self._chunks: OrderedDict[int, list[Boundary]] = OrderedDict()
 
     def split(self, holds: Callable[[Boundary], bool]) -> Split:
-        """Return the last boundary that ``holds`` and the first that does not; None where there is none.
+        """Return the last boundary for which ``holds`` is true and the first for which it is not, None for neither.
 
-        ``holds`` is true up to some boundary and false from there on. Raises OSError, and WrongIndex when a chunk that
-        it needs is damaged.
+        ``holds`` is true up to some boundary and false from there on. Raises OSError, and WrongIndex for a damaged
+        chunk.
         """
         before, after = _split(self._tail, holds)
         if before is not None or (self._limit is not None and self._limit <= 0):
@@ -104,7 +104,7 @@ def split_index(
     tail: Sequence[Boundary] = (),
     chunks: int | None = None,
 ) -> Split:
-    """Ask one question of an index; see IndexSearch."""
+    """Search an index one time; see IndexSearch."""
     with closing(IndexSearch(files, path, start, tail, chunks)) as search:
         return search.split(holds)
 
@@ -116,6 +116,6 @@ def last_boundary(files: IFileOperations, path: str, start: int) -> Boundary:
 
 
 def _split(boundaries: Sequence[Boundary], holds: Callable[[Boundary], bool]) -> Split:
-    count = len(boundaries)  # the owner may be appending: look at no more than are there now
+    count = len(boundaries)  # the owner thread may be appending: search only the boundaries of this moment
     at = bisect_left(boundaries, True, 0, count, key=lambda boundary: not holds(boundary))
     return boundaries[at - 1] if at else None, boundaries[at] if at < count else None

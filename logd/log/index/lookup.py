@@ -1,6 +1,6 @@
-"""Finding entries by offset and by time, with the index where there is one and by a scan where there is none.
+"""The search for entries by position and by time, with the index if there is one and by a scan if not.
 
-Everything here may wait for the disk and runs on any thread, on a snapshot, while the owner goes on appending.
+All functions block on the disk. They run on any thread, on a snapshot, while the owner thread goes on appending.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class Snapshot:
     files: IFileOperations
     folder: str
     start: int
-    #: Up to where to look: the visible end for readers.
+    #: The end of the range to search: the visible end for readers.
     end: int
     segments: SegmentList
     index: ActiveIndex
     index_bytes: int
 
     def split(self, number: int, holds: Callable[[Boundary], bool]) -> Split:
-        """Search the index of segment ``number`` once; see SegmentIndex."""
+        """Search the index of segment ``number`` one time; see SegmentIndex."""
         with closing(SegmentIndex(self, number)) as index:
             return index.split(holds)
 
     def rebuild_index(self, number: int) -> None:
-        """Make a closed segment's index again by a scan; the segment's time stands in for those of the appends."""
+        """Rebuild a closed segment's index by a scan; the segment's modification time replaces the append times."""
         start = self.segments.starts[number]
         modified_ms = int(self.segments.segments[number].modified * 1000)
         end = self.segments.starts[number + 1]
         path = join(self.folder, index_name(start))
         temporary = path + TEMPORARY_SUFFIX
         index = ActiveIndex(self.files, temporary, start)
-        self.files.open(temporary, create=True).close()  # fails when another thread is making it
+        self.files.open(temporary, create=True).close()  # fails while another thread rebuilds it
         try:
             file = self.files.open_for_reading(join(self.folder, segment_name(start)))
             try:
                 scan = scan_entries(file, 0, end - start, self.index_bytes)
-                file.require(end - start)  # of a segment that was cut meanwhile the index is another
+                file.require(end - start)  # a segment that was truncated meanwhile needs another index
             finally:
                 file.close()
             for position, highest_ms in scan.boundaries:
@@ -62,12 +62,12 @@ class Snapshot:
                 self.files.rename(temporary, path)
                 temporary = ""
         finally:
-            if temporary:  # left where it is, it would look like another thread's until the next start
+            if temporary:  # a leftover would look like another thread's rebuild until the next start
                 self.files.remove(temporary)
 
 
 class SegmentIndex:
-    """The index of one segment of a snapshot, to be asked often; made again where it is missing or wrong."""
+    """The index of one segment of a snapshot, for several searches; rebuilt if it is missing or invalid."""
 
     def __init__(self, log: Snapshot, number: int) -> None:
         self._log = log
@@ -76,7 +76,7 @@ class SegmentIndex:
         self._search: IndexSearch | None = None
 
     def split(self, holds: Callable[[Boundary], bool]) -> Split:
-        """Search as IndexSearch does; (None, None) where there is no index, and the whole segment is to be searched."""
+        """Search as IndexSearch does; (None, None) if there is no index and the whole segment is to be searched."""
         try:
             return self._open().split(holds)
         except (WrongIndex, OSError):
@@ -90,7 +90,7 @@ class SegmentIndex:
             return self._open().split(holds)
         except (WrongIndex, OSError):
             self.close()
-            return None, None  # a full disk, or another thread is at it
+            return None, None  # a full disk, or another thread is rebuilding it
 
     def close(self) -> None:
         """Close the file."""
@@ -108,38 +108,38 @@ class SegmentIndex:
                 self._search = IndexSearch(log.files, path, start, tail, log.index.chunks)
             else:
                 self._search = IndexSearch(log.files, path, start)
-                # One that does not sum its segment up was torn by a crash: what is missing at its end would be missed.
+                # An index that does not reach its segment's end was torn by a crash and lacks the last boundaries.
                 if self._search.last().position != log.segments.starts[number + 1]:
                     raise WrongIndex("it does not reach its segment's end")
         return self._search
 
 
-def find_boundary(log: Snapshot, offset: int) -> int:
-    """Return the start of the entry that contains ``offset``; for the end, itself.
+def find_boundary(log: Snapshot, position: int) -> int:
+    """Return the start of the entry that contains ``position``; the log's end is its own boundary.
 
-    Raises OffsetOutOfRange, CorruptMessage when lengths on the way make no sense, OSError.
+    Raises OffsetOutOfRange, OSError, and CorruptMessage for an invalid length on the way.
     """
-    with closing(find_boundaries(log, [offset])) as found:
+    with closing(find_boundaries(log, [position])) as found:
         return next(found)[1]
 
 
-def find_boundaries(log: Snapshot, offsets: Iterable[int]) -> Generator[tuple[int, int], None, None]:
-    """Yield each offset once, in ascending order, with the start of the entry that contains it.
+def find_boundaries(log: Snapshot, positions: Iterable[int]) -> Generator[tuple[int, int], None, None]:
+    """Yield each position once, in ascending order, with the start of the entry that contains it.
 
-    Every offset is a step that may wait for the disk. Each segment, and its index, is opened once and read forwards, so
-    that no byte is read for two offsets. Close the generator when it is not needed to its end. Raises as find_boundary.
+    Every position is a step that may block. Each segment, and its index, is opened once and read forwards, so no byte
+    is read for two positions. Close the generator if it is not run to its end. Raises the errors of find_boundary.
     """
-    ascending = sorted(set(offsets))
+    ascending = sorted(set(positions))
     at = 0
     while at < len(ascending):
-        offset = ascending[at]
-        if not log.start <= offset <= log.end:
-            raise OffsetOutOfRange(f"offset {offset} is not between {log.start} and {log.end}")
-        if offset == log.end:
-            yield offset, offset
+        position = ascending[at]
+        if not log.start <= position <= log.end:
+            raise OffsetOutOfRange(f"position {position} is not between {log.start} and {log.end}")
+        if position == log.end:
+            yield position, position
             at += 1
             continue
-        number = log.segments.find(offset)
+        number = log.segments.find(position)
         stop = bisect_left(ascending, min(log.segments.end_of(number, log.end), log.end), at)
         with closing(_in_segment(log, number, ascending[at:stop])) as found:
             yield from found
@@ -147,58 +147,59 @@ def find_boundaries(log: Snapshot, offsets: Iterable[int]) -> Generator[tuple[in
 
 
 def _in_segment(log: Snapshot, number: int, ascending: Sequence[int]) -> Generator[tuple[int, int], None, None]:
-    """Yield as find_boundaries does; all offsets are in segment ``number``."""
+    """Yield as find_boundaries does; all positions are in segment ``number``."""
     start = log.segments.starts[number]
     end = min(log.segments.end_of(number, log.end), log.end)
     path = join(log.folder, segment_name(start))
-    found, after = start, start  # the last entry that was found
+    found, after = start, start  # start and end of the last entry that was found
     file: IFile | None = None
     with closing(SegmentIndex(log, number)) as index:
         try:
-            for offset in ascending:
-                if offset >= after:
-                    before, _ = index.split(lambda boundary: boundary.position <= offset)  # noqa: B023  # called here
+            for position in ascending:
+                if position >= after:
+                    before, _ = index.split(lambda boundary: boundary.position <= position)  # noqa: B023  # called here
                     begin = max(before.position, after) if before else after
-                    if begin == offset and before and before.position == offset:
-                        found, after = offset, offset
+                    if begin == position and before and before.position == position:
+                        found, after = position, position
                     else:
-                        file = file or _open_segment(log, path, offset)
-                        found, after = _entry_at(file, start, begin, offset, end)
-                yield offset, found
+                        file = file or _open_segment(log, path, position)
+                        found, after = _entry_at(file, start, begin, position, end)
+                yield position, found
         finally:
             if file is not None:
                 file.close()
 
 
-def _open_segment(log: Snapshot, path: str, offset: int) -> IFile:
+def _open_segment(log: Snapshot, path: str, position: int) -> IFile:
     try:
         return log.files.open_for_reading(path)
     except FileNotFoundError as error:
-        # If retention has removed it just now the next request finds the log's new start.
-        raise UnknownError(f"cannot look for offset {offset}: {error}") from error
+        # If retention removed the file just now, the next request meets the log's new start.
+        raise UnknownError(f"cannot look for position {position}: {error}") from error
 
 
-def _entry_at(file: IFile, start: int, begin: int, offset: int, end: int) -> tuple[int, int]:
-    """Return where the entry that contains ``offset`` begins and ends; one begins at ``begin``."""
-    position = begin
-    for at, size, _ in read_heads(file, begin - start, end - start, offset - start):
-        position = start + at
-        if position + size > offset:
-            return position, position + size
-    raise CorruptMessage("a length makes no sense", position)
+def _entry_at(file: IFile, start: int, begin: int, position: int, end: int) -> tuple[int, int]:
+    """Return start and end of the entry that contains ``position``; ``begin`` is the start of that or an earlier."""
+    entry_start = begin
+    for at, size, _ in read_heads(file, begin - start, end - start, position - start):
+        entry_start = start + at
+        if entry_start + size > position:
+            return entry_start, entry_start + size
+    raise CorruptMessage("an entry's length is invalid", entry_start)
 
 
 def position_at_time(log: Snapshot, time_ms: int) -> int:
     """Return the position of the first entry at or after a time (ms since the epoch), the end if there is none.
 
-    An entry's time is its timestamp, or where it has none the time when it was appended, as exactly as the index
-    knows that: up to ``index_bytes`` of earlier entries may come too, never fewer than asked for. Raises OSError.
+    An entry's time is its timestamp, or the time of its append if it has none. The index knows append times only from
+    boundary to boundary, so up to ``index_bytes`` of earlier entries may be included. No later entry is left out.
+    Raises OSError.
     """
     for number, start in enumerate(log.segments.starts):
         end = min(log.segments.end_of(number, log.end), log.end)
         if end <= max(start, log.start) or _is_before(log, number, time_ms):
             continue
-        # Where both the append times and the timestamps so far are before the time, all entries before are.
+        # If the append time and the highest timestamp of a boundary are before the time, so are all entries before it.
         first, _ = log.split(number, lambda b: b.append_ms < time_ms and b.highest_ms < time_ms)
         late_position = _late_position(log, number, time_ms, end)
         position = max(first.position if first else start, log.start)
@@ -216,10 +217,10 @@ def position_at_time(log: Snapshot, time_ms: int) -> int:
 
 
 def _late_position(log: Snapshot, number: int, time_ms: int, end: int) -> int:
-    """Return the position from which on entries of a segment may have been appended at or after the time."""
+    """Return the position from which on a segment's entries may have been appended at or after the time."""
     if log.segments.segments[number].modified * 1000 < time_ms:
         return end
-    # What lies between two boundaries was appended at some time between theirs, so all but the first of it may be late.
+    # Entries between two boundaries were appended between their two times, so all but the first one may be late.
     before, _ = log.split(number, lambda boundary: boundary.append_ms < time_ms)
     return before.position + 1 if before else log.segments.starts[number]
 

@@ -8,7 +8,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.growth_gate import GrowthGate
-from logd.broker.topics.stored_ends import EndsRecorder
+from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.net.holds import Hold
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import SERVED_AGAIN

@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.client.producer.batch import ProducerBatch, encode_pieces
 from logd.client.producer.pending_send import PendingSend
-from logd.client.producer.refusal import refusal
+from logd.client.producer.refusal_text import refusal
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message

@@ -122,7 +122,7 @@ class UnansweredTests(ProducerCase):
         """Metadata that comes when the producer is closed already sets nothing going again."""
         producer = self.producer(acks=0)
         self.result(producer.send("t", b"a"))
-        (queue,) = producer._router.all_lanes()
+        (queue,) = producer._router.all_queues()
         producer.close()
         self.run_for()
         woken: list[Any] = []

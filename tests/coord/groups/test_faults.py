@@ -215,7 +215,7 @@ class FenceTests(GroupCase):
     def test_a_former_owner(self) -> None:
         """Who wakes up after its partitions went to another cannot commit, even if nobody told it."""
         a, b = self.joined("a", "b", commit_interval=0.0)
-        offsets = a.membership._holdings
+        offsets = a.membership._claims
         held = dict(offsets._held)
         self.host.expire(a.coordination.session_id)
         a.coordination.link.reachable = False

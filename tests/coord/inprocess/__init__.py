@@ -1,1 +1,1 @@
-"""Tests of logd.coord.inprocess."""
+"""Tests of logd.testing.inprocess."""

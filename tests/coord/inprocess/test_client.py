@@ -12,7 +12,7 @@ from logd.coord.errors import ConnectionLoss, NodeExists, OperationTimeout, Sess
 from logd.coord.records import EventType, SessionState
 from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import IJournal
-from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.tree.hosting import HeldJournal

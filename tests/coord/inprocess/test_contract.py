@@ -12,7 +12,7 @@ from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 from logd.coord.tree.host import TreeHost
-from logd.coord.tree.journal import NoJournal
+from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.interfaces import Clock
 from logd.testing.inprocess.client import InProcessCoordination

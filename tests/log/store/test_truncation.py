@@ -274,7 +274,7 @@ class AroundTests(TruncationTestCase):
             self.rig.files.errors[call] = [OSError(errno.EIO, "input/output error")]
             (error,) = self.truncate(80)
             self.assertIsInstance(error, OSError, call)
-            self.assertIn("could not be cut at 80: ", str(self.log.offline), call)
+            self.assertIn("could not be truncated to 80: ", str(self.log.offline), call)
             self.rig.kill()
             self.rig.open()
             self.assertEqual((self.log.offline, self.everything()), (None, OLD * (self.log.end // 20)), call)

@@ -18,8 +18,8 @@ from logd.log.index import lookup
 from logd.log.partition import PartitionLog
 from logd.log.store.log_store import LogStore
 from logd.testing.memory.files import MemoryFiles, PowerLoss
+from tests.log.crashes.shadow import Broken, check
 from tests.log.entries import plain
-from tests.log.shadow import Broken, check
 from tests.log.threads import Threads
 
 HISTORIES = int(os.environ.get("LOGD_HISTORIES", "200"))

@@ -1,1 +1,1 @@
-"""Fetches of a consumer: planned for each broker, kept for each partition."""
+"""The fetches of a consumer: planned for each broker, kept for each partition."""

@@ -10,7 +10,7 @@ from logd.client.settings import ConsumerSettings
 
 
 class Remedy(Enum):
-    """What to do about a damaged entry."""
+    """The treatments of a damaged entry."""
 
     FETCH_AGAIN = "fetch it again, since the damage may have been on the way"
     FAIL = "tell the application"
@@ -19,14 +19,14 @@ class Remedy(Enum):
 
 @define(eq=False)
 class DamagePolicy:
-    """The damage of one partition: how often the entry at one position was fetched in vain."""
+    """The damage of one partition: counts the vain fetches of the entry at one position."""
 
     settings: ConsumerSettings
     _at: int = field(default=-1, init=False)
     _tries: int = field(default=0, init=False)
 
     def remedy(self, position: int) -> Remedy:
-        """Return what to do about the damage at ``position``, which was found once more."""
+        """Return the treatment of the damage at ``position``, which was found once more."""
         if self._at != position:
             self._at, self._tries = position, 0
         if self._tries < self.settings.corrupt_retries:
@@ -38,5 +38,5 @@ class DamagePolicy:
         return Remedy.SKIP
 
     def forget(self) -> None:
-        """Count anew, whatever is damaged next."""
+        """Start a new count for the next damage."""
         self._at = -1

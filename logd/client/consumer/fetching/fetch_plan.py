@@ -1,8 +1,8 @@
-"""Which partitions of one broker are asked for together, so that a step costs by what moves and not by what is watched.
+"""The partitions of one broker to be fetched together, so that a step costs by what moves and not by what is watched.
 
 A request that waits is answered whole as soon as one of its partitions has something. So partitions that brought bytes
-the last time are asked for apart from the idle ones: their answers are small. The idle ones share a few large requests,
-which are sent again at a bounded rate, since each answer carries all of them.
+the last time are fetched apart from the idle ones: their answers are small. The idle ones share a few large requests,
+which are repeated at a bounded rate, since each answer carries all of them.
 """
 
 from __future__ import annotations
@@ -16,51 +16,51 @@ from logd.backoff import Backoff
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.protocol.requests.requests import MAX_ITEMS
 
-#: Partitions that one request holds in any case: as many as this are asked for together, idle or not.
+#: Partitions that one request may hold in any case: up to this number, idle and moving ones are fetched together.
 SMALL = 100
-#: Large requests among which all idle partitions are shared out.
+#: Large requests over which all idle partitions are spread.
 LARGE_REQUESTS = 16
-#: Requests of one connection that are under way: well below a broker's ``connection.requests``, 100 by default.
+#: Requests in flight on one connection: well below a broker's ``connection.requests``, 100 by default.
 MOST_REQUESTS = 32
-#: Idle partitions that are asked for again in a second, as long as others of their requests move, and when none moves.
-#: Each costs client and broker some 10 us.
+#: Idle partitions asked for again in a second: while others of their requests move, and while none moves. Each costs
+#: client and broker some 10 us.
 IDLE_RATE = 20_000
 QUIET_RATE = 5_000
 
 
 @define(eq=False)
 class FetchEntry:
-    """A partition fetch and what the fetcher does for it at the moment."""
+    """A partition fetch, with the fetcher's state for it."""
 
     fetch: PartitionFetch
     arrived: Callable[[PartitionFetch], None]
     backoff: Backoff
-    #: Whether it waits for metadata, a position or a delay.
+    #: True while the entry waits for metadata, a position or a delay.
     held_up: bool = field(default=False)
-    #: Whether the last answer brought nothing, and there was nothing to bring.
+    #: True when the last answer brought nothing, and there was nothing to bring.
     idle: bool = field(default=False)
-    #: Where it stands in line, if it does.
+    #: The plan that the entry is queued in, if any.
     plan: FetchPlan | None = field(default=None)
 
 
 @define(eq=False)
 class FetchPlan:
-    """The entries of one broker that are to be asked for, and how many requests are under way. No I/O, no clock."""
+    """The entries of one broker to be fetched, and the number of requests in flight. No I/O, no clock."""
 
     under_way: int = 0
-    #: When idle entries may be asked for (the clock's seconds).
+    #: The time from which idle entries may be fetched (the clock's seconds).
     idle_from: float = 0.0
     _moving: dict[FetchEntry, None] = field(factory=dict)
     _idle: dict[FetchEntry, None] = field(factory=dict)
 
     def add(self, entry: FetchEntry) -> None:
-        """Put an entry in line, behind the others of its kind."""
+        """Queue an entry, behind the others of its kind."""
         if entry.plan is None:
             entry.plan = self
             (self._idle if entry.idle else self._moving)[entry] = None
 
     def discard(self, entry: FetchEntry) -> None:
-        """Take an entry out of the line, if it stands there."""
+        """Remove an entry, if it is queued here."""
         if entry.plan is self:
             entry.plan = None
             self._moving.pop(entry, None)
@@ -68,18 +68,18 @@ class FetchPlan:
 
     @property
     def has_any(self) -> bool:
-        """Whether anything stands in line."""
+        """Return whether any entry is queued."""
         return bool(self._moving or self._idle)
 
     @property
     def waits_for_time(self) -> bool:
-        """Whether idle entries stand in line, which only time lets go."""
+        """Return whether idle entries are queued that only the passing of time releases."""
         return bool(self._idle) and self.under_way < MOST_REQUESTS
 
     def take(self, now: float, watched: int) -> list[list[FetchEntry]]:
-        """Take out of the line what is to be asked for now: a list for each request.
+        """Take the entries to be fetched now out of the queues: a list for each request.
 
-        ``watched``: how many partitions the consumer has.
+        ``watched`` is the number of partitions of the consumer.
         """
         if watched <= SMALL:
             return self._cut({**self._moving, **self._idle}, SMALL)
@@ -91,14 +91,14 @@ class FetchPlan:
         return requests + self._cut(self._moving, most, len(requests))
 
     def take_all(self) -> list[FetchEntry]:
-        """Take everything out of the line."""
+        """Take all entries out of the queues."""
         entries = [*self._moving, *self._idle]
         for entry in entries:
             self.discard(entry)
         return entries
 
     def _cut(self, line: dict[FetchEntry, None], most: int, taken: int = 0) -> list[list[FetchEntry]]:
-        """Take entries from the front of a line, up to ``most`` for each request that may still be sent."""
+        """Take entries from the front of a queue, up to ``most`` for each request that may still be sent."""
         free = max(0, MOST_REQUESTS - self.under_way - taken)
         entries = list(islice(line, free * most))
         for entry in entries:

@@ -1,6 +1,6 @@
-"""Recovery of partitions that cannot simply be fetched: searches for their positions, or for their leaders.
+"""Recovery of partitions that cannot simply be fetched: searches for their positions or their leaders.
 
-A partition that is held up here is not fetched; ``look_at(entry)`` is called when it may be again.
+A partition that is held up here is not fetched; ``look_at(entry)`` is called when fetching may go on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logd.topic import TopicPartition
 
 
 class FetchRecovery:
-    """The recoveries of one consumer's partitions, each on its own; those of partitions not ``watched`` end."""
+    """The recoveries of one consumer's partitions, one for each. Recoveries of partitions not ``watched`` end."""
 
     _log = Logger()
 
@@ -41,39 +41,39 @@ class FetchRecovery:
         self._unavailable = UnavailablePartitions(cluster.clock)
 
     def stop(self) -> None:
-        """Recover nothing more."""
+        """Stop all recoveries."""
         self._background.stop()
         self._unavailable.close()
 
     def forget(self, fetch: PartitionFetch) -> None:
-        """Say nothing more of a partition that is not watched any more."""
+        """Report nothing more about a partition that is no longer watched."""
         self._unavailable.forget(TopicPartition(fetch.topic, fetch.partition))
 
     def served(self, fetch: PartitionFetch) -> None:
-        """Note that a partition was read, should that not have been possible before."""
+        """Note that a partition was read, which ends its outage if there was one."""
         if self._unavailable:
             self._unavailable.over(TopicPartition(fetch.topic, fetch.partition))
 
     def locate(self, entry: FetchEntry) -> None:
-        """Find the position that a start means, or where the log goes on behind damage."""
+        """Find the position that a start means, or the one at which the log continues behind damage."""
         if self.is_of_its_topic(entry):
             self._begin(entry, self._locate(entry))
 
     def out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
-        """Find out why the position that was asked for is not in the log."""
+        """Find out why the requested position is not in the log."""
         if entry.held_up:
             entry.fetch.answered(want)
         else:
             self._begin(entry, self._out_of_range(entry, want, part))
 
     def is_of_its_topic(self, entry: FetchEntry) -> bool:
-        """Return whether the position is of the topic that has its name now; if not, begin a recovery."""
+        """Return whether the position belongs to the topic that now has the name; if not, begin a recovery."""
         fetch, cluster = entry.fetch, self._cluster
         if not cluster.settings.discover:
             return True
         view = cluster.known(fetch.topic)
         if view is None and fetch.start is not None and not fetch.fixed:
-            return True  # who finds out where that is reads the metadata
+            return True  # locating the start reads the metadata
         if view is None or fetch.doubted:
             fetch.doubted = False
             self._begin(entry, self._recover(entry, at_once=True))
@@ -88,7 +88,7 @@ class FetchRecovery:
         return True
 
     def failed(self, entry: FetchEntry, error: BaseException | None) -> None:
-        """Deal with a failed fetch: read metadata again after a while, unless trying again is no use."""
+        """Handle a failed fetch: read metadata again after a while, unless trying again is no use."""
         if entry.held_up or entry.fetch not in self._watched:
             return
         fetch = entry.fetch
@@ -109,7 +109,7 @@ class FetchRecovery:
         self._background.start(work)
 
     async def _recover(self, entry: FetchEntry, at_once: bool = False) -> None:
-        """Read the topic's metadata again, after a while unless ``at_once``, or wait until others have."""
+        """Read the topic's metadata again, or wait until another caller has. Waits first, unless ``at_once``."""
         topic = entry.fetch.topic
         since = self._cluster.clock.seconds()
         while entry.fetch in self._watched:
@@ -132,7 +132,7 @@ class FetchRecovery:
         self._look_at(entry)
 
     async def _out_of_range(self, entry: FetchEntry, want: Wanted, part: FetchedPart) -> None:
-        """Before the settings decide where to go on: is it the same topic still?"""
+        """Check that the topic is still the same before the settings decide where to continue."""
         fetch = entry.fetch
         if self._cluster.settings.discover:
             try:
@@ -151,11 +151,11 @@ class FetchRecovery:
                 return
         fetch.out_of_range(want, part.log_start, part.visible_end)
         entry.held_up = False
-        entry.arrived(fetch)  # with its error, or a batch that tells of the jump
+        entry.arrived(fetch)  # with its error, or with a batch that reports the jump
         self._look_at(entry)
 
     async def _go_over(self, entry: FetchEntry, view: TopicView) -> None:
-        """Go on in another topic of the same name: the former one was deleted."""
+        """Continue in another topic of the same name: the former one was deleted."""
         fetch = entry.fetch
         generation = fetch.generation
         try:
@@ -166,19 +166,19 @@ class FetchRecovery:
             entry.held_up = False
             self.failed(entry, error)
             return
-        if log.uuid != view.uuid:  # one of the brokers is behind the other
+        if log.uuid != view.uuid:  # one of the two brokers is out of date
             await self._recover(entry)
             return
         if fetch.generation == generation:
             fetch.made_again(log.uuid, log.log_start, log.visible_end)
             entry.arrived(fetch)
         else:
-            fetch.uuid = log.uuid  # the application has said meanwhile where to go on
+            fetch.uuid = log.uuid  # meanwhile the application has said where to continue
         entry.held_up = False
         self._look_at(entry)
 
     async def _locate(self, entry: FetchEntry) -> None:
-        """Find the position that a start means, or where the log goes on behind damage."""
+        """Find the position that a start means, or the one at which the log continues behind damage."""
         fetch = entry.fetch
         generation = fetch.generation
         try:
@@ -192,7 +192,7 @@ class FetchRecovery:
                 position = await locate_start(self._cluster, fetch.topic, fetch.partition, fetch.start, uuid)
                 if fetch.generation == generation:
                     fetch.seek(position)
-                    entry.arrived(fetch)  # which may be where the reader wants to be
+                    entry.arrived(fetch)  # it may be the position that the reader waits for
         except ClientClosed:
             return
         except (BrokerUnavailable, WireError) as error:

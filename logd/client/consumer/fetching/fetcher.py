@@ -19,14 +19,14 @@ from logd.errors import ClientClosed, OffsetOutOfRange, WireError, error_for_cod
 from logd.interfaces import Timer
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait, FetchWaitResponse
 
-#: BufferPool in an answer's frame for what is around the sets.
+#: Bytes in an answer's frame that are left for everything but the sets.
 FRAME_MARGIN = 64 << 10
-#: Bytes that are held for a partition at least, however many there are.
+#: Bytes that may be held for a partition at least, however many partitions there are.
 LEAST_SHARE = 256
 
 
 class Fetcher:
-    """One consumer's fetches. Whatever may want something anew is looked at, and nothing else."""
+    """The fetches of one consumer. A step looks only at partitions for which something has changed."""
 
     _log = Logger()
 
@@ -35,10 +35,10 @@ class Fetcher:
         self._clock = cluster.clock
         self._settings = settings
         self._entries: dict[PartitionFetch, FetchEntry] = {}
-        #: Entries to look at in this turn of the reactor: something has changed for them.
+        #: Entries to look at in this turn of the reactor, since something has changed for them.
         self._changed: dict[FetchEntry, None] = {}
         self._plans: dict[BrokerLink, FetchPlan] = {}
-        #: Calls at the time from which idle entries may be asked for.
+        #: Calls at the time from which idle entries may be fetched.
         self._timers: dict[BrokerLink, Timer] = {}
         self._recovery = FetchRecovery(cluster, self._entries, self._look_at)
         self._scheduled = False
@@ -47,17 +47,17 @@ class Fetcher:
 
     @property
     def share(self) -> int:
-        """Bytes that may be held for one partition: its part of the whole, but enough to see an entry's length."""
+        """Return the bytes that may be held for one partition: its part of the whole, and at least LEAST_SHARE."""
         return max(LEAST_SHARE, self._settings.prefetch_bytes // max(1, len(self._entries)))
 
     def add(self, fetch: PartitionFetch, arrived: Callable[[PartitionFetch], None]) -> None:
-        """Fill this partition fetch; call ``arrived(fetch)`` when it has something to take or its ``error`` is set."""
+        """Fill a partition fetch; call ``arrived(fetch)`` when it has something to take or its ``error`` is set."""
         backoff = self._cluster.backoff()
         self._entries[fetch] = entry = FetchEntry(fetch, arrived, backoff)
         self._look_at(entry)
 
     def remove(self, fetch: PartitionFetch) -> None:
-        """Stop filling this partition fetch."""
+        """Stop filling a partition fetch."""
         entry = self._entries.pop(fetch, None)
         if entry is not None:
             self._recovery.forget(fetch)
@@ -66,18 +66,18 @@ class Fetcher:
                 entry.plan.discard(entry)
 
     def wake(self, fetch: PartitionFetch) -> None:
-        """Look at this partition fetch at the end of this turn of the reactor: it may want something."""
+        """Look at a partition fetch at the end of this turn of the reactor, since it may want bytes."""
         entry = self._entries.get(fetch)
         if entry is not None:
             self._look_at(entry)
 
     async def visible_ends(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
-        """Return the ends of the visible logs of partitions. Raises what describe_log raises."""
+        """Return the ends of the partitions' visible logs. Raises what describe_log raises."""
         logs = await describe_logs(self._cluster, topic, partitions)
         return {partition: log.visible_end for partition, log in logs.items()}
 
     def close(self) -> None:
-        """Ask for nothing more."""
+        """Stop all fetches."""
         self._closed = True
         self._recovery.stop()
         self._entries.clear()
@@ -98,7 +98,7 @@ class Fetcher:
         self._issue()
 
     def _issue(self, *answered: BrokerLink) -> None:
-        """Look at what has changed, and send requests to the brokers that lead it, and to those that ``answered``."""
+        """Send requests for the entries that have changed, and to the brokers that have ``answered``."""
         if self._closed:
             return
         changed, self._changed = self._changed, {}
@@ -111,7 +111,7 @@ class Fetcher:
             self._send_planned(link)
 
     def _planned(self, entry: FetchEntry) -> BrokerLink | None:
-        """Put an entry that wants something in line for its partition's leader; return that."""
+        """Queue an entry that wants bytes in the plan of its leader; return the link to that broker."""
         fetch = entry.fetch
         if fetch not in self._entries or entry.held_up or fetch.error is not None:
             return None
@@ -132,7 +132,7 @@ class Fetcher:
         return link
 
     def _send_planned(self, link: BrokerLink) -> None:
-        """Send what the line of a broker lets go now, and see to it that the rest is sent in time."""
+        """Send the requests that a broker's plan allows now, and set a timer for the rest."""
         plan = self._plans.get(link)
         if plan is None:
             return
@@ -194,7 +194,7 @@ class Fetcher:
                 if fetch.received(want, part.first_position, part.message_set, part.visible_end):
                     entry.idle = False
                     arrived.append(entry)
-                else:  # those with nothing go before the others in the next request
+                else:  # entries without bytes go before the others in the next request
                     entry.idle = part.visible_end <= want.offset
                     changed[entry] = None
             elif part.error == OffsetOutOfRange.code:
@@ -212,7 +212,7 @@ class Fetcher:
         for entry, want in wants:
             if entry.fetch.answered(want):
                 self._recovery.failed(entry, failure.value)
-        # Those in line behind a request that failed may have another leader by now, and no answer will come for them.
+        # Entries queued behind a failed request may have another leader by now, and no answer will wake them.
         for entry in plan.take_all():
             self._look_at(entry)
 

@@ -1,4 +1,4 @@
-"""Bytes of a partition's log that were fetched and are not used up: chunks as they came, and the data being decoded."""
+"""Bytes of a partition's log that were fetched and not consumed: chunks as they came, and the data being decoded."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ class HeldBytes:
     __slots__ = ("_chunks", "at", "data", "needed", "position", "size")
 
     def __init__(self) -> None:
-        #: The bytes being decoded, and how far in them that is.
+        #: The bytes being decoded, and the index in them of the next one.
         self.data = b""
         self.at = 0
         self.position = 0
-        #: Bytes held: those of the chunks and of the data.
+        #: Bytes held, in the chunks and in the data.
         self.size = 0
-        #: The length of the entry at hand where that is longer than the data; else 0.
+        #: The length of the entry at hand if it is longer than the data; else 0.
         self.needed = 0
         self._chunks: deque[bytes | memoryview] = deque()
 
     def __bool__(self) -> bool:
-        """Whether there is data to decode, without taking further chunks."""
+        """Return whether there is data to decode, without taking further chunks."""
         return self.at < len(self.data)
 
     @property
     def end(self) -> int:
-        """The position behind the data, chunks not counted."""
+        """Return the position behind the data, chunks not counted."""
         return self.position + len(self.data) - self.at
 
     def add(self, chunk: bytes | memoryview) -> None:
-        """Take a chunk that follows what is held."""
+        """Add a chunk that follows the bytes held."""
         self._chunks.append(chunk)
         self.size += len(chunk)
 
     def more(self, needed: int = 0) -> bool:
-        """Put the next chunks behind the rest of the data, up to ``needed`` bytes; return whether there were any."""
+        """Append the next chunks to the rest of the data, up to ``needed`` bytes; return whether there were any."""
         self.needed = needed
         chunks = self._chunks
         if not chunks:
@@ -60,18 +60,18 @@ class HeldBytes:
         return True
 
     def use(self, at: int, position: int) -> None:
-        """Go on at index ``at`` of the data, which is at ``position``; data that is used up is dropped."""
+        """Continue at index ``at`` of the data, which is at ``position``; drop the data when it is used up."""
         self.at, self.position, self.needed = at, position, 0
         if at >= len(self.data):
             self._drop_data()
 
     def skip(self, position: int) -> None:
-        """Go on at ``position``, inside the data or at its end, which is not dropped before more is put behind it."""
+        """Continue at ``position``, inside the data or at its end. Used-up data stays until more is appended."""
         self.at += position - self.position
         self.position = position
 
     def take(self) -> tuple[int, bytes | memoryview] | None:
-        """Take the next bytes as they came, with their position; None where nothing is held."""
+        """Take the next bytes as they came, with their position; None if no bytes are held."""
         if self.at < len(self.data):
             data: bytes | memoryview = self.data[self.at :]
             self._drop_data()
@@ -85,7 +85,7 @@ class HeldBytes:
         return position, data
 
     def clear(self, position: int) -> None:
-        """Drop everything, to go on at ``position``."""
+        """Drop all bytes, to continue at ``position``."""
         self._chunks.clear()
         self.data, self.at, self.size, self.needed = b"", 0, 0, 0
         self.position = position

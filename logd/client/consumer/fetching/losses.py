@@ -1,4 +1,4 @@
-"""Losses: what a consumer passed of a log without delivering it, and how each is told."""
+"""Losses: parts of a log that a consumer passed without delivering them, and their reports."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from twisted.logger import Logger
 class Loss(NamedTuple):
     """Messages of one partition that were not delivered, between the positions ``start`` and ``end``.
 
-    ``kind`` is ``gap`` (removed from the log: by a repair, or in the place of a segment that was lost), ``damage``
-    (skipped, since ``on_corrupt`` is "skip") or ``jump`` (the position was outside of the log, and reading went on
-    elsewhere, as ``on_out_of_range`` says). Around gaps there may be messages between the two that were delivered.
+    ``kind`` is ``gap`` (removed from the log by a repair, or in the place of a lost segment), ``damage`` (skipped,
+    since ``on_corrupt`` is "skip") or ``jump`` (the position was outside of the log, and reading continued elsewhere,
+    as ``on_out_of_range`` says). Around gaps, messages between the two positions may have been delivered.
     """
 
     topic: str
     partition: int
     kind: str
     start: int
-    #: Where reading went on: below ``start`` where the log ended before it.
+    #: The position at which reading continued: below ``start`` if the log ended before it.
     end: int
-    #: Bytes of log that are lost. None for a jump: how many messages it were is not known, and the distance says
-    #: nothing of it, since a log that was lost begins anew far above every id that it gave.
+    #: Bytes of log that are lost. None for a jump: the number of messages is not known, and the distance says nothing
+    #: about it, since a log that was lost begins anew far above every id that it gave.
     bytes: int | None
     reason: str
 
@@ -32,16 +32,16 @@ class Loss(NamedTuple):
 
 
 @define(eq=False)
-class LossTelling:
-    """Chooses what to say of many losses: each jump at once; of gaps and damage the first, and sums as they double.
+class LossReporter:
+    """Log lines for many losses: each jump at once; of gaps and damage the first, and sums as they double.
 
-    So a log of a million gaps makes twenty lines, and none is left out of the sums.
+    So a log of a million gaps makes twenty lines, and all gaps are in the sums.
     """
 
     _sums: dict[str, _Sum] = field(factory=dict, init=False)
 
-    def told(self, loss: Loss) -> list[str]:
-        """Take a loss; return the lines to write now."""
+    def add(self, loss: Loss) -> list[str]:
+        """Add a loss; return the lines to write now."""
         if loss.bytes is None:
             return [str(loss)]
         found = self._sums.setdefault(loss.kind, _Sum())
@@ -49,17 +49,17 @@ class LossTelling:
         return [found.line()] if found.count >= 2 * found.said else []
 
     def rest(self) -> list[str]:
-        """Return lines with the sums that were not told yet."""
+        """Return lines with the sums that were not reported yet."""
         return [found.line() for found in self._sums.values() if found.count > found.said]
 
 
 @define
 class _Sum:
-    """The losses of one kind."""
+    """The sum of the losses of one kind."""
 
     count: int = 0
     bytes: int = 0
-    #: The count when it was last told.
+    #: The count when it was last reported.
     said: int = 0
     last: Loss | None = None
 
@@ -77,7 +77,7 @@ class _Sum:
 
 @define(eq=False)
 class PartitionLosses:
-    """The losses of one partition: counted, written to the log, and kept until a batch tells of them."""
+    """The losses of one partition: counted, logged, and kept until a batch reports them."""
 
     _log = Logger()
 
@@ -89,44 +89,44 @@ class PartitionLosses:
     #: Damaged places skipped, and their bytes.
     skipped: int = field(default=0, init=False)
     skipped_bytes: int = field(default=0, init=False)
-    #: How often the position was not in the log, and another one was taken.
+    #: Number of times that the position was not in the log and another one was taken.
     jumps: int = field(default=0, init=False)
     _untold: list[Loss] = field(factory=list, init=False)
-    _telling: LossTelling = field(factory=LossTelling, init=False)
+    _reporter: LossReporter = field(factory=LossReporter, init=False)
 
     def gap(self, start: int, end: int, count: int, size: int) -> None:
-        """Note ``count`` gaps of ``size`` bytes in all, between two positions."""
+        """Add ``count`` gaps of ``size`` bytes in all, between two positions."""
         self.gaps += count
         self.gap_bytes += size
         what = f"1 gap of {size} bytes" if count == 1 else f"{count} gaps of {size} bytes"
         self._add("gap", start, end, size, f"{what} between {start} and {end}, whose messages are no more")
 
     def damage(self, start: int, end: int, what: str) -> None:
-        """Note damage that is skipped; ``what`` is wrong with it."""
+        """Add damage that is skipped; ``what`` describes it."""
         size = end - start
         self.skipped += 1
         self.skipped_bytes += size
         self._add("damage", start, end, size, f"skipping the damage at {start}, {size} bytes: {what}")
 
     def jump(self, start: int, position: int, why: str) -> None:
-        """Note that reading goes on at ``position`` in place of ``start``."""
+        """Add a jump: reading continues at ``position`` in place of ``start``."""
         self.jumps += 1
         reason = f"{why}: an unknown number of messages is lost; going on at {position}"
         self._add("jump", start, position, None, reason)
 
     def take(self) -> tuple[Loss, ...]:
-        """Return the losses that no batch has told of yet: the next one does."""
+        """Return the losses for the next batch to report: those that no batch has reported yet."""
         losses, self._untold = tuple(self._untold), []
         return losses
 
     def close(self) -> None:
-        """Write to the log what of the losses is not there yet."""
-        self._write(self._telling.rest())
+        """Log the losses that are not logged yet."""
+        self._write(self._reporter.rest())
 
     def _add(self, kind: str, start: int, end: int, size: int | None, reason: str) -> None:
         loss = Loss(self.topic, self.partition, kind, start, end, size, reason)
         self._untold.append(loss)
-        self._write(self._telling.told(loss))
+        self._write(self._reporter.add(loss))
 
     def _write(self, lines: list[str]) -> None:
         for line in lines:

@@ -1,7 +1,7 @@
-"""One partition on its way to a stream: which bytes to ask for next, and the messages in those that came.
+"""The fetch state of one partition: the bytes to ask for next, and the messages in those that came.
 
-Bytes are fetched without regard to entries, from exactly where the last answer ended; the entry that an answer cut is
-put together again here. Nothing is decoded before it is asked for, so what is held ahead is raw bytes, which are
+Bytes are fetched without regard to entries, from exactly where the last answer ended; an entry that an answer cut is
+put together again here. Nothing is decoded before the stream takes it, so what is held ahead is raw bytes, which are
 counted.
 """
 
@@ -18,12 +18,15 @@ from logd.errors import CorruptMessage, OffsetOutOfRange, WrapperTooLarge
 from logd.protocol import loops
 from logd.protocol.message import Message
 
-#: Bytes of messages made at a time out of a wrapper.
+#: Bytes of messages made from a wrapper at a time.
 SLICE_BYTES = 1 << 20
 
 
 class PartitionFetch:
-    """Sans-IO: the fetcher asks ``wanted`` and tells ``received``; the stream takes ``next_batch`` or ``next_raw``."""
+    """The fetch state of one partition, sans-IO.
+
+    The fetcher calls ``wanted`` and ``received``; the stream takes ``next_batch`` or ``next_raw``.
+    """
 
     def __init__(
         self,
@@ -33,66 +36,67 @@ class PartitionFetch:
         settings: ConsumerSettings,
         uuid: str | None = None,
     ) -> None:
-        """``uuid``: of the topic that the start is of, where the caller knows it (see ``fixed``)."""
+        """Begin at ``start``. ``uuid`` is that of the topic meant, if the caller knows it (see ``fixed``)."""
         self.topic = topic
         self.partition = partition
-        #: Where to begin, until that is known as a position; then None.
+        #: The start, until it is known as a position; then None.
         self.start: str | Position | Time | None = start
-        #: The uuid of the topic that positions are of; None until there is one. Where it is ``fixed``, nothing is to be
-        #: read of another topic of that name; else reading goes on in that one, as behind a position that is gone.
+        #: The uuid of the topic that positions belong to; None until it is known. If it is ``fixed``, another topic of
+        #: that name is not read; else reading continues in that one, as behind a position that is gone.
         self.uuid = uuid
         self.fixed = uuid is not None
-        #: Damage was seen since the metadata was looked at: is it another topic's log?
+        #: True when damage was seen since the metadata was read: the log may be that of another topic.
         self.doubted = False
-        #: Where the visible log ended by the last answer; -1 before the first.
+        #: The end of the visible log by the last answer; -1 before the first.
         self.visible_end = -1
-        #: Why nothing more comes, once that is so.
+        #: The error after which nothing more comes, or None.
         self.error: Exception | None = None
-        #: Position of a damaged entry behind which the log has to be found again; None if there is none.
+        #: Position of a damaged entry behind which the log has to be found again, or None.
         self.lost_at: int | None = None
-        #: What was passed without being delivered.
+        #: The parts of the log that were passed without being delivered.
         self.losses = PartitionLosses(topic, partition)
         self._settings = settings
         self._window = FetchWindow()
         self._held = HeldBytes()
         self._damage_policy = DamagePolicy(settings)
-        #: Messages before this position are not wanted: it may be inside the entry at hand.
+        #: Messages before this position, which may be inside the entry at hand, are not wanted.
         self._begin_at = -1
-        #: The wrapper that the held data begins with, as long as it is not done with.
+        #: The wrapper at the beginning of the held data, until it is decoded completely.
         self._wrapper: loops.OpenWrapper | None = None
-        #: What is wrong with the entry at ``lost_at``.
+        #: A description of the damage at ``lost_at``.
         self._damage = ""
-        #: Where a batch of no messages is to begin that tells of damage skipped or of a jump.
+        #: The position of an empty batch that is to report skipped damage or a jump.
         self._passed_from: int | None = None
-        #: Why the position to fetch next is not in the log, and the log's ends, until what is held is used up.
+        #: The reason why the position to fetch next is not in the log, and the log's ends, until the held bytes are
+        #: used up.
         self._gone: tuple[str, int, int] | None = None
         if isinstance(start, Position):
             self.seek(start.value)
 
     @property
     def position(self) -> int:
-        """The position of the next message that ``next_batch`` will give; -1 while it is not known."""
+        """Return the position of the next message that ``next_batch`` will give; -1 while it is not known."""
         if self.start is not None:
             return -1
         return max(self._held.position, self._begin_at)
 
     @property
     def buffered(self) -> int:
-        """Raw bytes held: those that came, and those being decoded."""
+        """Return the raw bytes held, with those being decoded."""
         return self._held.size
 
     @property
     def generation(self) -> int:
-        """A number that changes whenever reading goes on elsewhere."""
+        """Return a number that changes whenever reading continues elsewhere."""
         return self._window.generation
 
     @property
     def unfinished(self) -> bool:
-        """Return whether a wrapper is being read: ``next_batch`` does a bounded part at a time, and may give none."""
+        """Return whether a wrapper is being read: ``next_batch`` decodes a bounded part, and may give no messages."""
         return self._wrapper is not None
 
     def seek(self, position: int) -> None:
-        """Drop what is held and go on at ``position``, which may be inside an entry or a wrapper."""
+        """Drop the bytes held and continue at ``position``, which may be inside an entry or a wrapper."""
         self.start = None
         self.error = None
         self._damage_policy.forget()
@@ -100,11 +104,11 @@ class PartitionFetch:
         self._begin_at = position
 
     def wanted(self, share: int) -> Wanted | None:
-        """Return what to fetch next with at most ``share`` bytes held; None while there is enough or no way on.
+        """Return the next fetch with at most ``share`` bytes held; None while there is enough or no way on.
 
-        Far behind the log's end it asks for a second piece before the first has come, so that the broker sends while we
-        read: the first will be full, unless a segment ends in it. Then the second is asked for again from where it
-        begins.
+        Far behind the log's end, a second piece is fetched before the first has come, so that the broker sends while
+        the client reads: the first will be full, unless a segment ends in it. In that case the second piece is fetched
+        again from its true beginning.
         """
         if self.start is not None or self.error is not None or self.lost_at is not None or self._gone is not None:
             return None
@@ -113,15 +117,15 @@ class PartitionFetch:
         return self._window.next(most, held.size, share, held.needed - held.size, self.visible_end)
 
     def asked(self, wanted: Wanted) -> None:
-        """Note that what was wanted is asked for."""
+        """Note that a fetch was sent."""
         self._window.asked(wanted)
 
     def answered(self, wanted: Wanted) -> bool:
-        """An answer came, or never will; say whether it is still of use."""
+        """Note that a fetch was answered or has failed; return whether its answer is still of use."""
         return self._window.answered(wanted)
 
     def received(self, wanted: Wanted, first_position: int, data: bytes | memoryview, visible_end: int) -> bool:
-        """The answer to ``wanted``; say whether there is something new to take."""
+        """Take the answer to ``wanted``; return whether there is something new for the stream."""
         window = self._window
         if not window.answered(wanted) or wanted.offset != window.at:
             return False
@@ -135,18 +139,18 @@ class PartitionFetch:
         return True
 
     def out_of_range(self, wanted: Wanted, log_start: int, visible_end: int) -> None:
-        """The position asked for is not in the log (any more): go on where the settings say, behind what is held."""
+        """Continue as ``on_out_of_range`` says, after the bytes held: the requested position is not in the log."""
         if not self.answered(wanted) or wanted.offset != self._window.at:
             return
         self._gone = f"{wanted.offset} is not in the log, which is {log_start} to {visible_end}", log_start, visible_end
-        if not self._held.size:  # else what was fetched of it comes first
+        if not self._held.size:  # else the bytes held come first
             self._jump(*self._gone)
 
     def made_again(self, uuid: str, log_start: int, visible_end: int) -> None:
-        """The topic was deleted and made again: its position was in another log. Go on where the settings say."""
+        """Continue as ``on_out_of_range`` says: the topic was deleted and created again, which makes another log."""
         self.uuid = uuid
-        if self.start is None:  # else it has not been anywhere yet
-            what = f"the topic was deleted and made again, and {self.position} was in the former one"
+        if self.start is None:  # else nothing was read yet
+            what = f"the topic was deleted and created again, and position {self.position} belonged to the former one"
             self._jump(what, log_start, visible_end)
 
     def _jump(self, why: str, log_start: int, visible_end: int) -> None:
@@ -163,9 +167,9 @@ class PartitionFetch:
         self.losses.jump(start, position, why)
 
     def next_batch(self, limit: int) -> MessageBatch | None:
-        """Decode up to ``limit`` further messages of what is held.
+        """Decode up to ``limit`` further messages of the bytes held.
 
-        None when no entry is whole, when ``error`` is set, and when the wrapper at hand needs further calls
+        Returns None when no entry is complete, when ``error`` is set, and when the wrapper at hand needs further calls
         (``unfinished``).
         """
         if self._passed_from is not None:
@@ -204,7 +208,7 @@ class PartitionFetch:
                 self.error = WrapperTooLarge(wrong.setting, wrong.limit, wrong.position, wrong.end, where)
             elif decoded.error is not None:
                 self._damaged(decoded.error, decoded.error_end)
-                if held.position > position:  # no message may follow, and whoever waits for this place has to know
+                if held.position > position:  # no message may follow, and readers that wait for this position must know
                     return self._batch([], position)
             elif decoded.needed > self._settings.message_bytes:
                 self._damaged(CorruptMessage(f"a length of {decoded.needed} bytes", position), -1)
@@ -213,7 +217,7 @@ class PartitionFetch:
         return None
 
     def _decoded(self, decoded: loops.Decoded, position: int) -> None:
-        """Go on behind what was decoded of the data at ``position``, or inside the wrapper that is open."""
+        """Continue behind the entries decoded from the data at ``position``, or inside the open wrapper."""
         held = self._held
         behind = position + decoded.consumed - held.at
         if decoded.wrapper is not None:
@@ -230,7 +234,7 @@ class PartitionFetch:
             self._restart(decoded.position, exact=True)
 
     def next_raw(self) -> RawChunk | None:
-        """The next bytes held, as they came."""
+        """Return the next bytes held, as they came."""
         taken = self._held.take()
         if taken is None:
             self._held_used_up()
@@ -241,7 +245,7 @@ class PartitionFetch:
         return RawChunk(self.topic, self.partition, position, data, self.visible_end, self.losses.take())
 
     def found(self, position: int) -> None:
-        """The log goes on at ``position``, behind the damage at ``lost_at``."""
+        """Continue at ``position``, at which the log goes on behind the damage at ``lost_at``."""
         damaged_at, self.lost_at = self.lost_at, None
         if damaged_at is not None:
             self.losses.damage(damaged_at, position, self._damage)
@@ -249,11 +253,11 @@ class PartitionFetch:
             self._passed_from = damaged_at
 
     def close(self) -> None:
-        """Log what of the losses is not logged yet: nothing more is asked of the partition fetch."""
+        """Log the losses that are not logged yet, since nothing more is read."""
         self.losses.close()
 
     def _held_used_up(self) -> MessageBatch | None:
-        """Go on elsewhere if the log has no more of what was being read; return a batch that tells of it."""
+        """Jump if the log has no more of what was being read; return a batch that reports the jump."""
         if self._gone is None:
             return None
         self._jump(*self._gone)
@@ -261,20 +265,20 @@ class PartitionFetch:
         return None if start is None else self._batch([], start)
 
     def _batch(self, messages: list[Message], start: int) -> MessageBatch:
-        """Return a batch with what was passed since the last one; without messages, it tells of damage or a jump."""
+        """Return a batch with the losses since the last one; without messages, it reports damage or a jump."""
         return MessageBatch(
             self.topic, self.partition, messages, start, self.position, self.visible_end, self.losses.take()
         )
 
     def _restart(self, position: int, *, exact: bool) -> None:
-        """Drop what is held; the next fetch is from ``position``, and answers under way are void."""
+        """Drop the bytes held and void the fetches in flight; the next fetch is from ``position``."""
         self._window.restart(position, exact=exact)
         self.lost_at = self._passed_from = self._gone = None
         self._held.clear(position)
         self._wrapper = None
 
     def _damaged(self, error: CorruptMessage, end: int) -> None:
-        """An entry does not hold: fetch it again, and in the end fail or skip it, as the settings say."""
+        """Fetch a damaged entry again, and in the end fail or skip it, as the settings say."""
         held = self._held
         position = held.position
         remedy = self._damage_policy.remedy(position)
@@ -291,7 +295,7 @@ class PartitionFetch:
             self.lost_at = position
 
     def _follows(self, end: int) -> bool:
-        """Return whether the visible log ends at ``end``, or an entry that holds begins there."""
+        """Return whether the visible log ends at ``end``, or an undamaged entry begins there."""
         if end == self.visible_end:
             return True
         held = self._held

@@ -1,1 +1,1 @@
-"""A durable tree in a folder: journal, snapshots, recovery, salvage."""
+"""A durable tree in a folder: journal, snapshots, recovery and salvage."""

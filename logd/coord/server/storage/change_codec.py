@@ -1,4 +1,4 @@
-"""Changes, nodes and sessions of the tree to bytes and back: what stands in a record and in a snapshot's pieces.
+"""Encodes and decodes changes, nodes and sessions of the tree, for change records and snapshot pieces.
 
 ::
 
@@ -15,7 +15,7 @@
                                | int64 ephemeral owner | int64 children made | int64 children zxid
     acl      int32 count | (int32 permissions | ustring scheme | ustring identity)*
 
-Fields are those of jute.py.
+The fields are those of jute.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _DATA_REPLACED_KIND = _KIND.pack(_DATA_REPLACED)
 
 
 def encode_change(change: Change) -> bytes:
-    """Return a record's content; the zxid stands in the record."""
+    """Return a record's content, without the zxid, which is in the record's header."""
     head = _CHANGE.pack(change.time_ms, change.session_id)
     if len(change.effects) == 1:
         return head + _encode_effect(change.effects[0])
@@ -58,7 +58,7 @@ def encode_change(change: Change) -> bytes:
 
 
 def decode_change(zxid: int, data: bytes) -> Change:
-    """Read a record's content; raise ValueError when it is no change that this release knows."""
+    """Decode a record's content; raise ValueError for a change that this release does not know."""
     reader = JuteReader(data, 0, len(data))
     try:
         time_ms, session_id = reader.unpack(_CHANGE)
@@ -81,7 +81,7 @@ def encode_pieces(sessions: Iterable[TreeSession], nodes: Mapping[str, Node]) ->
 
 
 def decode_pieces(pieces: Iterable[bytes]) -> tuple[list[TreeSession], dict[str, Node]]:
-    """Read a snapshot's pieces; raise ValueError when one is none that this release knows."""
+    """Decode a snapshot's pieces; raise ValueError for a piece that this release does not know."""
     sessions: list[TreeSession] = []
     nodes: dict[str, Node] = {}
     for piece in pieces:
@@ -137,4 +137,4 @@ def _decode_effect(reader: JuteReader) -> Effect:
 
 def _acl(reader: JuteReader) -> tuple[Acl, ...]:
     acl = reader.acl()
-    return OPEN_ACL if acl == OPEN_ACL else acl  # the tree tells it from others by identity, and keeps it once
+    return OPEN_ACL if acl == OPEN_ACL else acl  # the tree compares it by identity, and stores it once

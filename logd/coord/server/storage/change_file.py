@@ -1,4 +1,4 @@
-"""A file of changes of the tree: its head, its records, and what a scan of one finds.
+"""A file of changes of the tree: its head, its records, and the scan of one.
 
 ::
 
@@ -6,11 +6,11 @@
     record  int32 length | uint32 crc | int64 zxid | int64 flushed | length bytes of change
             crc of: salt | the record without its crc
 
-Called ``changes.<base, 16 hex digits>``; ``base`` is the zxid of the last change before it, so a missing file is
-noticed, and each record's zxid is one more than that before it. ``flushed`` is the zxid up to which all changes were on
-the disk when the record was written: where an unsound record is followed by a sound one which says that it was flushed,
-it was acknowledged and is damaged now; else it is a tail that a crash tore, and is cut. The salt, from the system's
-random numbers, makes that safe: nobody who writes data into a node can make bytes that look like a record.
+Named ``changes.<base, 16 hex digits>``; ``base`` is the zxid of the last change before the file, so a missing file is
+noticed, and each record's zxid is one more than the previous. ``flushed`` is the zxid up to which all changes were on
+the disk when the record was written. If an invalid record is followed by a valid one which says that the first was
+flushed, the first was acknowledged and is damaged now; else it is a torn tail of a crash, and is cut. The salt, from
+the system's random numbers, makes that safe: data written into a node cannot be made to look like a record.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _RECORD = Struct(">iIqq")
 RECORD_BYTES = _RECORD.size
 _COVERED = Struct(">iqq")
 SALT_BYTES = 8
-#: No change is larger: a request is bounded, and a multi is one change.
+#: The largest change: a request is bounded, and a multi is one change.
 LARGEST_CHANGE_BYTES = 64 << 20
-#: How far behind the last zxid a record is looked for where the chain is broken.
+#: The distance behind the last zxid in which a record is looked for when the chain is broken.
 _LOOK_AHEAD = 1 << 24
 
 
@@ -46,15 +46,15 @@ class ChangeFileHead:
 
 @define
 class ChangeFileScan:
-    """What was found in a file."""
+    """The result of scanning a file."""
 
     head: ChangeFileHead | None
-    #: Up to where all is sound, and the zxid of the last change there.
+    #: The end of the valid part, and the zxid of the last change there.
     end: int = 0
     last: int = 0
-    #: The largest zxid that a sound record, also one behind the end, says was on the disk.
+    #: The largest zxid that a valid record, even one behind the end, says was on the disk.
     flushed: int = 0
-    #: Bytes of records that were damaged and stand elsewhere.
+    #: Bytes of damaged records whose changes are also in the snapshot.
     passed_over: int = 0
 
 
@@ -65,7 +65,7 @@ def encode_head(head: ChangeFileHead) -> bytes:
 
 
 def decode_head(data: bytes) -> ChangeFileHead | None:
-    """Read a file's first bytes, None when they are no head. Raises ValueError for the head of another format."""
+    """Decode a file's first bytes; None when they are no head. Raises ValueError for the head of another format."""
     if len(data) < HEAD_BYTES or crc32(data[: _HEAD.size]) != _CRC.unpack_from(data, _HEAD.size)[0]:
         return None
     magic, number, base, salt = _HEAD.unpack_from(data)
@@ -93,11 +93,10 @@ def encode_records(salt: bytes, flushed: int, changes: Iterable[tuple[int, bytes
 
 
 def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) -> ChangeFileScan:
-    """Read a whole file and call ``change(zxid, bytes)`` for each sound record, up to the first that is not.
+    """Read a whole file and call ``change(zxid, bytes)`` for each valid record, up to the first that is not.
 
-    Changes up to ``covered`` stand elsewhere too: what is damaged of those is passed over, and counted, where a sound
-    record at most one behind them follows. Raises ValueError for a file of another format, and whatever ``change``
-    raises.
+    Changes up to ``covered`` are also elsewhere: damaged ones among them are skipped and counted if a valid record, at
+    most one behind them, follows. Raises ValueError for a file of another format, and whatever ``change`` raises.
     """
     head = decode_head(data)
     if head is None:
@@ -126,7 +125,7 @@ def scan(data: bytes, change: Callable[[int, bytes], None], covered: int = 0) ->
 
 
 def _covered(data: bytes, found: ChangeFileScan, salt: bytes, covered: int) -> int | None:
-    """Where the next sound record begins, if nothing but changes up to ``covered`` can lie before it."""
+    """Return the start of the next valid record, if only changes up to ``covered`` can lie before it."""
     if found.last >= covered:
         return None
     for at in range(found.end + 1, len(data) - RECORD_BYTES + 1):
@@ -138,7 +137,7 @@ def _covered(data: bytes, found: ChangeFileScan, salt: bytes, covered: int) -> i
 
 @frozen
 class Found:
-    """A sound record found anywhere in a file; ``skipped`` bytes before it are none."""
+    """A valid record found anywhere in a file, after ``skipped`` bytes that are none."""
 
     at: int
     end: int
@@ -149,7 +148,7 @@ class Found:
 
 
 def find_records(data: bytes, head: ChangeFileHead) -> Iterator[Found]:
-    """Yield every sound record of a file whose zxid is above those before, whatever lies between them."""
+    """Yield every valid record of a file whose zxid is above the previous ones, whatever lies between them."""
     at = behind = HEAD_BYTES
     last = head.base
     while at + RECORD_BYTES <= len(data):

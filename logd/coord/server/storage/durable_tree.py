@@ -1,4 +1,4 @@
-"""A durable tree: opens its folder, gives the tree that is in it, keeps its changes, and writes snapshots in time."""
+"""A durable tree: opens its folder, returns the tree in it, journals its changes, and writes snapshots in time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
 from logd.log.disk.names import join
 
-#: Seconds until a snapshot that could not be written is tried again, at the next change behind that.
+#: Seconds until a failed snapshot is retried, at the next change after that.
 SNAPSHOT_RETRY_SECONDS = 60.0
 
 
@@ -28,7 +28,7 @@ class Storage:
     """The journal of one tree, with its snapshots."""
 
     def __init__(self, disk: JournalDisk, snapshot_bytes: int, report: Report) -> None:
-        """``report(format, **fields)`` is told what a person should know of; ``snapshot_bytes`` see the settings."""
+        """``report(format, **fields)`` receives messages for the operator; for ``snapshot_bytes`` see the settings."""
         self._disk = disk
         self._snapshot_bytes = snapshot_bytes
         self._report = report
@@ -40,19 +40,19 @@ class Storage:
         self._last_snapshot_bytes = 0
         self._retry_at: float | None = None
         self._flushed: Callable[[int], None] = lambda zxid: None
-        #: Snapshots written since the start, and the last one that could not be.
+        #: Snapshots written since the start, and the error of the last failed one.
         self.snapshots = 0
         self.snapshot_error: BaseException | None = None
 
     @property
     def journal(self) -> Journal:
-        """Where changes go. Only after ``open``."""
+        """The journal of the changes. Only after ``open``."""
         assert self._journal is not None
         return self._journal
 
     @property
     def refused(self) -> OSError | None:
-        """Why the disk takes no changes at the moment; None while it does."""
+        """The reason why the disk refuses changes at the moment; None while it takes them."""
         return None if self._journal is None else self._journal.refused
 
     def open(self) -> Tree:
@@ -93,9 +93,9 @@ class Storage:
         self._journal.append(change)
 
     def close(self, closed: Callable[[], object]) -> None:
-        """Wait until all is on the disk and no snapshot is under way, then let go of the folder and call.
+        """Wait until everything is on the disk and no snapshot is under way, unlock the folder and call ``closed``.
 
-        Changes that the disk refuses at the moment are forgotten: nobody was told of them.
+        Changes that the disk refuses at the moment are dropped: they were never acknowledged.
         """
 
         def idle() -> None:
@@ -139,8 +139,8 @@ class Storage:
         if self._retry_at is not None and self._disk.clock.seconds() >= self._retry_at:
             due = True
         if self._waiting is None and due:
-            # Copies references alone; what is written must not be ahead of what is on the disk, or the files of
-            # changes would have a hole for whoever has to begin with the snapshot before.
+            # Copies references alone. The snapshot must not be ahead of what is on the disk, or a recovery that
+            # begins with the previous snapshot would find a hole in the files of changes.
             self._waiting = self._tree.snapshot()
             self.journal.roll()
         if self._waiting is not None and self._waiting.zxid <= self.journal.flushed:
@@ -149,7 +149,7 @@ class Storage:
             self._disk.threads.run(lambda: self._write(snapshot), self._written)
 
     def _write(self, snapshot: TreeSnapshot) -> int:
-        """On a thread."""
+        """Write the snapshot, on a thread."""
         disk = self._disk
         write_snapshot(disk.files, disk.folder, snapshot.zxid, encode_pieces(snapshot.sessions, snapshot.nodes))
         return disk.files.size(join(disk.folder, snapshot_name(snapshot.zxid)))

@@ -1,13 +1,13 @@
-"""The folder of a durable tree: how its files are called, and the lock that lets one process at a time use it.
+"""The folder of a durable tree: the names of its files, and the lock that admits one process at a time.
 
 ::
 
     lock                          taken while the tree is served
-    changes.<base, 16 hex>        changes behind the zxid ``base`` (changefile.py)
-    snapshot.<zxid, 16 hex>       the whole tree as it was at ``zxid`` (snapshotfile.py)
+    changes.<base, 16 hex>        changes behind the zxid ``base`` (change_file.py)
+    snapshot.<zxid, 16 hex>       the whole tree as of ``zxid`` (snapshot_file.py)
     mark                          a zxid: all changes up to it are on the disk (logd/log/recovery/flush_mark.py)
-    *.tmp                         left of a write that was not finished; removed at the start
-    *.damaged                     a snapshot that was not sound, or files of before a salvage, kept for a person
+    *.tmp                         left by an unfinished write; removed at the start
+    *.damaged                     a damaged snapshot, or files from before a salvage, kept for a person
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _NAME = re.compile(r"(changes|snapshot)\.([0-9a-f]{16})\Z")
 
 
 def changes_name(base: int) -> str:
-    """The name of the file with the changes behind ``base``."""
+    """Return the name of the file with the changes behind ``base``."""
     return f"changes.{base:016x}"
 
 
 def snapshot_name(zxid: int) -> str:
-    """The name of the snapshot at ``zxid``."""
+    """Return the name of the snapshot at ``zxid``."""
     return f"snapshot.{zxid:016x}"
 
 
 def numbers_of(kind: str, names: list[str]) -> list[int]:
-    """The zxids of all files of a kind (``changes`` or ``snapshot``) among ``names``, ascending."""
+    """Return the zxids of all files of a kind (``changes`` or ``snapshot``) among ``names``, ascending."""
     matches = [_NAME.match(name) for name in names]
     return sorted(int(match[2], 16) for match in matches if match is not None and match[1] == kind)
 
 
 def open_folder(files: IFileOperations, path: str) -> IFile:
-    """Make the folder if it is not there (its parent must be), and lock it until what is returned is closed.
+    """Make the folder if it is missing (its parent must exist), and lock it until the returned file is closed.
 
-    Raises DataDirectoryError when another process has it, or it cannot be used.
+    Raises DataDirectoryError when another process has locked it, or it cannot be used.
     """
     try:
         if not files.exists(path):
             files.make_directory(path)
-        # Also when it was there: a process that was killed may have made it and not come to this.
+        # Also if it existed: a process that was killed may have made it without the sync.
         files.sync_directory(path.rpartition("/")[0] or "/")
         return files.lock(join(path, LOCK))
     except BlockingIOError as error:

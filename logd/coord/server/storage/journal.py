@@ -1,12 +1,12 @@
-"""Keeps changes of the tree on a disk: appends them in order, and says up to which they outlast a loss of power.
+"""Writes changes of the tree to a disk in order, and reports those that would survive a loss of power.
 
-Group commit: what is appended while a sync is under way shares the next one, and so does what arrives in one turn of
-the reactor, unless that is so much that the disk had better begin while the rest is taken. All that may wait for the
-disk happens in one work at a time on an IThreads.
+Group commit: changes appended during a sync share the next one. So do changes of one turn of the reactor, unless they
+are so many that the disk had better begin while the rest is appended. All blocking work runs one at a time on an
+IThreads.
 
-A write that the disk refuses (it is full, mostly) is cut back and tried again until it succeeds: nobody was told of
-those changes, so nothing is lost by waiting. A failed sync ends the journal: the page cache may call pages clean that
-the disk never got, so nothing is tried again on that file. Recovery, which reads what the disk has, finds everything
+A write that the disk refuses (mostly because it is full) is cut back and retried until it succeeds: those changes were
+not acknowledged, so nothing is lost by waiting. A failed sync ends the journal: the page cache may mark pages clean
+that the disk never got, so nothing is retried on that file. Recovery reads what the disk has, and finds everything
 that was acknowledged.
 """
 
@@ -29,24 +29,24 @@ from logd.interfaces import Clock, IFile, IFileOperations, IThreads, Timer
 from logd.log.disk.names import join
 from logd.log.recovery.flush_mark import Mark
 
-#: So many changes do not wait for the end of the turn: at some 15 us each they have taken as long as a sync does.
+#: This many changes do not wait for the end of the turn: at about 15 us each they have taken as long as a sync.
 _BATCH = 64
-#: Seconds until a refused write is tried again: the first time, and the most that the doubled time becomes.
+#: Seconds until a refused write is retried: at first, and at most after doubling.
 FIRST_RETRY_SECONDS = 0.1
 LONGEST_RETRY_SECONDS = 1.0
 
 
 class JournalFailed(LogdError):
-    """A sync has failed; the text says why. Nothing more is kept until the folder is recovered."""
+    """A sync has failed, for the reason in the text. Nothing more is journalled until the folder is recovered."""
 
 
 class _Refused(Exception):
-    """The disk took nothing, or a part that was cut off again; the cause says why. Trying again is safe."""
+    """The disk took nothing, or a part that was cut off again; see the cause. Retrying is safe."""
 
 
 @frozen
 class JournalDisk:
-    """Where a tree is kept, and what with. ``salt`` returns as many random bytes as it is asked for (os.urandom)."""
+    """The files, folder and threads of a journal. ``salt`` returns as many random bytes as asked for (os.urandom)."""
 
     folder: str
     files: IFileOperations
@@ -68,18 +68,18 @@ class Journal:
     bytes_since_roll: int = 0
     syncs: int = field(default=0, init=False)
     error: JournalFailed | None = field(default=None, init=False)
-    #: Why the disk refuses the changes that wait; None while it takes them.
+    #: The reason why the disk refuses the waiting changes; None while it takes them.
     refused: OSError | None = field(default=None, init=False)
-    #: Told when ``refused`` begins and when it ends.
+    #: Called when ``refused`` is set and when it is cleared.
     on_refused: Callable[[], None] = field(default=lambda: None, init=False)
     _head: ChangeFileHead | None = None
     _file: IFile | None = field(default=None, init=False)
-    #: Bytes of the open file that are records, and whether something that a refused write left may lie behind them.
+    #: The end of the records in the open file, and whether remains of a refused write may lie behind it.
     _end: int = field(default=0, init=False)
     _torn: bool = field(default=False, init=False)
-    #: As much of that file as was synced.
+    #: The synced part of that file.
     _synced: int = field(default=0, init=False)
-    #: Something was cut off since the last sync.
+    #: True if something was cut off since the last sync.
     _was_cut: bool = field(default=False, init=False)
     _mark: Mark = field(init=False)
     _queue: list[tuple[int, bytes]] = field(factory=list, init=False)
@@ -98,7 +98,7 @@ class Journal:
 
     @classmethod
     def resume(cls, disk: JournalDisk, found: RecoveredTree) -> Journal:
-        """Go on behind what recovery found."""
+        """Return a journal that continues after what recovery found."""
         return cls(disk, found.last, found.last, found.change_bytes, found.head)
 
     def start(self, flushed: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
@@ -106,7 +106,7 @@ class Journal:
         self._tell_flushed, self._tell_failed = flushed, failed
 
     def append(self, change: Change) -> None:
-        """See IJournal. Does nothing once the journal has failed."""
+        """See IJournal. Does nothing after a failure."""
         if self.error is not None:
             return
         self.last = change.zxid
@@ -114,24 +114,24 @@ class Journal:
         if self._retry is not None:
             return  # goes with the next attempt
         if not self._due and not self._working:
-            # What else arrives in this turn of the reactor shares the sync.
+            # Other changes of this turn of the reactor share the sync.
             self._due = True
             self._disk.clock.callLater(0, self._start_due)
         elif not self._working and len(self._queue) >= _BATCH:
             self._start()
 
     def roll(self) -> None:
-        """Begin a new file with the next change."""
+        """Start a new file with the next change."""
         self._rolling = True
         self.bytes_since_roll = 0
 
     def when_idle(self, call: Callable[[], None]) -> None:
-        """Call once everything appended is on the disk, or is not going to be: failed, or refused by the disk."""
+        """Call once everything appended is on the disk, or cannot be: after a failure, or refused by the disk."""
         self._idle.append(call)
         self._tell_idle()
 
     def close(self) -> None:
-        """Close the files; what the disk refused is forgotten. Only when idle."""
+        """Close the files; changes that the disk refused are dropped. Only when idle."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
@@ -141,10 +141,10 @@ class Journal:
             self._file = None
 
     def cut_unsynced(self) -> None:
-        """After a failed sync, cut what it was for, of which nobody was told. Blocks; raises OSError.
+        """After a failed sync, cut the unsynced bytes, which were not acknowledged. Blocks; raises OSError.
 
-        Recovery might find those changes in a page cache that keeps what the disk never got, although it asks the
-        kernel to drop such pages, and take them for lasting.
+        Otherwise recovery might read those changes from a page cache that keeps what the disk never got, although it
+        asks the kernel to drop such pages, and take them for durable.
         """
         if self.error is not None and self._head is not None and self._end > self._synced:
             file = self._disk.files.open(join(self._disk.folder, changes_name(self._head.base)))
@@ -190,7 +190,7 @@ class Journal:
     def _leave_file(self) -> None:
         if self._file is not None:
             if self._was_cut:
-                # In a file that has a successor no torn tail may come back: recovery would take it for damage.
+                # A file with a successor must not get a torn tail back: recovery would take it for damage.
                 self._file.sync_data()
                 self._was_cut = False
             self._file.close()
@@ -216,7 +216,7 @@ class Journal:
         return file, self._append_whole(file, buffers)
 
     def _append_whole(self, file: IFile, buffers: Sequence[bytes]) -> int:
-        """Append all of it or nothing."""
+        """Append all of the buffers or nothing."""
         try:
             count = file.append(buffers)
         except OSError:

@@ -1,8 +1,8 @@
-"""What a durable tree's folder holds when it is opened: the newest sound snapshot, and the changes behind it.
+"""Recovers a durable tree's folder when it is opened: the newest valid snapshot, and the changes behind it.
 
-A tail that a crash tore is cut. What was acknowledged and is not there any more, in the middle or at the end, is an
-error that names file and remedy: it is never left out in silence. That a change was acknowledged is known from later
-records, and from the mark, which is written after each sync (changefile.py, logd/log/recovery/flush_mark.py).
+A tail torn by a crash is cut. If an acknowledged change is missing, in the middle or at the end, recovery fails with an
+error that names the file and the remedy; it is never skipped silently. Later records and the mark tell which changes
+were acknowledged. The mark is written after each sync (change_file.py, logd/log/recovery/flush_mark.py).
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from logd.interfaces import IFileOperations
 from logd.log.disk.names import TEMPORARY_SUFFIX, join
 from logd.log.recovery.flush_mark import read_mark
 
-#: Called with what is to be told to whoever runs the server: a format and its fields, as Twisted's logger has it.
+#: Called with a message for the operator: a format and its fields, as for Twisted's logger.
 Report = Callable[..., None]
 
 
 @define
 class RecoveredTree:
-    """What was found; everything in it is on the disk."""
+    """The result of a recovery; everything in it is on the disk."""
 
-    #: Of the newest sound snapshot, 0 and no pieces where there is none.
+    #: The newest valid snapshot's zxid and pieces; 0 and none without a snapshot.
     snapshot_zxid: int = 0
     pieces: list[bytes] = field(factory=list)
     #: The changes behind the snapshot.
     changes: list[tuple[int, bytes]] = field(factory=list)
     #: The last change of all.
     last: int = 0
-    #: The head of the file to go on with, None for a new one.
+    #: The head of the file to continue, None for a new one.
     head: ChangeFileHead | None = None
-    #: Bytes in the files of changes that are behind the snapshot.
+    #: Bytes of changes behind the snapshot.
     change_bytes: int = 0
 
 
 def recover(files: IFileOperations, folder: str, report: Report) -> RecoveredTree:
-    """Read the folder, which this process has locked; cut a torn tail and make sure that the rest is on the disk.
+    """Read the folder, which this process has locked; cut a torn tail and make the rest durable.
 
     Raises DataDirectoryError for what is damaged, and OSError.
     """
@@ -70,7 +70,7 @@ def recover(files: IFileOperations, folder: str, report: Report) -> RecoveredTre
 
 
 def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> RecoveredTree:
-    """The newest sound one. One that is not is set aside, if an older one with the changes behind it stands in."""
+    """Return the newest valid snapshot. A damaged one is set aside if an older one with its changes replaces it."""
     unsound: list[str] = []
     problem = ""
     for zxid in reversed(numbers_of("snapshot", files.list(folder))):
@@ -78,7 +78,7 @@ def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> Rec
         try:
             read_zxid, pieces = decode_snapshot(_read(files, join(folder, name)))
             if read_zxid != zxid:
-                raise ValueError(f"it says that it is of {read_zxid:#x}")
+                raise ValueError(f"its head says {read_zxid:#x}")
         except ValueError as error:
             problem = problem or f"{name} is damaged: {error}"
             unsound.append(name)
@@ -90,13 +90,13 @@ def _newest_snapshot(files: IFileOperations, folder: str, report: Report) -> Rec
     if unsound and not any(base <= zxid for base in bases):
         raise _damage(folder, problem)
     for name in unsound:
-        report("{folder}: {name} is damaged; an older snapshot stands in for it", folder=folder, name=name)
+        report("{folder}: {name} is damaged; an older snapshot is used instead", folder=folder, name=name)
         files.rename(join(folder, name), join(folder, name + DAMAGED_SUFFIX))
     return RecoveredTree(zxid, pieces)
 
 
 def _relevant(bases: list[int], snapshot_zxid: int) -> list[int]:
-    """The files that can have changes behind the snapshot: those from the last one that begins at or before it."""
+    """Return the files that may have changes behind the snapshot: from the last one that begins at or before it."""
     before = [base for base in bases if base <= snapshot_zxid]
     return bases[max(len(before) - 1, 0) :]
 
@@ -110,7 +110,7 @@ def _read_changes(
     found: RecoveredTree,
     report: Report,
 ) -> int:
-    """Read one file into ``found``; return up to where its records say that all was on the disk."""
+    """Read one file into ``found``; return the zxid up to which its records say that everything was on the disk."""
     name = changes_name(base)
     path = join(folder, name)
     data = _read(files, path)
@@ -126,7 +126,7 @@ def _read_changes(
         raise DataDirectoryError(f"{path}: {error}") from error
     if result.passed_over:
         report(
-            "{path}: {count} damaged bytes are passed over; the snapshot has what was in them",
+            "{path}: {count} damaged bytes are skipped; the snapshot contains their changes",
             path=path,
             count=result.passed_over,
         )
@@ -146,9 +146,9 @@ def _read_changes(
 def _settle(
     files: IFileOperations, path: str, data: bytes, result: ChangeFileScan, found: RecoveredTree, report: Report
 ) -> None:
-    """Cut what a crash left of a record that nobody was told of; what is read now has to outlast the next crash."""
+    """Cut the incomplete record left by a crash, and sync what was read, so that it survives the next crash."""
     if result.head is None:
-        # A crash while it was made: nothing in it can have been acknowledged, for its head is synced first.
+        # A crash while the file was created: it holds nothing acknowledged, for its head is synced first.
         files.remove(path)
         return
     if result.last == found.last:
@@ -157,7 +157,7 @@ def _settle(
     try:
         if result.end < len(data):
             report(
-                "{path}: {count} bytes behind the last whole change are cut; nobody was told that they were kept",
+                "{path}: {count} bytes behind the last whole change are cut; they were never acknowledged",
                 path=path,
                 count=len(data) - result.end,
             )
@@ -170,7 +170,7 @@ def _settle(
 def _read(files: IFileOperations, path: str) -> bytes:
     file = files.open_for_reading(path)
     try:
-        # After a failed sync the cache may hold what the disk never got.
+        # After a failed sync the cache may hold data that the disk never got.
         file.drop_cache()
         return file.read_at(0, file.size())
     finally:

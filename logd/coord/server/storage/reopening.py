@@ -1,9 +1,9 @@
-"""Opens a durable tree again after a failed sync, or one that could not be opened, until that succeeds.
+"""Opens a durable tree again after a failed sync or a failed start, until that succeeds.
 
 A failed fdatasync leaves the page cache in doubt, not the process: recovery drops the cached pages and reads what the
-disk has, exactly as a new process would. So nothing is gained by ending the process, and a broker that ended with its
-tree would take the logs with it that it serves well. The folder is not locked between two attempts, so that a person
-can mend it in place.
+disk has, exactly as a new process would. Ending the process would gain nothing, and a broker would take down with the
+tree the logs that it serves well. The folder is not locked between two attempts, so that an operator can repair it in
+place.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.tree.tree import Tree
 from logd.interfaces import Clock, IThreads, Timer
 
-#: Seconds before an attempt: the first, and the most that the doubled time becomes.
+#: Seconds before an attempt: the first, and the longest after doubling.
 FIRST_SECONDS = 0.5
 LONGEST_SECONDS = 10.0
-#: A tree that was served for so many seconds has healed: the next failure is tried again soon.
+#: A tree that was served for this many seconds has recovered: the next failure is retried soon.
 HEALED_SECONDS = 60.0
 
 
 @define(eq=False)
 class Reopening:
-    """The attempts of one storage. ``reopened(tree)`` ends them; ``failed(error)`` tells of each that fails."""
+    """The attempts of one storage. ``reopened(tree)`` ends them; ``failed(error)`` is called for each failed one."""
 
     _clock: Clock
     _threads: IThreads
@@ -39,13 +39,13 @@ class Reopening:
     _ended: Callable[[], object] | None = field(default=None, init=False)
 
     def begin(self) -> None:
-        """Close the storage and try to open it again, after a while that grows from attempt to attempt."""
+        """Close the storage and try to open it again, after a delay that grows from attempt to attempt."""
         if self._clock.seconds() - self._since >= HEALED_SECONDS:
             self._delay = FIRST_SECONDS
         self._storage.close(self._wait)
 
     def end(self, closed: Callable[[], object]) -> None:
-        """Try no more, close the storage and call."""
+        """Stop trying, close the storage and call."""
         self._ended = closed
         if self._timer is not None:
             self._timer.cancel()

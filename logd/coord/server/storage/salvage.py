@@ -1,9 +1,8 @@
-"""Saves what is sound of a durable tree that is damaged: says what is lost, and goes on without that when told to.
+"""Salvages a damaged durable tree: reports what is lost, and continues without it when told to.
 
-Every sound snapshot and record is used, also those behind a damaged one: a change that is lost is left out, and later
-ones are made as far as they are possible without it. So of a position that was committed the last sound commit stays.
-The result becomes a snapshot of its own behind every change that was ever made, and all files before it are kept under
-other names.
+Every valid snapshot and record is used, even behind a damaged one. A lost change is left out, and later ones are
+applied as far as they are possible without it. So of a committed position the last valid commit stays. The result
+becomes a snapshot behind every change ever made, and all earlier files are kept under other names.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from logd.interfaces import IFileOperations
 from logd.log.disk.names import TEMPORARY_SUFFIX, join
 from logd.log.recovery.flush_mark import read_mark
 
-#: Anything in damaged bytes that looks like the path of a node; so many are shown.
+#: Anything in damaged bytes that looks like the path of a node; this many are shown.
 _PATH = re.compile(rb"/[\x21-\x2e\x30-\x7e][\x21-\x7e]{2,200}")
 _MOST_PATHS = 20
 
 
 @define
 class Salvage:
-    """What was found in a folder."""
+    """The result of a survey of a folder."""
 
     tree: Tree
-    #: What is lost, for a person: nothing when the folder is sound.
+    #: Descriptions of the losses, for a person; none when the folder is undamaged.
     losses: list[str] = field(factory=list)
-    #: The last change that was ever made, as far as anything tells.
+    #: The last change ever made, as far as any file tells.
     last: int = 0
 
 
@@ -52,12 +51,12 @@ def survey(files: IFileOperations, folder: str) -> Salvage:
     for base in bases[max(len(behind) - 1, 0) :]:
         _changes(files, folder, base, base == bases[-1], found)
     if tree.zxid < found.last:
-        losses.append(f"changes {tree.zxid + 1:#x} to {found.last:#x} were on the disk and are nowhere any more")
+        losses.append(f"changes {tree.zxid + 1:#x} to {found.last:#x} were on the disk and are in no file any more")
     return found
 
 
 def write(files: IFileOperations, folder: str, found: Salvage) -> None:
-    """Make what was found the folder's content; files of before are kept as ``*.damaged``. Raises OSError."""
+    """Make the survey's result the folder's content; earlier files are kept as ``*.damaged``. Raises OSError."""
     zxid = max(found.last, found.tree.zxid) + 1
     target = join(folder, snapshot_name(zxid))
     temporary = target + TEMPORARY_SUFFIX
@@ -71,7 +70,7 @@ def write(files: IFileOperations, folder: str, found: Salvage) -> None:
     finally:
         file.close()
     files.rename(temporary, target)
-    # From here on every start finds the new snapshot, which is behind all that the other files have.
+    # From here on every start finds the new snapshot, which is behind everything in the other files.
     files.sync_directory(folder)
     names = files.list(folder)
     others = [snapshot_name(each) for each in numbers_of("snapshot", names) if each != zxid]
@@ -81,12 +80,12 @@ def write(files: IFileOperations, folder: str, found: Salvage) -> None:
 
 
 def _snapshot(files: IFileOperations, folder: str, names: list[str], losses: list[str]) -> TreeSnapshot:
-    """The newest sound one; only where no files of changes lead up to a damaged one, something is lost with it."""
+    """Return the newest valid one. A damaged one is a loss only if no files of changes lead up to it."""
     for zxid in reversed(numbers_of("snapshot", names)):
         try:
             read, pieces = decode_snapshot(_read(files, join(folder, snapshot_name(zxid))))
             if read != zxid:
-                raise ValueError(f"it says that it is of {read:#x}")
+                raise ValueError(f"its head says {read:#x}")
         except ValueError as error:
             losses.append(f"{snapshot_name(zxid)} is damaged: {error}")
             continue
@@ -96,7 +95,7 @@ def _snapshot(files: IFileOperations, folder: str, names: list[str], losses: lis
 
 
 def _changes(files: IFileOperations, folder: str, base: int, is_last: bool, found: Salvage) -> None:
-    """Make the changes of one file, as far as they are sound and possible."""
+    """Apply the changes of one file, as far as they are valid and possible."""
     name, tree = changes_name(base), found.tree
     data = _read(files, join(folder, name))
     try:
@@ -128,7 +127,7 @@ def _changes(files: IFileOperations, folder: str, base: int, is_last: bool, foun
 
 
 def _make(tree: Tree, change: Change, losses: list[str]) -> None:
-    """Make what is possible of a change, although others before it may be lost."""
+    """Apply the possible part of a change, although earlier ones may be lost."""
     for effect in change.effects:
         for possible in _possible(tree, effect, change, losses):
             tree.zxid = change.zxid - 1
@@ -137,7 +136,7 @@ def _make(tree: Tree, change: Change, losses: list[str]) -> None:
 
 
 def _possible(tree: Tree, effect: Effect, change: Change, losses: list[str]) -> list[Effect]:
-    """What an effect comes to on the tree as it stands."""
+    """Return the effects that are possible on the current tree."""
     if isinstance(effect, SessionOpened):
         return [effect]
     if isinstance(effect, SessionClosed):
@@ -148,25 +147,25 @@ def _possible(tree: Tree, effect: Effect, change: Change, losses: list[str]) -> 
     parent = tree.nodes.get(parent_of(effect.path))
     if isinstance(effect, NodeMade):
         if effect.ephemeral and change.session_id not in tree.sessions:
-            return []  # its session's beginning is lost, so that nothing would ever end it
+            return []  # the start of its session is lost, so nothing would ever end the node
         if parent is not None:
             return [*(_removals(tree, effect.path) if there else ()), effect]
     elif there:
         return [effect]
     elif isinstance(effect, DataReplaced) and parent is not None:
         return [NodeMade(effect.path, effect.data, parent.acl, False)]
-    losses.append(f"change {change.zxid:#x} cannot be made, since the node or its parent is lost: {effect.path[:200]}")
+    losses.append(f"change {change.zxid:#x} cannot be applied: the node or its parent is lost: {effect.path[:200]}")
     return []
 
 
 def _removals(tree: Tree, path: str) -> list[Effect]:
-    """The removal of a node with all below it, deepest first."""
+    """Return the removal of a node and everything below it, deepest first."""
     below = [each for each in tree.nodes if each.startswith(f"{path}/")]
     return [NodeRemoved(each) for each in sorted([path, *below], key=lambda each: -each.count("/"))]
 
 
 def _paths(data: bytes) -> str:
-    """What damaged bytes seem to be about."""
+    """Return a text with the paths that appear in damaged bytes."""
     paths = list(dict.fromkeys(match.decode() for match in _PATH.findall(data)))
     if not paths:
         return ""

@@ -6,9 +6,9 @@
     piece   int32 length | uint32 crc | length bytes
     end     int32 -1 | uint32 crc
 
-Called ``snapshot.<zxid, 16 hex digits>``, the last change that is in it. Each crc begins with the one before it, the
-first piece's with the head's, and the end's covers nothing more: so a piece that is missing, twice or out of place is
-noticed. Written to a temporary file, synced, renamed; the folder is synced before older files are removed.
+Named ``snapshot.<zxid, 16 hex digits>``, after the last change in it. Each crc begins with the one before it, the first
+piece's with the head's, and the end's covers nothing more, so a missing, duplicate or misplaced piece is noticed.
+Written to a temporary file, synced, renamed; the folder is synced before older files are removed.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def encode_snapshot(zxid: int, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decode_snapshot(data: bytes) -> tuple[int, list[bytes]]:
-    """Read a whole file: its zxid and pieces. Raises ValueError, saying where, when it is not sound."""
+    """Decode a whole file: its zxid and pieces. Raises ValueError, naming the place, when it is damaged."""
     start = _HEAD.size + _CRC.size
     if len(data) < start or crc32(data[: _HEAD.size]) != _CRC.unpack_from(data, _HEAD.size)[0]:
-        raise ValueError("its head is not sound")
+        raise ValueError("its head is damaged")
     magic, number, zxid = _HEAD.unpack_from(data)
     if magic != MAGIC or number != FORMAT:
         raise ValueError(f"format {magic!r} {number}; this release of logd knows {MAGIC!r} {FORMAT} only")
@@ -60,4 +60,4 @@ def decode_snapshot(data: bytes) -> tuple[int, list[bytes]]:
             break
         pieces.append(piece)
         at = after + length
-    raise ValueError(f"it is not sound at byte {at}")
+    raise ValueError(f"it is damaged at byte {at}")

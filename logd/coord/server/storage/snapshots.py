@@ -1,7 +1,7 @@
-"""Writes snapshots on a thread, and removes what they make needless: two snapshots and the changes behind them stay.
+"""Writes snapshots on a thread and removes obsolete files: two snapshots and the changes behind them stay.
 
-The older of the two stands in when the newer one turns out to be damaged. A snapshot begins only once every change in
-it is on the disk, and nothing older is removed before it lasts.
+The older of the two replaces a damaged newer one. A snapshot begins only once every change in it is on the disk, and
+nothing older is removed before the snapshot is durable.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from logd.log.disk.names import TEMPORARY_SUFFIX, join
 
 #: Bytes gathered for one write.
 _WRITE_BYTES = 1 << 20
-#: Snapshots that are kept.
+#: Snapshots kept.
 KEPT = 2
 
 
 def write_snapshot(files: IFileOperations, folder: str, zxid: int, pieces: Iterable[bytes]) -> None:
-    """Write the snapshot at ``zxid``, then remove older files. Blocks; raises OSError, and older files stay then."""
+    """Write the snapshot at ``zxid``, then remove older files. Blocks; raises OSError, and then older files stay."""
     target = join(folder, snapshot_name(zxid))
     if files.exists(target):
         return
@@ -51,9 +51,9 @@ def write_snapshot(files: IFileOperations, folder: str, zxid: int, pieces: Itera
 
 
 def remove_needless(files: IFileOperations, folder: str) -> None:
-    """Remove all snapshots but the newest two, and files of changes that end at or before the older of these.
+    """Remove all snapshots except the newest two, and files of changes that end at or before the older of these.
 
-    Raises OSError. What a crash brings back is removed the next time.
+    Raises OSError. Files that a crash brings back are removed the next time.
     """
     names = files.list(folder)
     snapshots = numbers_of("snapshot", names)
@@ -63,7 +63,7 @@ def remove_needless(files: IFileOperations, folder: str) -> None:
     bases = numbers_of("changes", names)
     for zxid in snapshots[:-KEPT]:
         files.remove(join(folder, snapshot_name(zxid)))
-    # The file behind each begins where it ends. Oldest first: what is left after a crash in between has no hole.
+    # Each file ends where the next begins. Oldest first: a crash in between leaves no hole.
     for base, following in pairwise(bases):
         if following <= oldest:
             files.remove(join(folder, changes_name(base)))

@@ -1,0 +1,77 @@
+"""Checks of message sets that are too large for one turn of the reactor, in slices with other work in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from attrs import define, field
+
+from logd.errors import WireError
+from logd.interfaces import Clock, Timer
+from logd.protocol import loops
+from logd.protocol.slices import check_in_slices
+
+#: Sets of a request below this size in total are checked at once.
+AT_ONCE_BYTES = 1 << 20
+#: Entries and bytes that are checked in one turn: some milliseconds, both for small and for large messages.
+SLICE_ENTRIES = 10_000
+SLICE_BYTES = 1 << 20
+
+#: The number of entries and the newest timestamp, as ``check_set`` returns them.
+Checked = tuple[int, int]
+
+
+@define(eq=False)
+class SlicedChecks:
+    """The checks of one request's sets, by the index of their part. ``result`` is valid once ``done`` is true."""
+
+    #: Each set, with the limit on the size of its messages.
+    _sets: Mapping[int, tuple[bytes, int]]
+    _clock: Clock
+    _on_done: Callable[[], None]
+    done: bool = field(default=False, init=False)
+    _results: dict[int, Checked | WireError] = field(factory=dict, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+
+    def start(self) -> None:
+        """Check the sets in slices, one per turn of the reactor, then call ``on_done``."""
+        steps = self._steps()
+
+        def turn() -> None:
+            self._timer = None
+            for _ in steps:
+                self._timer = self._clock.callLater(0, turn)
+                return
+            self.done = True
+            self._on_done()
+
+        turn()
+
+    def stop(self) -> None:
+        """End the checks; the outcome is not wanted any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def result(self, index: int, message_set: bytes, limit: int) -> Checked:
+        """Return or raise the outcome of ``check_set``. The limit may have changed since the check."""
+        if index in self._results and self._sets[index][1] == limit:
+            result = self._results[index]
+            if isinstance(result, WireError):
+                raise result
+            return result
+        return loops.check_set(message_set, limit)
+
+    def _steps(self) -> Iterator[None]:
+        """Check the sets; yield at the end of each turn."""
+        for index, (message_set, limit) in self._sets.items():
+            entries, newest = 0, -1
+            try:
+                for some, latest in check_in_slices(message_set, limit, SLICE_ENTRIES, SLICE_BYTES):
+                    entries += some
+                    newest = max(newest, latest)
+                    yield
+            except WireError as error:
+                self._results[index] = error
+            else:
+                self._results[index] = entries, newest

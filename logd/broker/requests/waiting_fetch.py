@@ -1,0 +1,261 @@
+"""A fetch that waits: answered once there are enough bytes, at a segment's end, or at the request's time limit."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from logd.broker.reading import Logs, find_log, read_range
+from logd.errors import WireError
+from logd.interfaces import Clock, IFlushListener, ITopics, Timer
+from logd.log.partition import PartitionLog
+from logd.log.waiters import Wait
+from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
+
+#: The longest wait of a request, in milliseconds.
+LONGEST_WAIT_MS = 60_000
+
+#: A fetch with more parts than this is answered in its turn. A turn ends with the fetch that brings it to this many
+#: parts; each part costs some 10 us.
+LARGE_FETCH_PARTS = 100
+TURN_PARTS = 1000
+
+#: The position to read a part from, or the error of the search for that position.
+Start = int | WireError
+
+
+@define(eq=False)
+class AnswerTurns:
+    """A queue of the large fetches of all connections, which answers some in each turn of the reactor.
+
+    Hundreds may wait for one flush; answered together they would hold up all other work for seconds.
+    """
+
+    _clock: Clock
+    _line: deque[WaitingFetch] = field(factory=deque, init=False)
+    _scheduled: bool = field(default=False, init=False)
+
+    def add(self, fetch: WaitingFetch) -> None:
+        """Queue a fetch to be answered soon."""
+        self._line.append(fetch)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._line and not self._scheduled:
+            self._scheduled = True
+            self._clock.callLater(0, self._answer_some)
+
+    def _answer_some(self) -> None:
+        """Answer the first fetches of the queue. Those that were answered or cancelled meanwhile cost nothing."""
+        self._scheduled = False
+        fetches = []
+        parts = 0
+        while self._line and parts < TURN_PARTS:
+            fetch = self._line.popleft()
+            parts += fetch.size
+            fetches.append(fetch)
+        self._schedule()
+        for fetch in fetches:
+            fetch.finish()
+
+
+@implementer(IFlushListener)
+@define(eq=False)
+class WaitingPart:
+    """One part of a waiting fetch, with the bytes that its log has for it. When the log grows, only it is checked."""
+
+    _fetch: WaitingFetch
+    _index: int
+    log: PartitionLog
+    #: The number of bytes of the part's ``max_bytes`` that are visible.
+    there: int
+    _wait: Wait | None = field(default=None, init=False)
+
+    def wait_for(self, position: int) -> None:
+        """Have the fetch check this part once the log's visible end is at ``position``."""
+        self._wait = self.log.wait_visible(position, self)
+
+    def stop(self) -> None:
+        """Stop waiting."""
+        wait, self._wait = self._wait, None
+        if wait is not None:
+            wait.cancel()
+
+    # IFlushListener
+
+    def visible(self, end: int) -> None:
+        """Have the fetch check this part: the partition's visible end has moved."""
+        self._fetch.moved(self._index)
+
+    def failed(self, error: BaseException) -> None:
+        """Have the fetch answered, this part with the error, as the partition went offline or was deleted."""
+        self._fetch.finish_in_turn()
+
+
+@define(eq=False)
+class WaitingFetch:
+    """One FetchWait request under way. If ``must_wait`` returns true, call ``wait``, else ``read`` for the answer.
+
+    ``must_wait`` checks all parts once. Afterwards, when a partition grows, only its own part is checked.
+    """
+
+    _request: FetchWait
+    _starts: list[Start]
+    _logs: Logs
+    _topics: ITopics
+    _clock: Clock
+    _turns: AnswerTurns
+    _max_bytes: int
+    #: Created by ``wait``: most fetches far behind the end of a log never wait.
+    _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
+    _parts: list[WaitingPart] = field(factory=list, init=False)
+    #: The number of visible bytes, over all parts.
+    _total: int = field(default=0, init=False)
+    #: The number of parts that have room for more bytes.
+    _incomplete: int = field(default=0, init=False)
+    _timer: Timer | None = field(default=None, init=False)
+    #: True while the fetch is queued to be answered.
+    _in_line: bool = field(default=False, init=False)
+    _over: bool = field(default=False, init=False)
+
+    @property
+    def size(self) -> int:
+        """The number of parts in the answer; 0 once the answer is not wanted any more."""
+        return 0 if self._over else len(self._request.parts)
+
+    def must_wait(self) -> bool:
+        """Return whether there are too few bytes to answer now."""
+        return self._look_at_all() and not self._is_enough()
+
+    def wait(self) -> Deferred[FetchWaitResponse]:
+        """Wait until there are enough bytes, at most for the request's time. Never fires after ``cancel``."""
+        response: Deferred[FetchWaitResponse] = Deferred()
+        self._response = response
+        for index, waiting in enumerate(self._parts):
+            if waiting.there < self._request.parts[index].max_bytes:  # else the part is full
+                waiting.wait_for(self._position_to_wait_for(index, waiting))
+        if not self._over:
+            seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
+            self._timer = self._clock.callLater(seconds, self.finish_in_turn)
+        return response
+
+    def finish_in_turn(self) -> None:
+        """Answer with the bytes there are: a small fetch at once, a large one in its turn."""
+        if len(self._request.parts) <= LARGE_FETCH_PARTS:
+            self.finish()
+        elif not self._in_line:
+            self._in_line = True
+            self._turns.add(self)
+
+    def finish(self) -> None:
+        """Answer with the bytes there are."""
+        if not self._over and self._response is not None:
+            self._over = True
+            self._stop_waiting()
+            self._response.callback(self.read())
+
+    def cancel(self) -> None:
+        """Forget the request, as its connection is lost."""
+        self._over = True
+        self._stop_waiting()
+
+    def moved(self, index: int) -> None:
+        """Check one part again, as its log has grown."""
+        if self._over or self._in_line:
+            return
+        waiting = self._parts[index]
+        there = self._look(index, waiting.log)
+        if there is None:
+            self.finish_in_turn()
+            return
+        self._total += there - waiting.there
+        waiting.there = there
+        if there == self._request.parts[index].max_bytes:
+            self._incomplete -= 1
+        if self._is_enough():
+            self.finish_in_turn()
+        elif there < self._request.parts[index].max_bytes:
+            waiting.wait_for(self._position_to_wait_for(index, waiting))
+
+    def _look_at_all(self) -> bool:
+        """Check every part without opening a file. Return False if one of them has to be answered now."""
+        for index, part in enumerate(self._request.parts):
+            try:
+                log = find_log(self._logs, self._topics, part.topic, part.partition)
+            except WireError:
+                return False
+            there = self._look(index, log)
+            if there is None:
+                return False
+            self._total += there
+            self._incomplete += there < part.max_bytes
+            self._parts.append(WaitingPart(self, index, log, there))
+        return True
+
+    def _look(self, index: int, log: PartitionLog) -> int | None:
+        """Return the number of bytes for a part, None if the part has to be answered now."""
+        part, start = self._request.parts[index], self._starts[index]
+        if (
+            isinstance(start, WireError)
+            or not log.start <= start <= log.end
+            or part.leader_epoch > log.leadership.epoch
+            or part.max_bytes < 0
+        ):
+            return None
+        there = min(max(log.visible_end - start, 0), part.max_bytes)
+        if there and log.closed_segment_end(start) <= start + there:
+            return None
+        return there
+
+    def _is_enough(self) -> bool:
+        request = self._request
+        return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
+
+    def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
+        """Return the visible end that is worth another check. With several parts, one byte more may be enough."""
+        start = self._starts[index]
+        assert isinstance(start, int)  # else the part was answered
+        there = start + waiting.there
+        if len(self._parts) > 1:
+            return there + 1
+        # A single part knows the bytes it needs, unless its segment is closed earlier: then it has to be answered.
+        enough = start + min(max(self._request.min_bytes, 1), self._request.parts[index].max_bytes)
+        return min(enough, max(waiting.log.roll_above, there) + 1)
+
+    def read(self) -> FetchWaitResponse:
+        """Return the response with the bytes there are now."""
+        budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
+        parts: list[FetchedPart] = []
+        for part, start in zip(self._request.parts, self._starts, strict=True):
+            topic, partition = part.topic, part.partition
+            try:
+                log = find_log(self._logs, self._topics, topic, partition)
+                log.leadership.check_fetch(part.leader_epoch)
+            except WireError as error:
+                parts.append(FetchedPart(topic, partition, error.code))
+                continue
+            try:
+                if isinstance(start, WireError):
+                    raise start
+                found = read_range(log, start, min(part.max_bytes, budget))
+            except WireError as error:
+                parts.append(FetchedPart(topic, partition, error.code, log.start, log.visible_end))
+                continue
+            # The bytes begin at ``start``, at or before the offset that was asked for.
+            ends = log.start, log.visible_end
+            if found is None:
+                parts.append(FetchedPart(topic, partition, 0, *ends, start))
+            else:
+                parts.append(FetchedPart(topic, partition, 0, *ends, start, found))
+                budget -= found.count
+        return FetchWaitResponse(tuple(parts))
+
+    def _stop_waiting(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+        for waiting in self._parts:
+            waiting.stop()

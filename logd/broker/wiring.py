@@ -1,0 +1,67 @@
+"""Builds a broker from its open store and a client of the coordination tree."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from logd.broker.broker import Broker
+from logd.broker.flush_pressure import FlushPressure
+from logd.broker.growth_gate import GrowthGate
+from logd.broker.registration import BrokerRegistration
+from logd.broker.topics.administration import TopicAdministration
+from logd.broker.topics.directory import TopicDirectory
+from logd.broker.topics.ends_recorder import EndsRecorder
+from logd.broker.topics.placement import Placement
+from logd.broker.topics.reconciler import TopicReconciler
+from logd.broker.topics.stored_topics import StoredTopics
+from logd.config import BrokerSettings
+from logd.coord.interfaces import ICoordination
+from logd.coord.registries.brokers import BrokerInfo, watch_brokers
+from logd.interfaces import Clock, IThreads
+from logd.log.store.log_store import LogStore
+
+
+def join_others(
+    tree: ICoordination,
+    stored: StoredTopics,
+    store: LogStore,
+    settings: BrokerSettings,
+    threads: IThreads,
+    clock: Clock,
+    gate: FlushPressure,
+    pick: Callable[[int], int] = random.randrange,
+) -> tuple[Broker, BrokerRegistration]:
+    """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
+
+    ``pick(n)`` is a random number below n; it chooses the broker of a topic's first partition.
+    """
+    registry = watch_brokers(tree, clock)
+
+    def live() -> list[int]:
+        return [info.id for info in registry.values.values()]
+
+    growth = GrowthGate()
+    ends = EndsRecorder(tree, store, clock, store.broker_id, growth)
+    store.on_flushed = ends.flushed
+    stored.made = growth.hold
+    stored.reopened = ends.reopened
+    placement = Placement(store.broker_id, live, at=pick(1 << 16))
+    # A uuid that was generated here is not shown to clients before the tree was asked for the topic's own uuid.
+    known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
+    topics = TopicDirectory(known)
+    reconciler = TopicReconciler(tree, stored, clock, store.broker_id, ends, topics)
+    administration = TopicAdministration(tree, stored, settings, clock, placement, ends, topics, reconciler)
+    broker = Broker(settings, store, topics, administration, threads, clock, gate, growth, ends)
+
+    def info() -> BrokerInfo:
+        partitions: dict[str, list[int]] = {}
+        for log in store.logs():
+            partitions.setdefault(log.topic, []).append(log.partition)
+        held = {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()}
+        return BrokerInfo(store.broker_id, *broker.advertised, store.instance, held)
+
+    membership = BrokerRegistration(tree, clock, info, registry, reconciler, broker.begin)
+    broker.live = membership.live
+    broker.membership = membership.health
+    return broker, membership

@@ -1,0 +1,35 @@
+"""Errors for refused batches that name the message and the setting."""
+
+from __future__ import annotations
+
+from logd.client.producer.batch import ProducerBatch
+from logd.errors import InvalidMessage, MessageTooLarge, WireError, error_for_code
+from logd.protocol import loops
+from logd.protocol.entry import LAYOUTS, MAGIC_AT
+
+
+def refusal(batch: ProducerBatch, code: int) -> WireError:
+    """Return the error for a batch that the broker answered with ``code``; the text names the batch."""
+    error = error_for_code(code)
+    if not isinstance(error, MessageTooLarge | InvalidMessage):
+        return error
+    where = f"topic {batch.topic!r}, partition {batch.partition}"
+    count = "a message" if batch.messages == 1 else f"a set of {batch.messages} messages, none of which is stored"
+    if isinstance(error, InvalidMessage):
+        return InvalidMessage(f"{where}: the broker refused {count}: {error}")
+    number, size = largest(batch.encode())
+    which = "" if batch.messages == 1 else f"number {number} of it is the largest: "
+    return MessageTooLarge(
+        f"{where}: the broker refused {count}: {which}it has {size} bytes with key and headers, and the setting "
+        "message.bytes of the broker or the topic allows fewer"
+    )
+
+
+def largest(data: bytes) -> tuple[int, int]:
+    """Return the number (from 1) and bytes of the largest message of a set, without its length, magic and checksum."""
+    at = 0
+    found = (0, 0)
+    for number, end in enumerate(loops.ends_of_set(data), 1):
+        found = max(found, (end - at - LAYOUTS[data[at + MAGIC_AT]].checked_from, number))
+        at = end
+    return found[1], found[0]

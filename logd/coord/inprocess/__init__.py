@@ -1,1 +1,0 @@
-"""A client of a tree in the same process, over a link that a simulation can delay and cut."""

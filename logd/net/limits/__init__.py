@@ -1,0 +1,1 @@
+"""What peers may cost a server: connections, memory, time."""

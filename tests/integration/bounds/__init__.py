@@ -1,0 +1,1 @@
+"""Real brokers and peers that want too much of them."""

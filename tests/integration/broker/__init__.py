@@ -1,0 +1,1 @@
+"""Real brokers: kills, disks, limits, hostile peers, several of them."""

@@ -1,0 +1,163 @@
+"""Segments that are lost, from the refusal to serve to readers of every kind that pass the gaps, on a real broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from logd.log.disk.names import CHECKPOINT, MARK, segment_name
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.recovery.flush_mark import encode_mark
+from logd.protocol.entry import gap_length
+from logd.protocol.requests.legacy_requests import Fetch
+from logd.protocol.requests.requests import encode_request
+from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
+from logd.spark.blocking.ranges import IdRange
+from logd.spark.blocking.reading import RangeReader
+from logd.testing.processes.broker import free_port
+from tests.integration.clients.test_away import Lines
+from tests.integration.commands.test_cli import CliTestCase
+
+LINES = b"".join(b"%03d\n" % number for number in range(100))
+ENTRY = 4 + 1 + 4 + 3
+#: The log of the test ends here and goes on 3 GiB later.
+LOST_FROM = len(LINES) // 4 * ENTRY
+LOST_TO = 3 << 30
+END = LOST_TO + LOST_FROM
+#: Bytes that any reader of the whole log may be sent: two answers for each gap, of 4 MiB at most.
+MOST_SENT = 3 * 2 * 4 << 20
+
+
+class LostSegmentsTests(CliTestCase):
+    """A topic ``t`` of which 3 GiB between two segments are lost, and a topic ``u`` beside it."""
+
+    def setUp(self) -> None:
+        """Fill both, and lose the segments."""
+        super().setUp()
+        self.http = free_port()
+        self.broker.options = [f"--http=tcp:{self.http}:interface=127.0.0.1"]
+        for topic in ("t", "u"):
+            self.logd("topics", "create", topic)
+            self.logd("produce", topic, "--no-timestamps", given=LINES)
+        self.broker.stop()
+        self.folder = Path(self.broker.data, "t-0")
+        segment = (self.folder / segment_name(0)).read_bytes()
+        self.assertEqual(len(segment), LOST_FROM)
+        (self.folder / segment_name(LOST_TO)).write_bytes(segment)
+        self.missing = self.folder / segment_name(LOST_FROM)
+        (self.folder / CHECKPOINT).write_bytes(Checkpoint(0, END).encode())
+        (self.folder / MARK).write_bytes(encode_mark(END))
+        self.broker.start()
+        self.env["LOGD_ZOOKEEPER"] = self.broker.coordination
+
+    def health(self) -> dict[str, str]:
+        """The partitions that /health says are offline, with the reasons."""
+        try:
+            answer = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/health", timeout=30)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            found: dict[str, str] = json.load(answer)["offline"]
+            return found
+
+    def sent(self) -> int:
+        """Bytes that the broker has sent to readers."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        (line,) = [line for line in lines if line.startswith("logd_bytes_out_total ")]
+        return int(float(line.split()[1]))
+
+    def test_offline(self) -> None:
+        """The partition is not served, whoever asks is told why, nothing of it is touched, and the other is served."""
+        before = sorted(path.name for path in self.folder.iterdir())
+        reason = f"bytes {LOST_FROM} to {LOST_TO} are lost"
+        self.assertIn(f"{self.missing} is missing", self.health()["t-0"])
+        self.logd("topics", "describe", "t", status=1)
+        self.assertIn(reason, self.errors)
+        self.assertIn(reason.encode(), self.logd("verify", self.broker.data, status=1))
+        self.logd("produce", "t", "--timeout", "2", given=b"x\n", status=1)
+        self.assertEqual(self.logd("consume", "u", "--exit-at-end"), LINES)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), before)
+
+    def test_online(self) -> None:
+        """A repair through the broker serves it again; every kind of reader passes the gaps by their beginnings."""
+        text = self.logd("repair", "--broker", self.broker.address, "t", "--dry-run", status=1).decode()
+        self.assertIn(f"{self.missing} is missing", text)
+        self.logd("repair", "--broker", self.broker.address, "t", "--yes")
+        self.assertEqual(self.health(), {})
+        before = self.sent()
+        self.assertEqual(self.logd("consume", "t", "--exit-at-end"), LINES * 2)
+        self.assertIn(f"3 such losses by now, {LOST_TO - LOST_FROM} bytes", self.errors)
+        self.assertLess(self.sent() - before, MOST_SENT)
+        before = self.sent()
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), LINES * 2)
+        self.assertLess(self.sent() - before, MOST_SENT)
+        (lag,) = json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"]
+        self.assertEqual((lag["position"], lag["lag_bytes"]), (END, 0))
+        self.assertLess(sum(path.stat().st_blocks for path in self.folder.iterdir()), 1000)
+        self.check_spark()
+        self.check_legacy()
+        self.assertEqual(json.loads(self.logd("produce", "t", "--json", given=b"on\n"))["acknowledged"], 1)
+        (record,) = self.records("t", "--partition", "0", "--from", str(END), "--exit-at-end")
+        self.assertEqual((record["id"], record["value"]), (END, "on"))
+
+    def check_spark(self) -> None:
+        """A task of Spark reads all of it, counts the gaps, and is sent little."""
+        before = self.sent()
+        with BlockingCluster(ClusterSettings(brokers=self.broker.address)) as cluster:
+            uuid = json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"]
+            reader = RangeReader(cluster, IdRange("t", uuid, 0, 0, END))
+            self.assertEqual(sum(len(rows) for rows in reader.rows()), 200)
+            self.assertEqual((reader.report.gaps, reader.report.gap_bytes), (3, LOST_TO - LOST_FROM))
+        self.assertLess(self.sent() - before, MOST_SENT)
+
+    def check_legacy(self) -> None:
+        """A fetch of 0.7 at the gap is answered with its beginning; one behind it with the messages."""
+        with socket.create_connection(("127.0.0.1", self.broker.port), timeout=30) as peer:
+            answers = []
+            for offset in (LOST_FROM, LOST_TO):
+                peer.sendall(b"".join(encode_request(Fetch("t", 0, offset, 100))))
+                file = peer.makefile("rb")
+                size = int.from_bytes(file.read(4), "big")
+                answers.append(file.read(size)[2:])
+        self.assertGreater(gap_length(answers[0]), 1 << 29)
+        self.assertEqual((len(answers[0]), answers[1][9:12]), (100, b"000"))
+
+    def test_files(self) -> None:
+        """Files are repaired while the broker is stopped; its next start serves all."""
+        self.broker.stop()
+        self.assertIn(b"sound", self.logd("repair", self.broker.data, "--yes"))
+        self.logd("verify", self.broker.data)
+        self.broker.start()
+        self.assertEqual(self.logd("consume", "t", "--exit-at-end"), LINES * 2)
+
+    def test_put_back(self) -> None:
+        """Once the file is back, a look through the broker serves the partition again, as it was."""
+        self.broker.stop()
+        segment, aside = Path(self.broker.data, "u-0", segment_name(0)), Path(self.broker.data, "aside")
+        segment.rename(aside)
+        self.broker.start()
+        self.assertIn(f"{segment} is missing", self.health()["u-0"])
+        aside.rename(segment)
+        self.logd("repair", "--broker", self.broker.address, "u", "--yes")
+        self.assertEqual(list(self.health()), ["t-0"])
+        self.assertEqual(self.logd("consume", "u", "--exit-at-end"), LINES)
+
+    def test_waiting(self) -> None:
+        """A consume command in front of an offline partition says so, with the reason, and goes on once it is back."""
+        self.broker.stop()
+        segment, aside = Path(self.broker.data, "u-0", segment_name(0)), Path(self.broker.data, "aside")
+        segment.rename(aside)
+        self.broker.start()
+        process = self.begin("consume", "u")
+        lines = Lines(process)
+        lines.until("cannot read topic 'u', partition [0] for ")
+        lines.until(f"{segment} is missing")
+        aside.rename(segment)
+        self.logd("repair", "--broker", self.broker.address, "u", "--yes")
+        assert process.stdout is not None
+        self.assertEqual(process.stdout.read(len(LINES)), LINES)
+        lines.until("topic 'u', partition [0] can be read again, after ")

@@ -1,0 +1,140 @@
+"""Three brokers, two groups of consumers and a tree, real processes all, harmed by a seed while messages flow.
+
+LOGD_CHAOS_SECONDS says for how long (20 unless it is set), LOGD_CHAOS_SEED repeats the choices of a run (its timing is
+the machine's), and LOGD_CHAOS_ENSEMBLE=1 adds a run over an ensemble of three whose leader is harmed:
+``LOGD_CHAOS_SECONDS=600 python -m twisted.trial tests.integration.chaos.test_chaos``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
+from twisted.trial.unittest import TestCase
+
+from logd.client.admin.admin import Admin
+from logd.coord import paths
+from logd.coord.errors import CoordinationError
+from logd.coord.interfaces import ICoordination
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperEnsemble, ZooKeeperProcess, missing
+from tests.integration.chaos.ensemble import EnsembleTree
+from tests.integration.chaos.faults import torment
+from tests.integration.chaos.producing import SET_MESSAGES, TOPIC
+from tests.integration.chaos.verdict import judge_group, read_acknowledged
+from tests.integration.chaos.world import GROUPS, PARTITIONS, Target, TreeProcess, World
+
+SECONDS = float(os.environ.get("LOGD_CHAOS_SECONDS", "20"))
+ENSEMBLE = os.environ.get("LOGD_CHAOS_ENSEMBLE", "0") != "0"
+SEED = int(os.environ.get("LOGD_CHAOS_SEED", str(int(time.time()))))
+#: Seconds for a group to settle and handle what is left, once nothing is wrong any more.
+SETTLE_SECONDS = 90.0
+CLOCK: Any = reactor
+
+
+class ChaosTests(TestCase):
+    """Nothing acknowledged is lost, nothing is out of order, and in the end each partition has one owner."""
+
+    timeout = 240 + 2 * SECONDS
+    log = Logger()
+
+    async def test_embedded(self) -> None:
+        """Over logd's own coordination server."""
+        folder = Path(os.path.abspath(self.mktemp()))
+        folder.mkdir()
+        await self.run_world(folder, CoordinationProcess(str(folder / "tree")))
+
+    async def test_zookeeper(self) -> None:
+        """Over a real ZooKeeper."""
+        reason = missing()
+        if reason:
+            self.skipTest(reason)
+        folder = Path(os.path.abspath(self.mktemp()))
+        folder.mkdir()
+        await self.run_world(folder, ZooKeeperProcess(str(folder / "tree")))
+
+    async def test_ensemble(self) -> None:
+        """Over three real ZooKeepers, of which the leader and a follower are harmed, at times both."""
+        reason = missing() or ("" if ENSEMBLE else "only with LOGD_CHAOS_ENSEMBLE=1: it takes as long as the others")
+        if reason:
+            self.skipTest(reason)
+        folder = Path(os.path.abspath(self.mktemp()))
+        folder.mkdir()
+        tree = EnsembleTree(ZooKeeperEnsemble(str(folder / "tree")))
+        await self.run_world(folder, tree, *tree.targets())
+
+    async def run_world(self, folder: Path, tree: TreeProcess, *tree_targets: Target) -> None:
+        """Start, torment, heal, wait for the end, judge."""
+        world = World(folder, tree, tree_targets=tree_targets) if tree_targets else World(folder, tree)
+        self.addCleanup(deferToThread, world.kill)
+        await deferToThread(world.start_servers)
+        await self.create(world.addresses)
+        await deferToThread(world.start_clients)
+        say: list[str] = [f"seed {SEED}"]
+        done = await deferToThread(torment, world, Random(SEED), SECONDS, say.append)
+        self.assertEqual(await deferToThread(world.stop_producer), 0, _tail(folder / "producer.log"))
+        acknowledged = read_acknowledged(world.published)
+        client = await ZooKeeperCoordination(CLOCK, tree.hosts).connect()
+        self.addCleanup(client.close)
+        # The last set of each partition begins there: a group that committed more has handled it.
+        ends = {partition: max(sets) for partition, sets in acknowledged.items()}
+        try:
+            await self.settled(client, ends)
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error), *say])) from error
+        problems = []
+        for group in GROUPS:
+            committed = {p: await self.committed(client, group, p) for p in range(PARTITIONS)}
+            found, again = judge_group(group, world.ledgers(group), acknowledged, committed, SET_MESSAGES)
+            problems += found
+            say.append(f"group {group}: {again} handled again")
+        for member in world.members:
+            self.assertEqual(await deferToThread(member.stop), 0, f"{member.group}-{member.name}")
+        count = sum(map(len, acknowledged.values())) * SET_MESSAGES
+        self.log.info("{n} messages, {f} faults\n{say}", n=count, f=len(done), say="\n".join(say))
+        self.assertEqual(problems, [], "\n".join(say))
+        self.assertGreater(count, 0)
+
+    async def create(self, addresses: str) -> None:
+        """Make the topic."""
+        admin = Admin(addresses, reactor=reactor)
+        await admin.create(TOPIC, PARTITIONS)
+        await admin.close()
+
+    async def settled(self, client: ICoordination, ends: dict[int, int]) -> None:
+        """Wait until each group has an owner for every partition and has committed all that was acknowledged."""
+        deadline = CLOCK.seconds() + SETTLE_SECONDS
+        left: list[str] = []
+        while CLOCK.seconds() < deadline:
+            left = []
+            for group in GROUPS:
+                owned = await client.get_children(paths.group_owners(group, TOPIC))
+                left += [f"{group} {p}: no owner" for p in range(PARTITIONS) if str(p) not in owned]
+                for partition, end in ends.items():
+                    committed = await self.committed(client, group, partition)
+                    if committed <= end:
+                        left.append(f"{group} {partition}: {committed} of {end} committed")
+            if not left:
+                return
+            await deferLater(CLOCK, 0.2)
+        raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {left[:8]}")
+
+    async def committed(self, client: ICoordination, group: str, partition: int) -> int:
+        """A group's committed position; 0 where it has none."""
+        try:
+            data, _ = await client.get(paths.group_offset(group, TOPIC, partition))
+        except CoordinationError:
+            return 0
+        return int(data)
+
+
+def _tail(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")[-3000:]

@@ -1,0 +1,1 @@
+"""Real clients against real brokers: old ones, groups, losses, brokers that go away."""

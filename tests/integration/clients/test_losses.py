@@ -1,0 +1,83 @@
+"""What commands say of a log that was lost and begins anew, and of gaps: against a real broker, each a process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+from logd.log.disk.names import CHECKPOINT, MARK, segment_name
+from logd.log.recovery.checkpoint import Checkpoint
+from logd.log.recovery.flush_mark import encode_mark
+from logd.protocol.entry import encode_gap
+from tests.integration.commands.test_cli import PATIENCE, CliTestCase
+
+#: Where a log begins anew that was lost and whose loss was accepted.
+ANEW = 1 << 40
+LINES = b"".join(b"%03d\n" % number for number in range(100))
+ENTRY = 4 + 19 + 3
+
+
+class LostLogTests(CliTestCase):
+    """A topic ``t`` of one partition, whose group has come to the end of its log."""
+
+    def setUp(self) -> None:
+        """Fill the topic and read it."""
+        super().setUp()
+        self.env["LOGD_ZOOKEEPER"] = self.broker.coordination
+        self.logd("topics", "create", "t")
+        self.logd("produce", "t", given=LINES)
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), LINES)
+        self.assertEqual(self.errors, "")
+
+    def replace_log(self, start: int, size: int = 0, data: bytes = b"") -> None:
+        """Put a log of ``size`` bytes, which begin with ``data``, in the place of the partition's."""
+        self.broker.stop()
+        folder = Path(self.broker.data, "t-0")
+        shutil.rmtree(folder)
+        folder.mkdir()
+        with folder.joinpath(segment_name(start)).open("wb") as file:
+            file.write(data)
+            file.truncate(size)
+        folder.joinpath(CHECKPOINT).write_bytes(Checkpoint(start, start + size).encode())
+        folder.joinpath(MARK).write_bytes(encode_mark(start + size))
+        self.broker.start()
+        self.env |= {"LOGD_BROKER": self.broker.address, "LOGD_ZOOKEEPER": self.broker.coordination}
+
+    def test_group(self) -> None:
+        """Its lag is what the log has, and the loss is said. The consumer that passes it says so, too, and moves the
+        group behind it, also while nothing new comes: the next one is silent."""
+        self.replace_log(ANEW)
+        (lag,) = json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"]
+        self.assertEqual((lag["lost"], lag["lag_bytes"], lag["lag_messages"]), ([len(LINES) // 4 * ENTRY, ANEW], 0, 0))
+        member = self.begin("consume", "t", "--group", "g")
+        deadline = time.monotonic() + PATIENCE
+        while json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"][0]["position"] != ANEW:
+            self.assertLess(time.monotonic(), deadline)
+        member.terminate()
+        _, errors = member.communicate(timeout=PATIENCE)
+        self.assertEqual(errors.count(b"an unknown number of messages"), 1, errors)
+        self.logd("produce", "t", given=b"new\n")
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"new\n")
+        self.assertEqual(self.errors, "")
+
+    def test_position(self) -> None:
+        """A position that is not in the log any more is refused, and the ends that it has are named."""
+        self.replace_log(ANEW)
+        self.logd("consume", "t", "--partition", "0", "--from", "12", status=1)
+        self.assertIn(f"12 is not in the log, which is {ANEW} to {ANEW}", self.errors)
+        reset = ("groups", "reset", "g", "--topic", "t", "--partition", "0", "--yes")
+        self.logd(*reset, "--to", "12", status=1)
+        self.assertIn(f"which is {ANEW} to {ANEW}", self.errors)
+        self.logd(*reset, "--to", "earliest")
+        (lag,) = json.loads(self.logd("groups", "describe", "g", "--json"))["partitions"]
+        self.assertEqual((lag["position"], lag["lost"], lag["lag_bytes"]), (ANEW, None, 0))
+
+    def test_gap(self) -> None:
+        """A gap of 2^30 bytes costs no more than its beginning, and is told of."""
+        size = 1 << 30
+        self.replace_log(0, size, encode_gap(size))
+        self.logd("produce", "t", given=b"behind\n")
+        self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"behind\n")
+        self.assertIn(f"1 gap of {size} bytes", self.errors)

@@ -1,0 +1,202 @@
+"""Brokers, commands and a group of consumers on a tree that is behind TLS, and knows who may change what."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from unittest import skipUnless
+
+from twisted.internet.threads import deferToThread
+
+from logd.client.consumer.consumer import Consumer
+from logd.coord import paths
+from logd.coord.errors import NoAuth
+from logd.coord.zookeeper.client import ZooKeeperCoordination
+from logd.coord.zookeeper.settings import OWNED_ACL, CoordinationSettings, CoordinationTls
+from logd.protocol.message import Message
+from logd.protocol.message_set import MessageSet
+from logd.testing.processes.broker import BrokerProcess, free_port
+from logd.testing.processes.coordination import CoordinationProcess
+from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
+from tests.integration.clients.test_tls_clients import make_certificate
+from tests.integration.clusters import CLIENTS, CLOCK, ClusterTestCase
+
+LOGD = [sys.executable, "-c", "from logd.cli.main import main; main(prog_name='logd')"]
+CREDENTIALS = "logd:it's a secret"
+
+
+class DigestTests(ClusterTestCase):
+    """Two brokers that say who they are, over a tree without TLS."""
+
+    def setUp(self):  # type: ignore[no-untyped-def]  # what the base says
+        """The credentials are in a file that brokers and commands are told of."""
+        self.secret = os.path.abspath(f"{self.mktemp()}.credentials")
+        with open(self.secret, "w", encoding="utf-8") as file:
+            file.write(f"{CREDENTIALS}\n")
+        self.options = ("--set", f"zookeeper.digest.file={self.secret}", *self.security())
+        return super().setUp()
+
+    def security(self) -> tuple[str, ...]:
+        """Further options of the brokers."""
+        return ()
+
+    def tls(self) -> CoordinationTls | None:
+        """How the tree is reached."""
+        return None
+
+    def environment(self) -> dict[str, str]:
+        """What commands are told by the environment."""
+        return {"LOGD_ZOOKEEPER_DIGEST_FILE": self.secret}
+
+    def client(self, *credentials: str) -> ZooKeeperCoordination:
+        """A client of the tree that says that it is these."""
+        settings = CoordinationSettings(hosts=self.tree.hosts, tls=self.tls(), digests=credentials)
+        client = ZooKeeperCoordination(CLOCK, settings)
+        self.addCleanup(client.close)
+        return client
+
+    async def logd(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        environment = {**os.environ, **self.environment(), "LOGD_ZOOKEEPER": self.tree.hosts}
+        run = partial(subprocess.run, [*LOGD, *arguments], capture_output=True, text=True, timeout=60)
+        return await deferToThread(partial(run, env=environment))
+
+    async def test_all_of_it(self) -> None:
+        """Topics are made and deleted, a group consumes, commands see the brokers; strangers read and no more."""
+        admin = self.admin()
+        uuid = await admin.create("t", 2)
+        stranger, friend = self.client(), self.client(CREDENTIALS)
+        await stranger.connect()
+        await friend.connect()
+        data, _ = await stranger.get(paths.topic("t"))
+        self.assertEqual(json.loads(data)["uuid"], uuid)
+        for path in (paths.topic("t"), paths.broker(1), paths.BROKER_TOPICS):
+            await self.assertFailure(stranger.set(path, b"{}"), NoAuth)
+        await self.assertFailure(stranger.create(paths.topic("theirs"), b"{}"), NoAuth)
+        await self.assertFailure(stranger.delete(paths.topic("t")), NoAuth)
+
+        producer = self.producer()
+        for partition in (0, 1):
+            await producer.send("t", MessageSet([Message(b"%d" % partition)]), partition=partition)
+        settings = CoordinationSettings(hosts=self.tree.hosts, tls=self.tls(), digests=(CREDENTIALS,))
+        consumer = Consumer(self.addresses, group="g", zookeeper=settings, **CLIENTS)
+        (stream,) = consumer.create_message_streams("t", 1)
+        self.assertEqual({(await stream.get()).payload for _ in range(2)}, {b"0", b"1"})
+        await consumer.close()
+        positions = await friend.get_children(f"{paths.group('g')}/offsets/t")
+        self.assertEqual(len(positions), 2)
+        await self.assertFailure(stranger.set(f"{paths.group('g')}/offsets/t/0", b"0"), NoAuth)
+
+        described = await self.logd("groups", "list", "--json")
+        self.assertEqual((described.returncode, "g" in described.stdout), (0, True), described.stderr)
+        taken = await self.logd("consume", "t", "--group", "h", "--from", "earliest", "--max", "2")
+        self.assertEqual(sorted(taken.stdout.split()), ["0", "1"], taken.stderr)
+        listed = await self.logd("brokers", "list", "--json")
+        self.assertEqual([each["id"] for each in json.loads(listed.stdout)], [1, 2], listed.stderr)
+        await admin.delete("t")
+        self.assertEqual(await friend.get_children(paths.BROKER_TOPICS), [])
+
+    async def test_restart(self) -> None:
+        """A broker that comes again is who it was: it takes its own registration over, and its topics are its own."""
+        await self.admin().create("t", 2)
+        await deferToThread(self.brokers[0].kill)
+        await deferToThread(self.brokers[0].start)
+        admin = self.admin(self.brokers[0])
+        await self.until_metadata(admin, lambda found: len(found.brokers) == 2)
+        await admin.delete("t")
+
+
+class ZooKeeperDigestTests(DigestTests):
+    """The same on a real ZooKeeper."""
+
+    if missing():
+        skip = missing()
+
+    def make_tree(self, folder: str) -> ZooKeeperProcess:
+        """A server of its own."""
+        return ZooKeeperProcess(folder)
+
+
+@skipUnless(find_spec("OpenSSL"), "TLS needs the extra logd[tls]")
+class TlsTests(DigestTests):
+    """The same on ``logd zookeeper`` behind TLS."""
+
+    def security(self) -> tuple[str, ...]:
+        """TLS, and whom to trust."""
+        authorities = f"zookeeper.tls.authorities={self.certificate}"
+        return "--set", "zookeeper.tls.enabled=true", "--set", authorities
+
+    @property
+    def certificate(self) -> str:
+        """The certificate's file, made when it is asked for first."""
+        if not hasattr(self, "_pem"):
+            folder = Path(os.path.abspath(self.mktemp()))
+            folder.mkdir(parents=True)
+            make_certificate(folder)
+            self._pem = folder
+        return str(self._pem / "cert.pem")
+
+    def tls(self) -> CoordinationTls | None:
+        """Over TLS, with a certificate that is checked."""
+        return CoordinationTls(authorities=self.certificate)
+
+    def environment(self) -> dict[str, str]:
+        """TLS too."""
+        tls = {"LOGD_ZOOKEEPER_TLS_ENABLED": "true", "LOGD_ZOOKEEPER_TLS_AUTHORITIES": self.certificate}
+        return {"LOGD_ZOOKEEPER_DIGEST_CREDENTIALS": CREDENTIALS, **tls}
+
+    def make_tree(self, folder: str) -> CoordinationProcess:
+        """A server that speaks nothing but TLS."""
+        context = ssl.create_default_context(cafile=self.certificate)
+        key = f"{os.path.dirname(self.certificate)}/key.pem"
+        return CoordinationProcess(folder, tls=f"privateKey={key}:certKey={self.certificate}", tls_context=context)
+
+    async def test_untrusted(self) -> None:
+        """A command that does not trust the server's certificate reaches no tree, and says so."""
+        environment = {**os.environ, "LOGD_ZOOKEEPER_TLS_ENABLED": "true", "LOGD_ZOOKEEPER": self.tree.hosts}
+        run = partial(subprocess.run, [*LOGD, "brokers", "list"], capture_output=True, text=True, timeout=60)
+        done = await deferToThread(partial(run, env=environment))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no coordination tree answers", done.stderr)
+
+    async def test_embedded(self) -> None:
+        """A broker serves its own tree over TLS, and is a client of it."""
+        port = free_port()
+        key = f"{os.path.dirname(self.certificate)}/key.pem"
+        listen = f"ssl:{port}:privateKey={key}:certKey={self.certificate}:interface=127.0.0.1"
+        options = (*self.security(), "--zookeeper-listen", listen)
+        alone = BrokerProcess(str(self.folder / "alone"), options, coordination_port=port)
+        self.addCleanup(alone.kill)
+        await deferToThread(alone.start)
+        await self.admin(alone).create("mine", 1)
+        client = ZooKeeperCoordination(CLOCK, CoordinationSettings(hosts=f"127.0.0.1:{port}", tls=self.tls()))
+        self.addCleanup(client.close)
+        await client.connect()
+        self.assertEqual(await client.get_children(paths.BROKER_TOPICS), ["mine"])
+
+
+class AccessListTests(ClusterTestCase):
+    """What a node's access list becomes."""
+
+    count = 0
+
+    async def test_made_by_us(self) -> None:
+        """With credentials all that we make is ours to change and everybody's to read, the chroot too."""
+        settings = CoordinationSettings(hosts=f"{self.tree.hosts}/in/here", digests=(CREDENTIALS,))
+        self.assertEqual(settings.default_acl, OWNED_ACL)
+        client = ZooKeeperCoordination(CLOCK, settings)
+        self.addCleanup(client.close)
+        await client.connect()
+        await client.create("/a/b", makepath=True)
+        stranger = ZooKeeperCoordination(CLOCK, self.tree.hosts)
+        self.addCleanup(stranger.close)
+        await stranger.connect()
+        for path in ("/in", "/in/here", "/in/here/a", "/in/here/a/b"):
+            await stranger.get(path)
+            await self.assertFailure(stranger.set(path, b"x"), NoAuth)

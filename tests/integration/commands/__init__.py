@@ -1,0 +1,1 @@
+"""The commands, each a process of its own."""

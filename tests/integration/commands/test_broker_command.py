@@ -1,0 +1,115 @@
+"""``logd broker`` and ``python -m logd``: a broker in the foreground, as a new user starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from logd.testing.processes.broker import free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 60.0
+
+
+class BrokerCommandTests(SynchronousTestCase):
+    """A process of its own, with the output that a person sees."""
+
+    def setUp(self) -> None:
+        """Ports, a data directory, and the environment."""
+        self.port, self.tree = free_port(), free_port()
+        self.data = os.path.abspath(self.mktemp())
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("LOGD_")}
+        self.env["PYTHONPATH"] = str(ROOT)
+        self.log = Path(f"{self.data}.log")
+
+    def start(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Begin ``python -m logd broker``."""
+        listen = f"--listen=tcp:{self.port}:interface=127.0.0.1"
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "logd", "broker", "--data", self.data, listen, *options],
+                env={**self.env, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.addCleanup(process.wait, PATIENCE)
+        self.addCleanup(process.kill)
+        return process
+
+    def wait_for(self, text: str, process: subprocess.Popen[bytes]) -> None:
+        """Return once the broker has said this."""
+        deadline = time.monotonic() + PATIENCE
+        while text not in self.log.read_text(encoding="utf-8"):
+            self.assertIsNone(process.poll(), self.log.read_text(encoding="utf-8"))
+            self.assertLess(time.monotonic(), deadline, self.log.read_text(encoding="utf-8"))
+            time.sleep(0.02)
+
+    def logd(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command."""
+        return subprocess.run(
+            [sys.executable, "-m", "logd", *arguments],
+            input=given,
+            env={**self.env, "LOGD_BROKER": f"127.0.0.1:{self.port}"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def test_serves_and_stops_in_order(self) -> None:
+        """It takes messages, says that it serves its own tree, and SIGTERM or Ctrl-C end it with everything flushed."""
+        for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)):
+            process = self.start(f"--zookeeper-listen=tcp:{self.tree}:interface=127.0.0.1")
+            self.wait_for("serves 0 partitions" if number == signal.SIGTERM else "serves 1 partitions", process)
+            self.assertEqual(self.logd("produce", "greetings", given="hello\n").returncode, 0)
+            process.send_signal(number)
+            self.assertEqual(process.wait(PATIENCE), status)
+            said = self.log.read_text(encoding="utf-8")
+            self.assertIn(f"serves the coordination tree at 127.0.0.1:{self.tree}", said)
+            self.assertIn("stopped; every partition is flushed", said)
+
+    def test_terminal_closes(self) -> None:
+        """SIGHUP, which a terminal sends when it closes, stops the broker in order as well."""
+        process = self.start(f"--zookeeper-listen=tcp:{self.tree}:interface=127.0.0.1")
+        self.wait_for("serves 0 partitions", process)
+        self.assertEqual(self.logd("produce", "greetings", given="hello\n").returncode, 0)
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(process.wait(PATIENCE), 0)
+        self.assertIn("stopped; every partition is flushed", self.log.read_text(encoding="utf-8"))
+
+    def test_the_environment_of_the_commands(self) -> None:
+        """LOGD_ZOOKEEPER with the address of the broker's own tree does not make it wait for that tree."""
+        process = self.start(
+            f"--set=zookeeper.listen=tcp:{self.tree}:interface=127.0.0.1", LOGD_ZOOKEEPER=f"127.0.0.1:{self.tree}"
+        )
+        self.wait_for("serves the coordination tree", process)
+        self.assertEqual(self.logd("produce", "greetings", given="hello\n").returncode, 0)
+
+    def test_joins(self) -> None:
+        """The log says which tree is joined, and what named it."""
+        hosts = f"127.0.0.1:{self.tree}"
+        self.wait_for(f"joins the coordination tree at {hosts}: LOGD_ZOOKEEPER", self.start(LOGD_ZOOKEEPER=hosts))
+
+    def test_wrong_use(self) -> None:
+        """The sentence is the last line, and stands there once."""
+        done = self.logd("broker", "--data", self.data, "--id", "x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("id = 'x' is not allowed", done.stderr.splitlines()[-1])
+        twistd = [str(Path(sys.executable).with_name("twistd")), "-n", "logd"]
+        bare = subprocess.run(twistd, env=self.env, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual((bare.returncode, bare.stdout), (2, ""))
+        self.assertEqual(len(bare.stderr.splitlines()), 2, bare.stderr)
+        self.assertIn("give --data", bare.stderr)
+
+    def test_no_broker(self) -> None:
+        """A command that reaches no broker names the command that starts one."""
+        done = self.logd("topics", "list")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("cannot connect to the broker", done.stderr)
+        self.assertIn("`logd broker --data DIR` starts one", done.stderr)

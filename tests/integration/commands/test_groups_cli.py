@@ -1,0 +1,256 @@
+"""The commands for groups, against a real broker with its tree, each command a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+
+from logd.testing.processes.broker import BrokerProcess
+from logd.testing.processes.coordination import CoordinationProcess
+from tests.integration.commands.test_cli import LOGD, PATIENCE, CliTestCase
+
+LINES = b"".join(b"%d\n" % number for number in range(1000))
+
+
+class GroupsCliTestCase(CliTestCase):
+    """A topic ``t`` of four partitions with a thousand lines."""
+
+    def setUp(self) -> None:
+        """Start the broker and fill the topic."""
+        super().setUp()
+        self.env["LOGD_ZOOKEEPER"] = self.broker.coordination
+        self.logd("topics", "create", "t", "--partitions", "4")
+        for partition in (0, 2):  # the other two are empty
+            self.logd("produce", "t", "--partition", str(partition), given=LINES[:1890] if partition else LINES[1890:])
+
+    def described(self, *more: str, status: int = 0) -> dict[str, Any]:
+        """What `groups describe` says of group g."""
+        found: dict[str, Any] = json.loads(self.logd("groups", "describe", "g", "--json", *more, status=status))
+        return found
+
+    def lines(self, *outputs: bytes) -> list[bytes]:
+        """All lines, sorted."""
+        return sorted(line for output in outputs for line in output.splitlines())
+
+    def until(self, true: Any) -> None:
+        """Look again and again until something is true."""
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            self.assertLess(time.monotonic(), deadline, "waited in vain")
+
+
+class ConsumingTests(GroupsCliTestCase):
+    """logd consume --group."""
+
+    def test_goes_on_where_it_was(self) -> None:
+        """What a group has handled is not given to it again; another group gets everything."""
+        self.assertEqual(self.lines(self.logd("consume", "t", "--group", "g", "--exit-at-end")), self.lines(LINES))
+        self.logd("produce", "t", given=b"more\n")
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"more\n")
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"")
+        self.assertEqual(len(self.logd("consume", "t", "--group", "h", "--exit-at-end").splitlines()), 1001)
+
+    def test_first_of_a_batch(self) -> None:
+        """--max leaves what it did not write to the next one, exactly."""
+        first = self.logd("consume", "t", "--group", "g", "--max", "10")
+        rest = self.logd("consume", "t", "--group", "g", "--exit-at-end")
+        self.assertEqual(len(first.splitlines()), 10)
+        self.assertEqual(self.lines(first, rest), self.lines(LINES))
+
+    def test_from(self) -> None:
+        """--from says where a new group begins, and nothing to one that is not new."""
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--from", "latest", "--exit-at-end"), b"")
+        self.logd("produce", "t", given=b"more\n")
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--from", "earliest", "--exit-at-end"), b"more\n")
+
+    def test_shares_and_leaves(self) -> None:
+        """Two members share the topic; one that is interrupted or terminated hands over without repeats."""
+        one = self.begin("consume", "t", "--group", "g")
+        self.until(lambda: self._owned() == 4)
+        two = self.begin("consume", "t", "--group", "g")
+        self.until(lambda: len(self.described()["consumers"]) == 2 and self._owned() == 4)
+        self.logd("produce", "t", "--partition", "3", given=LINES)
+        self.until(lambda: self.described()["lag_bytes"] == 0)
+        outputs = []
+        for process, number in ((one, signal.SIGINT), (two, signal.SIGTERM)):
+            process.send_signal(number)
+            out, errors = process.communicate(timeout=PATIENCE)
+            self.assertEqual((process.returncode, errors), (128 + number, b""))
+            outputs.append(out)
+        found = self.described()
+        self.assertEqual((found["live"], found["consumers"], found["lag_messages"]), (False, [], 0))
+        self.assertEqual(self.lines(*outputs), self.lines(LINES, LINES))
+
+    def _owned(self) -> int:
+        if "g\t" not in self.logd("groups", "list").decode():
+            return 0
+        return sum(each["owner"] is not None for each in self.described()["partitions"])
+
+
+class LookingTests(GroupsCliTestCase):
+    """logd groups list and describe."""
+
+    def test_describe(self) -> None:
+        """Lag is told in bytes, messages and seconds, and falls to nothing."""
+        self.logd("consume", "t", "--group", "g", "--max", "0")
+        self.refused(1, (["groups", "describe", "g"], "there is no group 'g'"))
+        written = self.logd("consume", "t", "--group", "g", "--max", "100")
+        found = self.described()
+        self.assertEqual(len(written.splitlines()), 100)
+        known = [each for each in found["partitions"] if each["position"] is not None]
+        self.assertGreater(len(known), 0)
+        for each in known:
+            self.assertEqual(each["lag_bytes"], each["log_end"] - each["position"])
+            self.assertEqual(each["lag_seconds"] > 0.0, each["lag_bytes"] > 0)
+            self.assertLess(each["lag_seconds"], 600)
+        if len(known) == 4:
+            self.assertEqual(found["lag_messages"], 900)
+        found = self.described("--count-below", "0")
+        self.assertIn(None, [each["lag_messages"] for each in found["partitions"]])
+        self.logd("consume", "t", "--group", "g", "--exit-at-end")
+        self.refused(1, (["groups", "describe", "g", "--topic", "nosuch"], "there is no topic 'nosuch'"))
+        found = self.described()
+        self.assertEqual([found[name] for name in ("lag_bytes", "lag_messages", "lag_seconds")], [0, 0, 0.0])
+
+    def test_list(self) -> None:
+        """Groups are listed with their topics; a script gets tabs."""
+        self.assertEqual(self.logd("groups", "list"), b"")
+        self.logd("consume", "t", "--group", "g", "--exit-at-end")
+        self.assertEqual(self.logd("groups", "list"), b"g\t0\tt\t4\n")
+        self.assertEqual(
+            json.loads(self.logd("groups", "list", "--json")),
+            [{"group": "g", "live": False, "consumers": 0, "topics": ["t"], "positions": 4}],
+        )
+        first = self.logd("groups", "describe", "g").splitlines()[0].split(b"\t")
+        self.assertEqual((first[:2], first[4:]), ([b"t", b"0"], [b"0", b"0", b"0.0", b"", b""]))
+
+    def test_no_tree(self) -> None:
+        """A tree that does not answer is told of after a few seconds; the status is 3, and another can be named."""
+        self.env["LOGD_ZOOKEEPER"] = "127.0.0.1:1"
+        self.logd("groups", "list", status=3)
+        first, second = self.errors.splitlines()
+        self.assertIn("no server of 127.0.0.1:1 has answered for 3 s", first)
+        self.assertIn("--zookeeper or LOGD_ZOOKEEPER names another one", second)
+
+    def test_no_broker(self) -> None:
+        """Without brokers the positions are there, and each log has an error."""
+        with CoordinationProcess(os.path.abspath(self.mktemp())) as tree:
+            with BrokerProcess(os.path.abspath(self.mktemp()), ("--id", "5"), zookeeper=tree.hosts) as broker:
+                self.env.update(LOGD_ZOOKEEPER=tree.hosts, LOGD_BROKER=broker.address)
+                self.logd("produce", "t", given=b"1\n")
+                self.logd("consume", "t", "--group", "g", "--exit-at-end")
+            found = self.described(status=1)
+        self.assertIn("no broker is live", found["partitions"][0]["error"])
+        self.assertGreater(found["partitions"][0]["position"], 0)
+
+
+class ChangingTests(GroupsCliTestCase):
+    """logd groups reset and delete."""
+
+    def reset(self, *more: str, status: int = 0) -> list[tuple[int | None, int]]:
+        """Reset group g; what it says of old and new."""
+        found = json.loads(self.logd("groups", "reset", "g", "--topic", "t", "--yes", "--json", *more, status=status))
+        return [(each["old"], each["new"]) for each in found["partitions"]]
+
+    def test_at_rest(self) -> None:
+        """To the start, the end, a time and a position; a dry run does nothing; a new group may begin so."""
+        before = time.time()
+        new = self.reset("--to", "latest")
+        self.assertEqual([old for old, _ in new], [None] * 4)
+        ends = [position for _, position in new]
+        self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), b"")
+        self.assertEqual(self.reset("--to", "earliest", "--dry-run"), [(end, 0) for end in ends])
+        self.assertEqual(self.reset("--to", f"@{before - 3600}"), [(end, 0) for end in ends])
+        self.assertEqual(self.lines(self.logd("consume", "t", "--group", "g", "--exit-at-end")), self.lines(LINES))
+        second = self.records("t", "--partition", "2", "--max", "2")[1]
+        self.assertEqual(self.reset("--partition", "2", "--to", str(second["id"])), [(ends[2], second["id"])])
+        found = self.logd("consume", "t", "--group", "g", "--max", "1", "--format", "json")
+        self.assertEqual(json.loads(found)["value"], second["value"])
+
+    def test_asks_at_a_terminal(self) -> None:
+        """A person sees old and new, and is asked; without a yes nothing is done."""
+        for answer, status, moved in ((b"n\n", 1, []), (b"y\n", 0, ["g"])):
+            ours, theirs = os.openpty()
+            command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--partition", "1", "--to", "latest"]
+            process = subprocess.Popen(
+                command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env
+            )
+            os.close(theirs)
+            os.write(ours, answer)
+            out, errors = process.communicate(timeout=PATIENCE)
+            os.close(ours)
+            self.assertEqual((process.returncode, out), (status, b"t\t1\t\t0\n"), errors)
+            self.assertIn(b"Move group g to these positions?", errors)
+            self.assertEqual([each["group"] for each in json.loads(self.logd("groups", "list", "--json"))], moved)
+
+    def test_interrupted_at_the_question(self) -> None:
+        """Ctrl-C is an answer too: nothing is done, and the status says that it was interrupted."""
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        command = [*LOGD, "groups", "reset", "g", "--topic", "t", "--to", "latest"]
+        process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env)
+        self.addCleanup(process.kill)
+        os.close(theirs)
+        assert process.stderr is not None
+        while not (line := process.stderr.read(1)) or line != b"?":
+            self.assertIsNone(process.poll())
+        for _ in range(10):  # one that comes between two looks of Python's is seen with the next
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                errors = process.communicate(timeout=PATIENCE / 10)[1]
+                break
+        else:
+            self.fail("the question cannot be interrupted")
+        self.assertIn(b"interrupted; nothing was done", errors)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(json.loads(self.logd("groups", "list", "--json")), [])
+
+    def test_positions_are_checked(self) -> None:
+        """A position has to be one: in the log, and not inside a message; in a compressed set each message has one."""
+        second = self.records("t", "--partition", "2", "--max", "2")[1]
+        self.logd("produce", "t", "--partition", "2", "--compression", "zstd", given=b"a\nb\nc\n")
+        inner = self.records("t", "--partition", "2", "--exit-at-end")[-2]
+        self.refused(
+            1,
+            (["groups", "reset", "g", "--topic", "t", "--partition", "2", "--to", "999999999"], "is not in the log"),
+            (["groups", "reset", "g", "--topic", "t", "--partition", "2", "--to", "3"], "inside the message at 0"),
+            (["groups", "reset", "g", "--topic", "t", "--partition", "9", "--to", "3"], "no partition 9"),
+            (["groups", "reset", "g", "--topic", "u", "--to", "latest"], "there is no topic 'u'"),
+        )
+        self.assertEqual(self.reset("--partition", "2", "--to", str(inner["id"]))[0][1], inner["id"])
+        self.assertEqual(self.reset("--partition", "2", "--to", str(second["id"]))[0][1], second["id"])
+
+    def test_live(self) -> None:
+        """A live group is left alone unless it is forced; then idle owners too begin again, and none writes over it."""
+        consumer = self.begin("consume", "t", "--group", "g")
+        assert consumer.stdout is not None
+        read = [consumer.stdout.readline() for _ in range(1000)]
+        self.refused(
+            1,
+            (["groups", "reset", "g", "--topic", "t", "--to", "earliest"], "use --force"),
+            (["groups", "delete", "g"], "is live"),
+        )
+        self.until(lambda: self.described()["lag_bytes"] == 0)  # all is committed: the owner has nothing more to say
+        self.reset("--to", "earliest", "--force")
+        again = [consumer.stdout.readline() for _ in range(1000)]
+        self.assertEqual(sorted(read), sorted(again))
+        consumer.send_signal(signal.SIGTERM)
+        self.assertEqual(consumer.communicate(timeout=PATIENCE)[0], b"")
+        self.assertEqual(self.described()["lag_bytes"], 0)
+
+    def test_delete(self) -> None:
+        """A group at rest is deleted with all it had; another of its name is new."""
+        self.logd("consume", "t", "--group", "g", "--exit-at-end")
+        nobody = "Standard input is not a terminal, so nothing was done: give --yes"
+        reset = ["groups", "reset", "g", "--topic", "t", "--to", "latest"]
+        self.refused(1, (["groups", "delete", "g"], nobody), (reset, nobody))
+        self.assertEqual(self.described()["lag_bytes"], 0)
+        self.assertEqual(self.logd("groups", "delete", "g", "--yes"), b"deleted g with 4 positions\n")
+        self.assertEqual(self.logd("groups", "list"), b"")
+        self.refused(1, (["groups", "delete", "g"], "there is no group 'g'"))
+        self.assertEqual(len(self.logd("consume", "t", "--group", "g", "--exit-at-end").splitlines()), 1000)

@@ -1,0 +1,1 @@
+"""Real coordination servers and clients of them."""

@@ -1,0 +1,198 @@
+"""A real coordination server under kills, pauses, storms of watches and hostile peers.
+
+LOGD_TEST_ROUNDS says how often it is killed; a few times unless it is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import socket
+import threading
+import time
+from struct import pack
+
+from logd.coord.server.wire.opcodes import Opcode
+from logd.testing.processes.coordination import four_letter_word
+from tests.integration.coordination.coordination_peers import (
+    PATIENCE,
+    CoordinationTestCase,
+    TreePeer,
+    create,
+    read,
+    set_data,
+)
+
+ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "4"))
+WRITERS = 3
+TRIALS = 1_000
+WATCHERS = 1_000
+
+
+class KillTests(CoordinationTestCase):
+    """SIGKILL under load, over snapshots and files of changes that are rolled all the time."""
+
+    options = ("--snapshot-bytes", "20000")
+
+    def write(self, number: int, acknowledged: dict[str, bytes], enough: threading.Semaphore) -> None:
+        """Make and change nodes until the connection is lost."""
+        with contextlib.suppress(OSError), TreePeer(self.server.port) as peer:
+            for count in range(1 << 30):
+                path, data = f"/w{number}/n{random.randrange(40)}", b"%d" % count
+                error = peer.ask(Opcode.SET_DATA, set_data(path, data))[2]
+                if error == -101:
+                    error = peer.ask(Opcode.CREATE, create(path, data))[2]
+                if error == 0:
+                    acknowledged[path] = data
+                if count == 150:
+                    enough.release()
+        enough.release()
+
+    def test_kills(self) -> None:
+        """Whenever it is killed, everything acknowledged is there, the session and its ephemeral too."""
+        owner = self.peer()
+        self.assertEqual(owner.ask(Opcode.CREATE, create("/e", flags=1))[2], 0)
+        for number in range(WRITERS):
+            owner.ask(Opcode.CREATE, create(f"/w{number}"))
+        for _ in range(ROUNDS):
+            written: list[dict[str, bytes]] = [{} for _ in range(WRITERS)]
+            enough = threading.Semaphore(0)
+            threads = [
+                threading.Thread(target=self.write, args=(number, each, enough)) for number, each in enumerate(written)
+            ]
+            for thread in threads:
+                thread.start()
+            for _ in threads:
+                self.assertTrue(enough.acquire(timeout=PATIENCE))
+            self.server.kill()
+            for thread in threads:
+                thread.join(PATIENCE)
+            self.server.start()
+            owner = self.peer(session=owner.session)
+            self.assertEqual(owner.ask(Opcode.EXISTS, read("/e"))[2], 0)
+            self.check(owner, written)
+        self.assertIn("snapshot.", " ".join(os.listdir(self.server.data)))
+
+    def check(self, peer: TreePeer, written: list[dict[str, bytes]]) -> None:
+        """A node has what was acknowledged last, or what was under way when the server was killed."""
+        for each in written:
+            self.assertTrue(each)
+            for path, data in each.items():
+                _, _, error, body = peer.ask(Opcode.GET_DATA, read(path))
+                self.assertEqual(error, 0, path)
+                found = body[4 : 4 + int.from_bytes(body[:4])]
+                self.assertGreaterEqual(int(found), int(data), path)
+
+    def test_clean_stop(self) -> None:
+        """SIGTERM ends it with status 0, and sessions go on behind it."""
+        owner = self.peer()
+        owner.ask(Opcode.CREATE, create("/e", flags=1))
+        self.assertEqual(self.server.stop(), 0)
+        self.server.start()
+        self.assertEqual(self.peer(session=owner.session).ask(Opcode.EXISTS, read("/e"))[2], 0)
+
+
+class PauseTests(CoordinationTestCase):
+    """SIGSTOP of the server."""
+
+    options = ("--session-min", "100")
+
+    def test_pause(self) -> None:
+        """Time in which it stood still costs no session, however short its timeout."""
+        peer = self.peer(timeout_ms=1_500)
+        self.server.pause()
+        try:
+            time.sleep(3)  # what passes is the thing itself here: twice the session's timeout
+            peer.send(-2, Opcode.PING)
+        finally:
+            self.server.resume()
+        self.assertEqual(peer.answer()[0], -2)
+        self.assertEqual(peer.ask(Opcode.EXISTS, read("/"))[2], 0)
+
+
+class OrderTests(CoordinationTestCase):
+    """Watches and data."""
+
+    def test_event_before_data(self) -> None:
+        """In 1,000 trials no client sees new data before its watch's event, whether or not the writer waits."""
+        writer, watcher = self.peer(), self.peer()
+        writer.ask(Opcode.CREATE, create("/a", b"0"))
+        overtaken = 0
+        for trial in range(1, TRIALS + 1):
+            watcher.ask(Opcode.GET_DATA, read("/a", watch=True), xid=trial)
+            writer.send(trial, Opcode.SET_DATA, set_data("/a", b"%d" % trial))
+            if trial % 2:
+                writer.answer()
+            told = seen = False
+            while not seen:
+                watcher.send(trial, Opcode.GET_DATA, read("/a"))
+                while (answer := watcher.answer())[0] != trial:
+                    told = True
+                seen = answer[3][4 : 4 + int.from_bytes(answer[3][:4])] == b"%d" % trial
+                overtaken += seen and not told
+            if not trial % 2:
+                writer.answer()
+        self.assertEqual(overtaken, 0)
+
+
+class StormTests(CoordinationTestCase):
+    """Many at once, and some that mean harm."""
+
+    options = ("--session-min", "2000")
+
+    def test_watch_storm(self) -> None:
+        """1,000 clients that watch one node are all told of its change; a session beside them lives on."""
+        peers = [self.peer() for _ in range(WATCHERS)]
+        short = self.peer(timeout_ms=2_000)
+        short.ask(Opcode.CREATE, create("/a", b"0"))
+        for peer in peers:
+            self.assertEqual(peer.ask(Opcode.GET_DATA, read("/a", watch=True))[2], 0)
+            if peer is peers[WATCHERS // 2]:
+                short.ask(Opcode.PING, xid=-2)
+        short.send(2, Opcode.SET_DATA, set_data("/a", b"1"))
+        for peer in peers:
+            xid, _, error, body = peer.answer()
+            self.assertEqual((xid, error, body), (-1, 0, pack(">iii2s", 3, 3, 2, b"/a")))
+        self.assertEqual(short.ask(Opcode.PING, xid=-2)[0], -2)
+
+    def test_hostile_flood(self) -> None:
+        """Connections that send nonsense, as fast as they can for two seconds, cost nobody else the session."""
+        peer = self.peer(timeout_ms=2_000)
+        until = time.monotonic() + 2.0
+        counts: list[int] = []
+
+        def harm(chance: random.Random) -> None:
+            kind = chance.randrange(4)
+            if kind == 3:
+                with TreePeer(self.server.port) as inner:
+                    opcode = chance.choice([Opcode.CREATE, Opcode.MULTI, Opcode.SET_WATCHES])
+                    inner.socket.sendall(pack(">iii", 40, 1, opcode) + chance.randbytes(32))
+                return
+            with socket.create_connection(("127.0.0.1", self.server.port), timeout=5) as hostile:
+                nonsense = (chance.randbytes(200), pack(">i", 1 << 20) + bytes(60_000), pack(">i", -5))
+                hostile.sendall(nonsense[kind])
+
+        def flood(seed: int) -> None:
+            chance = random.Random(seed)
+            count = 0
+            while time.monotonic() < until:
+                with contextlib.suppress(OSError):
+                    harm(chance)
+                    count += 1
+            counts.append(count)
+
+        threads = [threading.Thread(target=flood, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        longest = 0.0
+        while any(thread.is_alive() for thread in threads):
+            began = time.monotonic()
+            self.assertEqual(peer.ask(Opcode.PING, xid=-2)[0], -2)
+            longest = max(longest, time.monotonic() - began)
+        for thread in threads:
+            thread.join()
+        self.assertGreater(sum(counts), 100)
+        self.assertLess(longest, 2.0)
+        self.assertEqual(peer.ask(Opcode.CREATE, create("/after"))[2], 0)
+        self.assertEqual(four_letter_word(self.server.port, b"ruok"), b"imok")

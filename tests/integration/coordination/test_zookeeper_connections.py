@@ -1,0 +1,194 @@
+"""The client over kazoo at real servers: each way in which a connection drops or is silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import gatherResults
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from logd.coord.errors import ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
+from logd.coord.records import EventType, SessionState
+from tests.coord.watching import States
+from tests.integration.coordination.coordination import (
+    TIMEOUT,
+    EmbeddedServer,
+    RealZooKeeper,
+    SessionCase,
+    reactor,
+    threads,
+)
+
+
+class Connections(SessionCase):
+    """What holds at every server."""
+
+    async def test_cut_connection_fails_what_was_sent_and_fires_watches(self) -> None:
+        """A connection that drops: calls under way fail, watches fire, the session and its ephemerals live on."""
+        await self.client.connect()
+        session = self.client.session_id
+        await self.client.create("/stays", ephemeral=True)
+        answer, watch = self.client.get_and_watch("/stays")
+        await answer
+        connected = self.states.next(SessionState.CONNECTED)
+        self.proxy.swallow_requests = True
+        pending = gatherResults(
+            [self.assertFailure(self.client.set("/stays", b"%d" % number), ConnectionLoss) for number in range(10)]
+        )
+        await deferLater(reactor, 0.05)
+        self.proxy.swallow_requests = False
+        self.proxy.cut()
+        await pending
+        event = await watch
+        self.assertIs(event.type, EventType.SESSION)
+        waiting = self.client.get("/stays")  # while suspended: waits
+        await connected
+        self.assertEqual((await waiting)[0], b"")
+        self.assertEqual(self.states.seen[-2:], [SessionState.SUSPENDED, SessionState.CONNECTED])
+        self.assertEqual(self.client.session_id, session)
+        answer, watch = self.client.get_and_watch("/stays")
+        await answer
+        await self.direct.set("/stays", b"changed")
+        self.assertIs((await watch).type, EventType.CHANGED)
+
+    async def test_paused_server_is_given_up(self) -> None:
+        """A server that says nothing is given up after two thirds of the timeout, though calls keep being sent."""
+        await self.client.connect()
+        suspended = self.states.next(SessionState.SUSPENDED)
+        self.server.pause()
+        began = reactor.seconds()
+        calls = [self.client.exists("/", timeout=20) for _ in range(1000)]
+        contact = self.client.last_contact
+        await suspended
+        self.assertLess(reactor.seconds() - began, TIMEOUT + 0.5)
+        self.assertEqual(self.client.last_contact, contact)
+        connected = self.states.next(SessionState.CONNECTED)
+        self.server.resume()
+        await connected
+        await self.client.exists("/")
+        for call in calls:
+            await call.addErrback(lambda failure: failure.trap(ConnectionLoss, SessionExpired))
+
+    async def test_silence_while_calls_go_on(self) -> None:
+        """A dead connection is given up also by a client that keeps asking, which kazoo takes for signs of life."""
+        client = self.make_client(self.proxy.hosts, session_timeout=4.0)
+        states = States(client)
+        await client.connect()
+        suspended = states.next(SessionState.SUSPENDED)
+        asking = LoopingCall(lambda: client.exists("/").addErrback(lambda _: None) and None)
+        asking.start(0.1)
+        self.addCleanup(asking.stop)
+        self.proxy.swallow_answers = True
+        began = reactor.seconds()
+        await suspended
+        self.assertLess(reactor.seconds() - began, 4.0)
+
+    async def test_swallowed_packets(self) -> None:
+        """A connection that is dead and does not know it is given up, while another client keeps its own."""
+        await self.client.connect()
+        suspended = self.states.next(SessionState.SUSPENDED)
+        self.proxy.swallow_answers = True
+        contact = self.client.last_contact
+        await suspended
+        self.assertEqual(self.client.last_contact, contact)
+        self.proxy.swallow_answers = False
+        await self.states.next(SessionState.CONNECTED)
+        self.assertIs(self.direct.state, SessionState.CONNECTED)
+
+    async def test_delayed_answers(self) -> None:
+        """Answers that are late by less than two thirds of the timeout end nothing, and contact is as old as they."""
+        self.proxy.delay = 0.5
+        client = self.make_client(self.proxy.hosts, session_timeout=4.0)
+        states = States(client)
+        await client.connect()
+        for _ in range(5):
+            began = reactor.seconds()
+            await client.exists("/")
+            self.assertGreater(reactor.seconds() - began, 0.45)
+            self.assertLess(client.last_contact, began)
+        self.assertEqual(states.seen, [SessionState.CONNECTED])
+
+    async def test_connection_that_makes_no_sense(self) -> None:
+        """A server that answers nonsense is left; once it makes sense again the same session goes on."""
+        await self.client.connect()
+        session = self.client.session_id
+        await self.client.create("/stays", ephemeral=True)
+        suspended = self.states.next(SessionState.SUSPENDED)
+        connected = self.states.next(SessionState.CONNECTED)
+        # An answer to nothing that was asked, which ends kazoo's thread.
+        asked = self.assertFailure(self.client.get("/"), ConnectionLoss)
+        self.proxy.say(bytes.fromhex("00000010 00001234 0000000000000001 00000000"))
+        await suspended
+        await asked
+        await connected
+        self.assertEqual(self.client.session_id, session)
+        stat = await self.direct.exists("/stays")
+        self.assertEqual(stat and stat.ephemeral_owner, session)
+        self.assertEqual(len(threads()), 2)
+
+    async def test_no_server_for_longer_than_the_timeout(self) -> None:
+        """With no server the session stays suspended, contact grows old, and a call that timed out is never sent."""
+        await self.client.connect()
+        suspended = self.states.next(SessionState.SUSPENDED)
+        await deferToThread(self.server.kill)
+        await suspended
+        contact = self.client.last_contact
+        error = await self.assertFailure(self.client.create("/late", timeout=TIMEOUT * 1.5), OperationTimeout)
+        self.assertIn("never sent", str(error))
+        self.assertIs(self.client.state, SessionState.SUSPENDED)
+        self.assertEqual(self.client.last_contact, contact)
+        self.assertGreater(reactor.seconds() - contact, TIMEOUT)
+        connected = self.states.next(SessionState.CONNECTED)
+        await deferToThread(self.server.start)
+        await connected
+        self.assertGreater(self.client.last_contact, contact)
+        await self.client.sync()
+        self.assertIsNone(await self.client.exists("/late"))
+
+    async def test_nobody_there(self) -> None:
+        """Connecting where nobody listens fails with OperationTimeout that names the place, and closes."""
+        before = len(threads())
+        await deferToThread(self.server.kill)
+        client = self.make_client(self.server.hosts)
+        error = await self.assertFailure(client.connect(0.3), OperationTimeout)
+        self.assertIn(self.server.hosts, str(error))
+        self.assertIs(client.state, SessionState.CLOSED)
+        await client.close()
+        self.assertEqual(len(threads()), before)
+
+    async def test_close_of_a_silent_server(self) -> None:
+        """Closing fires in bounded time also when nobody answers, and leaves no thread."""
+        before = len(threads())
+        await self.client.connect()
+        self.server.pause()
+        began = reactor.seconds()
+        await self.client.close()
+        self.assertLess(reactor.seconds() - began, 5.5)
+        self.server.resume()
+        self.assertEqual(len(threads()), before)
+
+    async def test_connects_without_a_thread_before(self) -> None:
+        """No thread is made before connect, one while connected, and none is left after close."""
+        before = len(threads())
+        client = self.make_client(self.server.hosts)
+        self.assertEqual(len(threads()), before)
+        self.assertIs(await client.connect(), client)
+        self.assertEqual(len(threads()), before + 1)
+        self.assertIs(client.state, SessionState.CONNECTED)
+        self.assertAlmostEqual(client.session_timeout, TIMEOUT, delta=0.5)
+        self.assertNotEqual(client.session_id, 0)
+        await client.close()
+        self.assertEqual(len(threads()), before)
+        self.assertIs(client.state, SessionState.CLOSED)
+        error: Any = await self.assertFailure(client.get("/"), ClientClosing)
+        self.assertIn("closed", str(error))
+
+
+class EmbeddedConnectionsTests(EmbeddedServer, Connections, TestCase):
+    """At ``logd zookeeper``."""
+
+
+class RealConnectionsTests(RealZooKeeper, Connections, TestCase):
+    """At a real ZooKeeper."""

@@ -1,0 +1,1 @@
+"""README and docs: followed literally, and built as a site."""

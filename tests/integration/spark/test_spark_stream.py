@@ -1,0 +1,229 @@
+"""Topics of a real broker as streams of a real Spark: batches, restarts, new topics, kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from tests.integration.spark.sparking import SparkTestCase, numbered, shared_folder
+
+#: Seconds for a stream to come where it should.
+_PATIENCE = 60
+
+
+class StreamTestCase(SparkTestCase):
+    """A stream writes values into a folder."""
+
+    def setUp(self) -> None:
+        """Folders of this test's own."""
+        super().setUp()
+        self.queries: list[Any] = []
+        self.output = f"{shared_folder()}/{self.name()}.out"
+        self.checkpoint = f"{shared_folder()}/{self.name()}.checkpoint"
+
+    def start(self, trigger: dict[str, Any] | None = None, **options: str) -> Any:
+        """Start a query with what the options say."""
+        frame = self.configured(self.spark.readStream, options).load()
+        writer = frame.selectExpr("cast(value as string) as value", "topic", "partition", "offset").writeStream
+        query = (
+            writer.format("json")
+            .option("path", self.output)
+            .option("checkpointLocation", self.checkpoint)
+            .trigger(**(trigger or {"availableNow": True}))
+            .start()
+        )
+        self.addCleanup(query.stop)
+        self.queries.append(query)
+        return query
+
+    def run_now(self, **options: str) -> Any:
+        """Take what is available now, and return the query, ended."""
+        query = self.start(None, **options)
+        self.assertTrue(query.awaitTermination(_PATIENCE))
+        if query.exception() is not None:
+            raise query.exception()
+        return query
+
+    def found(self) -> list[int]:
+        """The numbers in the output, sorted: of the files that the sink's own log names, as every reader of it does."""
+        logs = list(Path(self.output, "_spark_metadata").glob("[0-9]*"))
+        entries = {line for log in logs for line in log.read_text().splitlines() if line.startswith("{")}
+        paths = {unquote(urlparse(json.loads(entry)["path"]).path) for entry in entries}
+        return sorted(int(json.loads(line)["value"]) for path in paths for line in Path(path).read_text().splitlines())
+
+    def wait_for(self, true: Callable[[], bool]) -> None:
+        """Look until it is so; a query that has failed is what is told."""
+        deadline = time.monotonic() + _PATIENCE
+        while not true():
+            for query in self.queries:
+                if query.exception() is not None:
+                    raise query.exception()
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+
+class StreamTests(StreamTestCase):
+    """``spark.readStream.format("logd")``."""
+
+    def test_available_now(self) -> None:
+        """A run takes what is there, and the next one what came since; a run with nothing new does nothing."""
+        topic = self.create(2)
+        self.fill(topic, numbered(range(100)), 0)
+        self.fill(topic, numbered(range(1000, 1050)), 1)
+        self.run_now(subscribe=topic, startingOffsets="earliest")
+        self.assertEqual(self.found(), [*range(100), *range(1000, 1050)])
+        self.run_now(subscribe=topic, startingOffsets="earliest")
+        self.fill(topic, numbered(range(100, 120)), 0)
+        self.run_now(subscribe=topic, startingOffsets="earliest")
+        self.assertEqual(self.found(), [*range(120), *range(1000, 1050)])
+
+    def test_budget(self) -> None:
+        """No batch is larger than maxBytesPerTrigger, over all partitions, but where a single entry is."""
+        topic = self.create(3)
+        budget = 10_000
+        for partition in range(3):
+            self.fill(topic, numbered(range(partition * 1000, partition * 1000 + 100 * (partition + 1))), partition)
+        query = self.run_now(subscribe=topic, startingOffsets="earliest", maxBytesPerTrigger=str(budget))
+        expected = [p * 1000 + n for p in range(3) for n in range(100 * (p + 1))]
+        self.assertEqual(self.found(), expected)
+        sizes = self.batch_sizes()
+        self.assertEqual(sum(sizes), len(expected) * 109)
+        self.assertLessEqual(max(sizes), budget)
+        self.assertGreater(min(sizes[:-1]), budget - 3 * 109)
+        self.assertEqual(query.recentProgress[0]["sources"][0]["numInputRows"], sizes[0] // 109)
+
+    def test_small_budget(self) -> None:
+        """A budget below the size of every entry takes them one by one."""
+        topic = self.create(2)
+        self.fill(topic, numbered(range(3)), 0)
+        self.fill(topic, numbered(range(3, 6)), 1)
+        self.run_now(subscribe=topic, startingOffsets="earliest", maxBytesPerTrigger="10")
+        self.assertEqual(self.found(), list(range(6)))
+        self.assertEqual(self.batch_sizes(), [109] * 6)
+
+    def test_messages(self) -> None:
+        """maxOffsetsPerTrigger bounds a batch by messages, here all of one size."""
+        topic = self.create()
+        self.fill(topic, numbered(range(60)), 0)
+        self.run_now(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="25")
+        self.assertEqual(self.found(), list(range(60)))
+        self.assertEqual(self.batch_sizes(), [25 * 109, 25 * 109, 10 * 109])
+
+    def test_new_topic(self) -> None:
+        """A topic that appears later and matches the pattern is read from its beginning."""
+        first = self.create(1, self.name(".1"))
+        self.fill(first, numbered(range(5)))
+        pattern = {"subscribePattern": self.name(r"\.\d"), "startingOffsets": "latest"}
+        query = self.start({"processingTime": "20 milliseconds"}, **pattern)
+        self.wait_for(lambda: query.lastProgress is not None)
+        self.fill(first, numbered(range(5, 10)))
+        second = self.create(2, self.name(".2"))
+        self.fill(second, numbered(range(10, 20)), 1)
+        self.wait_for(lambda: len(self.found()) == 15)
+        query.stop()
+        self.assertEqual(self.found(), list(range(5, 20)))
+
+    def test_topic_made_again(self) -> None:
+        """A stream fails on a topic that was made again; told to, it goes on with what the new one has."""
+        topic = self.create()
+        self.fill(topic, numbered(range(10)))
+        self.run_now(subscribe=topic, startingOffsets="earliest")
+        self.delete(topic)
+        self.create()
+        self.fill(topic, numbered(range(100, 120)))
+        self.assert_fails(lambda: self.run_now(subscribe=topic), "made again", "failOnDataLoss")
+        self.run_now(subscribe=topic, failOnDataLoss="false")
+        self.assertEqual(self.found(), [*range(10), *range(100, 120)])
+
+    def test_broker_restart(self) -> None:
+        """A stream waits for a broker that is away and goes on."""
+        self.use_own_broker()
+        topic = self.create()
+        self.fill(topic, numbered(range(10)))
+        query = self.start({"processingTime": "20 milliseconds"}, subscribe=topic, startingOffsets="earliest")
+        self.wait_for(lambda: len(self.found()) == 10)
+        self.broker.kill()
+        time.sleep(0.3)
+        self.broker.start()
+        self.fill(topic, numbered(range(10, 30)))
+        self.wait_for(lambda: len(self.found()) == 30)
+        query.stop()
+        self.assertEqual(self.found(), list(range(30)))
+
+    def test_late_beginning(self) -> None:
+        """A new topic whose log does not begin at 0 any more is read from where it begins, and that is no loss; a batch
+        that is run again begins where it did before."""
+        self.use_own_broker("--set", "retention.check.ms=50")
+        first = self.create(1, self.name(".1"))
+        self.fill(first, numbered(range(5)))
+        pattern = {"subscribePattern": self.name(r"\.\d"), "startingOffsets": "earliest"}
+        self.run_now(**pattern)
+        second = self.create(1, self.name(".2"), segment_bytes=1000, retention_bytes=2000)
+        for number in range(100, 200, 10):
+            self.fill(second, numbered(range(number, number + 10)))
+        self.wait_for(lambda: self.cluster.describe(second, 0).log_start > 0)
+        self.run_now(**pattern)
+        left = [number for number in self.found() if number >= 100]
+        self.assertTrue(0 < len(left) < 100)
+        self.assertEqual(self.found(), [*range(5), *range(200 - len(left), 200)])
+        began = json.loads(self.offset_lines()[-1])["topics"][second]["began"]["0"]
+        self.assertEqual(began, (100 - len(left)) * 109)
+        for folder in (f"{self.checkpoint}/commits", f"{self.output}/_spark_metadata"):
+            Path(folder, "1").unlink()
+            Path(folder, ".1.crc").unlink()
+        self.assert_fails(lambda: self.again_when_removed(second, began, pattern), "is lost", f"messages from {began}")
+
+    def again_when_removed(self, topic: str, began: int, pattern: dict[str, str]) -> None:
+        """Run the last batch again once more of what it had is gone."""
+        while self.cluster.describe(topic, 0).log_start <= began:
+            self.fill(topic, numbered(range(200, 210)))
+        self.run_now(**pattern)
+
+    def batch_sizes(self) -> list[int]:
+        """Bytes of log in each batch, by the offsets in the checkpoint."""
+        positions = [{}] + [json.loads(line) for line in self.offset_lines()]
+        totals = [
+            sum(sum(topic["partitions"].values()) for topic in each.get("topics", {}).values()) for each in positions
+        ]
+        return [after - before for before, after in pairwise(totals)]
+
+    def offset_lines(self) -> list[str]:
+        """The offsets of each batch as Spark stored them."""
+        folder = Path(self.checkpoint, "offsets")
+        names = sorted((name for name in os.listdir(folder) if name.isdigit()), key=int)
+        return [(folder / name).read_text().splitlines()[-1] for name in names]
+
+
+class KillTests(StreamTestCase):
+    """A query whose whole process is killed."""
+
+    def test_kill(self) -> None:
+        """Killed at any moment and started again, the query has every message in its output exactly once."""
+        topic = self.create(2)
+        count = 3000
+        self.fill(topic, numbered(range(count)), 0)
+        self.fill(topic, numbered(range(count, 2 * count)), 1)
+        program = [sys.executable, "-m", "tests.integration.spark.sparkquery", self.broker.address, topic]
+        command = [*program, self.output, self.checkpoint]
+        committed = Path(self.checkpoint, "commits")
+        process = subprocess.Popen(command, start_new_session=True, cwd=Path(__file__).parents[3])
+        try:
+            self.wait_for(lambda: len(list(committed.glob("[0-9]*"))) >= 3)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self.assertLess(len(self.found()), 2 * count)
+        self.run_now(subscribe=topic, startingOffsets="earliest")
+        counts = Counter(self.found())
+        self.assertEqual(len(counts), 2 * count)
+        self.assertEqual(set(counts.values()), {1})

@@ -1,0 +1,1 @@
+"""Random lives of a data directory on a disk that loses power."""

@@ -1,0 +1,1 @@
+"""Code that is broken on purpose: the simulator has to notice each."""
