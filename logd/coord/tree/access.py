@@ -55,11 +55,11 @@ def resolve_acl(acl: Iterable[Acl], identities: Iterable[Identity], path: str) -
         elif _is_well_formed(row):
             resolved[row] = None
         else:
-            raise InvalidAcl(f"{path}: {row.scheme}:{row.identity} is nobody whom an access list can name", path)
+            raise InvalidAcl(f"{path}: {row.scheme}:{row.identity} is not a valid identity for an access list", path)
         if len(resolved) > MOST_ROWS:
             raise InvalidAcl(f"{path}: an access list has more than {MOST_ROWS} rows", path)
     if not resolved:
-        raise InvalidAcl(f"{path}: an access list has to name somebody", path)
+        raise InvalidAcl(f"{path}: an access list must name at least one identity", path)
     result = tuple(resolved)
     if result == OPEN_ACL:
         return OPEN_ACL  # nearly every node has this one: keep it once

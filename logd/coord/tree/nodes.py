@@ -26,7 +26,7 @@ class Node(NamedTuple):
     children_zxid: int = 0
 
 
-#: Versions are int32 on the wire and on disk. Nobody has to tell a version from the one 2^31 changes before it.
+#: Versions are int32 on the wire and on disk. No client needs to tell a version from the one 2^31 changes before it.
 _VERSIONS = 1 << 31
 
 

@@ -125,4 +125,4 @@ def _parent_of_any(path: str) -> str:
 
 def _demand_version(actual: int, demanded: int, path: str) -> None:
     if demanded not in (ANY_VERSION, actual):
-        raise BadVersion(f"{path}: the version is {actual}, not {demanded}: somebody else changed it", path)
+        raise BadVersion(f"{path}: the version is {actual}, not {demanded}: another client changed it", path)
