@@ -1,4 +1,4 @@
-"""How long to wait before trying again: capped exponential delays with jitter, so that clients do not act in step."""
+"""Delays before retries: exponential, capped, and with jitter so that clients do not act in step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import define
 
 @define
 class Backoff:
-    """The delays of one thing that keeps failing.
+    """The delays of one operation that keeps failing.
 
     The n-th delay is between half and all of ``first * 2**n`` seconds, at most ``limit``. ``random`` returns a float
     in [0, 1).
@@ -27,5 +27,5 @@ class Backoff:
         return delay * (0.5 + 0.5 * self.random())
 
     def reset(self) -> None:
-        """It worked: begin again with the first delay."""
+        """Begin again with the first delay, after a success."""
         self.failures = 0

@@ -1,1 +1,1 @@
-"""The broker's answers: what a request means for the logs. One process, one reactor."""
+"""The broker: handles requests against the logs, in one process with one reactor."""

@@ -1,4 +1,4 @@
-"""Assembles a broker from what is handed in, starts it, and stops it in order before one deadline."""
+"""Assembles a broker from its resources, starts the broker, and stops it in order before one deadline."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
 
-#: Seconds between two looks at the connections while stopping.
+#: Seconds between two checks of the connections while stopping.
 STOP_POLL_SECONDS = 0.02
-#: The steps of a stop, as shares of ``stop.ms``: each step ends there at the latest, and a short step leaves its time
-#: to the next. Leaving the tree; answers that clients still take; the last flush; closing the tree and the files.
+#: The latest end of each step of a stop, as a share of ``stop.ms``. A step that ends early leaves its time to the next.
+#: The steps: leave the tree, let clients take their answers, flush, close the tree and the files.
 LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.5, 0.8, 1.0
-#: Partitions named when a stop leaves some unflushed.
+#: The number of unflushed partitions that the log names after a stop.
 _NAMED = 10
 
 
 class TreeAccess(Protocol):
-    """The coordination tree of one broker: served by the broker itself, or elsewhere."""
+    """One broker's access to the coordination tree, which is embedded or served elsewhere."""
 
     @property
     def problem(self) -> str | None:
-        """The reason why there will be no tree before a restart; None while there may be one."""
+        """The reason why the tree cannot be used before a restart; None while it may become available."""
         ...
 
     def open(self, data: str) -> ICoordination:
-        """Serve the tree from the locked data directory, if it is embedded; return a client, not connected yet."""
+        """Serve an embedded tree from the locked data directory. Return a client that is not connected yet."""
         ...
 
     def connect(self) -> None:
-        """Let the client connect, and try until it succeeds."""
+        """Let the client connect; it retries until it succeeds."""
         ...
 
     async def leave(self) -> None:
-        """End the client's session; the tree ends the session by itself where no server answers."""
+        """End the client's session. If no server answers, the tree expires the session later."""
         ...
 
     async def close(self) -> None:
-        """Close the embedded tree, if there is one, after ``leave``."""
+        """Close the embedded tree, if any. Call ``leave`` first."""
         ...
 
 
 @frozen
 class Listener:
-    """A listening port: the address that clients are told, and ``stop``, which accepts no more connections."""
+    """A listening port: the address that clients are told, and ``stop``, which ends accepting connections."""
 
     advertised: tuple[str, int]
     stop: Callable[[], object]
@@ -76,9 +76,9 @@ class Listener:
 
 @frozen
 class BrokerResources:
-    """The time, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
+    """The clocks, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
 
-    #: The reactor, or a clock in its place; for durations.
+    #: The reactor, or a clock in a test; measures durations.
     clock: Any
     #: The time of day, in seconds since the epoch.
     wall: Callable[[], float]
@@ -88,11 +88,11 @@ class BrokerResources:
     flush_threads: IThreads
     read_threads: IThreads
     tree: TreeAccess
-    #: Listens at once. Raises ConfigurationError when that is not possible.
+    #: Listens before it returns. Raises ConfigurationError if the endpoint cannot be listened on.
     listen: Callable[[ConnectionFactory], Listener]
-    #: Ends the threads once they have nothing to do.
+    #: Ends the threads once their work is done.
     end_threads: Callable[[], Deferred[None]]
-    #: Files that may be open for reading and for appending.
+    #: The numbers of files that may be open for reading and for appending.
     open_readers: int = 512
     open_writers: int = 1024
     #: ``pick(n)`` is a random number below n.
@@ -101,20 +101,20 @@ class BrokerResources:
 
 @frozen
 class StopReport:
-    """The outcome of a stop: unflushed bytes by partition, and parts of the broker that did not end in time."""
+    """The outcome of a stop: unflushed bytes by partition, and the parts of the broker that did not close in time."""
 
     unflushed: dict[str, int]
     unfinished: tuple[str, ...]
 
     @property
     def clean(self) -> bool:
-        """Whether everything is flushed and closed."""
+        """True if everything is flushed and closed."""
         return not (self.unflushed or self.unfinished)
 
 
 @define(eq=False)
 class BrokerAssembly:
-    """One broker's life: ``open``, ``join``, ``stop``."""
+    """The life cycle of one broker: ``open``, ``join``, ``stop``."""
 
     _log = Logger()
 
@@ -130,9 +130,9 @@ class BrokerAssembly:
     _stopping: Deferred[StopReport] | None = field(default=None, init=False)
 
     def open(self) -> Broker:
-        """Lock and open the data directory, recover, open the tree, listen. Blocks; clients wait until ``join``.
+        """Lock and open the data directory, recover, open the tree, and listen. Blocks; clients wait until ``join``.
 
-        Raises DataDirectoryError, or ConfigurationError when an endpoint cannot be listened on; everything was closed.
+        Raises DataDirectoryError, or ConfigurationError if an endpoint cannot be listened on, with everything closed.
         """
         settings, resources = self.settings, self.resources
         clock, files, reads = resources.clock, resources.files, resources.read_threads
@@ -172,7 +172,7 @@ class BrokerAssembly:
         return broker
 
     def join(self) -> None:
-        """Join the other brokers, and begin the housekeeping of the logs."""
+        """Join the other brokers and start the housekeeping of the logs."""
         broker, store, membership = self.broker, self.store, self.membership
         assert broker is not None and store is not None and membership is not None
         settings, clock = self.settings, self.resources.clock
@@ -191,9 +191,9 @@ class BrokerAssembly:
             self._loops.append(loop)
 
     def stop(self) -> Deferred[StopReport]:
-        """Accept nothing more, finish or refuse what is in flight, flush, checkpoint, close.
+        """Stop accepting, finish or refuse requests in flight, flush, write checkpoints, and close.
 
-        Fires within ``stop.ms``, whatever clients, the tree and the disk do. The same call again has the same outcome.
+        Fires within ``stop.ms``, whatever clients, the tree and the disk do. A second call has the same outcome.
         """
         if self._stopping is None:
             self._stopping = Deferred.fromCoroutine(self._stop())
@@ -221,15 +221,15 @@ class BrokerAssembly:
         for loop in self._loops:
             loop.stop()
         broker.stop()
-        broker.begin()  # connections that waited for the tree are answered that it is too late
+        broker.begin()  # connections that waited for the tree are told that the broker is stopping
         if self._waiting is not None and self._waiting.active():
             self._waiting.cancel()
         leaving = Deferred.fromCoroutine(membership.stop())
         await _fired_by(clock, until(LEAVE), closing_port)
         if not await _fired_by(clock, until(LEAVE), leaving):
-            self._log.warn("stopping without the coordination tree, which does not answer")
+            self._log.warn("the coordination tree does not answer; stopping without it")
         await self._end_sessions(broker, until(ANSWER))
-        # Nothing is appended any more: this flush has an end.
+        # Nothing is appended any more, so this flush ends.
         flushed: Deferred[None] = Deferred()
         store.flush_all(lambda: flushed.callback(None))
         is_flushed = await _fired_by(clock, until(FLUSH), flushed)
@@ -239,7 +239,7 @@ class BrokerAssembly:
         return await self._close(broker, store, is_flushed, until(CLOSE))
 
     async def _end_sessions(self, broker: Broker, until: float) -> None:
-        """Close each connection as soon as nothing is owed to its client, and all of them in the end."""
+        """Close each connection once its client has all its answers, and the rest at the time ``until``."""
 
         def close_idle() -> bool:
             for session in tuple(broker.sessions):
@@ -257,14 +257,15 @@ class BrokerAssembly:
         third = (until - clock.seconds()) / 3
         if not await _fired_by(clock, until - 2.5 * third, Deferred.fromCoroutine(broker.ends.finish())):
             self._log.warn(
-                "the coordination tree was not told how far the partitions are stored; the next start does that"
+                "the stored ends of the partitions were not written to the coordination tree in time; the next start "
+                "writes them"
             )
         if not await _fired_by(clock, until - 2 * third, Deferred.fromCoroutine(self.resources.tree.leave())):
-            self._log.warn("the coordination tree does not answer; the session of this broker ends there in its time")
+            self._log.warn("the coordination tree does not answer; this broker's session ends there when it times out")
         if not await _fired_by(clock, until - third, Deferred.fromCoroutine(self.resources.tree.close())):
             unfinished.append("the coordination tree is not closed")
         if not is_flushed:
-            # The files stay open and the data directory locked: a thread is still at them.
+            # A thread still uses the files: they stay open, and the data directory stays locked.
             unflushed = {
                 f"{log.topic}-{log.partition}": log.unflushed_bytes
                 for log in store.logs()
@@ -289,11 +290,11 @@ class BrokerAssembly:
         if not await _fired_by(clock, until, closed):
             unfinished.append("the files are not all closed")
         elif not await _fired_by(clock, until, self.resources.end_threads()):
-            unfinished.append("a read from the disk does not end")
+            unfinished.append("a read from the disk has not ended")
         return self._told(StopReport({}, tuple(unfinished)))
 
     def _told(self, report: StopReport) -> StopReport:
-        """Log the outcome."""
+        """Log the outcome and return it."""
         if report.clean:
             self._log.info("stopped; every partition is flushed")
             return report
@@ -301,55 +302,57 @@ class BrokerAssembly:
             names = sorted(report.unflushed)
             self._log.critical(
                 "{bytes} bytes of {count} partitions were not flushed within stop.ms = {limit} ({names}): they are "
-                "lost if the power fails before the system writes them. What was acknowledged with acks=-1 is flushed",
+                "lost if the power fails before the system writes them. Messages acknowledged with acks=-1 are flushed",
                 bytes=sum(report.unflushed.values()),
                 count=len(names),
                 limit=self.settings.stop_ms,
                 names=", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
             )
         self._log.critical(
-            "stopped when stop.ms = {limit} was over, though {unfinished}; the next start checks what is there",
+            "stopped when stop.ms = {limit} ran out, unfinished: {unfinished}; the next start checks the logs",
             limit=self.settings.stop_ms,
             unfinished="; ".join(report.unfinished),
         )
         return report
 
     async def _poll(self, reached: Callable[[], bool], until: float) -> None:
-        """Wait until ``reached()``, at most to the time ``until``."""
+        """Wait until ``reached()`` returns true, at most until the time ``until``."""
         clock = self.resources.clock
         while not reached() and clock.seconds() < until:
             await sleep(clock, min(STOP_POLL_SECONDS, until - clock.seconds()))
 
     def _with_tree(self, health: dict[str, Any]) -> dict[str, Any]:
-        """The health of the membership, and of the tree when the tree is the trouble."""
+        """Return the membership's health, with the tree's problem if it has one."""
         problem = self.resources.tree.problem
         return {**health, "problem": problem} if problem is not None else health
 
     def _serve_what_is_known(self) -> None:
         if self.broker is not None and not self.broker.ready:
-            self._log.warn("the coordination tree was not reached yet; what is known without it is served")
+            self._log.warn(
+                "the coordination tree is not reached yet; topics in the data directory are served meanwhile"
+            )
             self.broker.begin()
 
     def _close_tree(self) -> None:
-        """Let go of a tree after a start that failed."""
+        """Close the tree after a failed start."""
 
         async def close() -> None:
             await self.resources.tree.leave()
             await self.resources.tree.close()
 
         Deferred.fromCoroutine(close()).addErrback(
-            lambda failure: self._log.failure("the coordination tree did not close", failure)
+            lambda failure: self._log.failure("the coordination tree could not be closed", failure)
         )
 
     def _report(self, format: str, **fields: Any) -> None:  # noqa: A002
         self._log.warn(format, **fields)
 
     def _look_after(self, work: Callable[[], None]) -> None:
-        # A loop whose call raises is never called again, and without it a disk that is full would stay so.
+        # A LoopingCall stops for good when its call raises, and without housekeeping a full disk would stay full.
         try:
             work()
         except Exception:
-            self._log.failure("housekeeping failed; it is tried again when it is due again")
+            self._log.failure("housekeeping of the logs failed; the next run tries again")
 
 
 def _limits(settings: BrokerSettings) -> ConnectionLimits:

@@ -1,4 +1,4 @@
-"""One broker: opens a session for each connection, and says how it is. The service has the sockets."""
+"""The broker: opens a session for each connection and reports its health. The service owns the sockets."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from logd.broker.requests.session import BrokerSession
 from logd.net.holds import Hold
 from logd.net.server import Connection
 
-#: Seconds for which a refusal for want of room counts, unless a later append is flushed first.
+#: Seconds for which a refused append counts as a full disk in /health, unless a later append is flushed first.
 FULL_SECONDS = 60.0
 
 
 @define(eq=False)
 class Broker(BrokerCore):
-    """The core and its sessions."""
+    """The broker's core with its sessions."""
 
-    #: In the order in which they came.
+    #: Sessions in the order in which they were opened.
     sessions: dict[BrokerSession, None] = field(factory=dict, init=False)
-    #: Whether it is decided what is served here; connections wait until then.
+    #: True once the topics to serve are known; connections wait until then.
     ready: bool = field(default=False, init=False)
-    #: What /health says of the other brokers.
+    #: Returns the part of /health about the other brokers.
     membership: Callable[[], dict[str, Any]] = field(default=dict, init=False)
 
     def open_session(self, connection: Connection) -> BrokerSession | None:
-        """See ``logd.net.server.SessionOpener``; None when the broker stops."""
+        """See ``logd.net.server.SessionOpener``. Return None when the broker is stopping."""
         if self.stopping:
             self.counters.connections_refused += 1
             return None
@@ -40,20 +40,20 @@ class Broker(BrokerCore):
         return session
 
     def begin(self) -> None:
-        """It is decided what is served here (or nobody can tell in good time): take requests."""
+        """Take requests: the topics to serve are known, or the tree was not reached in time."""
         if not self.ready:
             self.ready = True
             for session in tuple(self.sessions):
                 session.connection.proceed(Hold.START)
 
     def stop(self) -> None:
-        """Refuse new sets and answer what waits for messages; connections stay, to be given their answers."""
+        """Refuse new sets and answer waiting fetches. Connections stay open to take their answers."""
         self.stopping = True
         for session in tuple(self.sessions):
             session.stop()
 
     def health(self) -> dict[str, Any]:
-        """What /health shows; ``status`` is "ok" only when every partition is served and takes messages."""
+        """Return the content of /health; ``status`` is "ok" only when every partition is served and takes messages."""
         offline = {f"{log.topic}-{log.partition}": str(log.offline) for log in self.store.logs() if log.offline}
         now = self.clock.seconds()
         full = [

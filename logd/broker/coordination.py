@@ -1,4 +1,4 @@
-"""The coordination tree as a broker has it: kept by itself in its data directory, or served elsewhere."""
+"""A broker's access to the coordination tree, embedded in its data directory or served elsewhere."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from logd.interfaces import IFileOperations
 from logd.log.disk.names import COORDINATION, join
 from logd.net.threads import DiskThreads
 
-#: A snapshot must not hold up a sync.
+#: Two threads, so that a snapshot does not hold up a sync.
 TREE_THREADS = 2
 
 
 class BrokerCoordination:
-    """Opens the embedded tree, if there is one, and a client; closes the client, then the tree. See TreeAccess."""
+    """Opens the embedded tree, if any, and a client; closes the client, then the tree. See TreeAccess."""
 
     _log = Logger()
 
@@ -45,20 +45,19 @@ class BrokerCoordination:
 
     @property
     def problem(self) -> str | None:
-        """What keeps the tree from being changed, for /health; None when nothing is known to."""
+        """The reason why the tree cannot be changed, for /health; None if no reason is known."""
         problem = self._server.problem if self._server is not None else None
         return problem or self._given_up
 
     def figures(self) -> dict[str, str | int | float] | None:
-        """The figures of the tree that is embedded, by ZooKeeper's names; None without one."""
+        """Return the figures of the embedded tree by ZooKeeper's names; None without an embedded tree."""
         return metrics(self._server) if self._server is not None and self._server.serving else None
 
     def open(self, data: str) -> ICoordination:
-        """Serve the tree in the locked data directory ``data``, unless another one is told of; return a client.
+        """Serve the tree in the locked data directory ``data``, unless the settings name another; return a client.
 
-        The client is not connected yet. A tree that is damaged is no reason not to serve the logs: it is tried again
-        until it can be opened. Raises ConfigurationError when the endpoint cannot be listened on, or a setting is not
-        allowed.
+        The client is not connected yet. The logs are served even if the tree is damaged: opening it is retried until it
+        succeeds. Raises ConfigurationError if the endpoint cannot be listened on or a setting is not allowed.
         """
         self._serve(data)
         self._client = self._make_client()

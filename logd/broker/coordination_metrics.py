@@ -1,4 +1,4 @@
-"""What a broker counts of its coordination, for Prometheus: its session, the others, and a tree of its own."""
+"""Prometheus metrics of a broker's coordination: its session, the live brokers, and its embedded tree."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from prometheus_client.registry import Collector
 from logd.broker.registration import BrokerRegistration
 from logd.coord.records import SessionState
 
-#: How often the tree's figures are read again when the tree changes meanwhile: they are read on another thread.
+#: Attempts to read the figures of a tree that changes meanwhile; they are read on another thread.
 _ATTEMPTS = 5
-#: Those that only ever grow.
+#: Figures that only grow, exported as counters.
 _COUNTS = frozenset(
     {
         *("packets_received", "packets_sent", "bytes_received", "bytes_sent"),
@@ -21,23 +21,23 @@ _COUNTS = frozenset(
     }
 )
 
-#: The figures of a tree of our own, by ZooKeeper's names; None without one.
+#: Returns the figures of the embedded tree by ZooKeeper's names; None without an embedded tree.
 ServerFigures = Callable[[], dict[str, str | int | float] | None]
 
 
 class CoordinationMetrics(Collector):
-    """Collects from a broker's membership, and from its embedded server."""
+    """Collects the metrics of a broker's membership and of its embedded tree."""
 
     def __init__(self, membership: BrokerRegistration, server: ServerFigures) -> None:
         self._membership = membership
         self._server = server
 
     def describe(self) -> Iterator[Metric]:
-        """Names need no look at the tree."""
+        """Yield no metric, so that registering needs no access to the tree."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric as it is now."""
+        """Yield every metric with its current value."""
         membership = self._membership
         state = GaugeMetricFamily(
             "logd_coordination_state", "1 for the state of the session with the coordination tree.", labels=["state"]
@@ -47,9 +47,11 @@ class CoordinationMetrics(Collector):
             state.add_metric([each.value], int(each is now))
         yield state
         yield _gauge(
-            "contact_age_seconds", "Since the tree was last known to have heard of this broker.", membership.contact_age
+            "contact_age_seconds",
+            "Seconds since the tree is known to have heard of this broker.",
+            membership.contact_age,
         )
-        yield _gauge("registered", "1 while this broker is registered.", int(membership.registered))
+        yield _gauge("registered", "1 while this broker is registered in the tree.", int(membership.registered))
         yield _gauge("brokers", "Brokers that are live.", len(membership.live()))
         yield _gauge("conflicts", "Topics that are stored here and not served.", len(membership.conflicts))
         yield from self._of_server()
@@ -66,7 +68,7 @@ class CoordinationMetrics(Collector):
         for _ in range(_ATTEMPTS):
             try:
                 return self._server()
-            except RuntimeError:  # a dictionary changed its size while another thread went through it
+            except RuntimeError:  # the dictionary changed its size during the iteration
                 continue
         return None
 

@@ -1,4 +1,4 @@
-"""What the broker has done since it started, as plain integers: cheap to add to, read by whoever shows them."""
+"""The broker's counters since its start: plain integers that are cheap to increment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from attrs import define, field
 
 @define
 class Counters:
-    """Every count only grows, but ``connections``."""
+    """The broker's counters. All but ``connections`` only grow."""
 
     connections: int = 0
     connections_total: int = 0

@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open, and what that leaves for the log."""
+"""The limit of open files of this process, and its division between connections and segments."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-#: Descriptors for everything else: the reactor, the log, listening sockets, threads that read and sync.
+#: Descriptors reserved for the rest: the reactor, the log, listening sockets, threads that read and sync.
 RESERVED = 128
-#: With fewer than this for segments a broker would spend its time opening and closing them.
+#: The least number for segments: with fewer, a broker would spend its time opening and closing them.
 LEAST_FOR_SEGMENTS = 128
 _MOST_READERS = 512
 _MOST_WRITERS = 10_000
@@ -17,14 +17,14 @@ _MOST_WRITERS = 10_000
 
 @frozen
 class DescriptorLimits:
-    """How many segments are kept open for reading (idle ones), and how many for appending."""
+    """The numbers of segments that are kept open for reading (idle ones) and for appending."""
 
     readers: int
     writers: int
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one, which needs no privilege; return it."""
+    """Raise the soft limit of open files to the hard limit, which needs no privilege. Return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
@@ -35,12 +35,12 @@ def raise_limit() -> int:
 
 
 def share_out(limit: int, connections: int, warn: Callable[..., None]) -> DescriptorLimits:
-    """Divide what ``connections`` leave of ``limit``; warn when that is too little."""
+    """Divide the descriptors that ``connections`` leave of ``limit``; warn if they are too few."""
     left = limit - connections - RESERVED
     if left < LEAST_FOR_SEGMENTS:
         warn(
-            "the limit of {limit} open files is too low for connections.max = {connections}: with {needed} or more it "
-            "would do (LimitNOFILE= of a systemd unit, ulimit -Hn), or with fewer connections",
+            "the limit of {limit} open files is too low for connections.max = {connections}: raise it to {needed} or "
+            "more (LimitNOFILE= in a systemd unit, ulimit -Hn), or lower connections.max",
             limit=limit,
             connections=connections,
             needed=connections + RESERVED + LEAST_FOR_SEGMENTS,

@@ -1,4 +1,4 @@
-"""Work that may read much of a disk, on threads, in slices: what others want is done in between."""
+"""Long disk work on threads, in slices, so that other work is done in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logd.interfaces import IThreads
 
 T = TypeVar("T")
 
-#: Steps of one turn on a thread. A step reads some kilobytes at most.
+#: Steps of one slice on a thread. A step reads some kilobytes at most.
 SLICE_STEPS = 100
 
 
@@ -19,9 +19,11 @@ def run_in_slices(
     check: Callable[[], None],
     done: Callable[[list[T] | None, BaseException | None], None],
 ) -> None:
-    """Run a generator to its end on threads, SLICE_STEPS at a time; ``done(what it yielded, None)`` or an error.
+    """Run a generator to its end on threads, SLICE_STEPS at a time.
 
-    ``check()`` is called between slices, on the owner's thread: what it raises ends the work, and is its error.
+    Calls ``done(yielded values, None)``, or ``done(None, error)``.
+
+    ``check()`` is called between slices on the owner's thread; an error that it raises ends the work.
     """
     results: list[T] = []
 

@@ -1,4 +1,4 @@
-"""Connections that produce are paused while too many bytes of the whole broker wait for the disk."""
+"""Backpressure: producing connections are paused while the broker has too many unflushed bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = Logger()
 
 
 class Gated(Protocol):
-    """The part of a connection that is needed here."""
+    """The methods of a connection that are used here."""
 
     def hold(self, reason: Hold) -> None: ...
 
@@ -22,24 +22,24 @@ class Gated(Protocol):
 
 @define(eq=False)
 class FlushPressure:
-    """Open or shut for every connection that has produced; told by the flusher."""
+    """A gate for all connections that have produced. The flusher opens and shuts it."""
 
     _connections: dict[Gated, None] = field(factory=dict, init=False)
     shut: bool = field(default=False, init=False)
     times_shut: int = field(default=0, init=False)
 
     def add(self, connection: Gated) -> None:
-        """From now on this connection is paused with the others."""
+        """Pause this connection together with the others from now on."""
         self._connections[connection] = None
         if self.shut:
             connection.hold(Hold.FLUSH)
 
     def discard(self, connection: Gated) -> None:
-        """The connection is gone."""
+        """Forget a connection that is lost."""
         self._connections.pop(connection, None)
 
     def set(self, shut: bool) -> None:
-        """Pause, or let go on."""
+        """Pause all connections, or let them proceed."""
         if shut == self.shut:
             return
         self.shut = shut
@@ -51,6 +51,6 @@ class FlushPressure:
                 else:
                     connection.proceed(Hold.FLUSH)
             except Exception:  # a bug; the others would be paused for ever
-                _log.failure("a producing connection could not be paused or let go on")
+                _log.failure("a producing connection could not be paused or resumed; the others are handled as usual")
             if not shut and self.shut:  # again, by what this connection had ready: the others stay paused
                 return

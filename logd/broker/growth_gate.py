@@ -1,4 +1,4 @@
-"""Connections that produce wait while a log that they append to may not grow: its end has to be in the tree before."""
+"""Producing connections wait while a log may not grow: its new end has to be written to the tree first."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from logd.net.holds import Hold
 
 _log = Logger()
 
-#: No log comes to this position: a wait for it ends when the log goes offline.
+#: A position that no log reaches: waiting for it ends only when the log goes offline.
 _NEVER = 1 << 63
 
 
 class Destination(Protocol):
-    """The part of a message set's request that is needed here."""
+    """The fields of a produce request's part that are used here."""
 
     @property
     def topic(self) -> str: ...
@@ -34,18 +34,17 @@ class Destination(Protocol):
 
 @define(eq=False)
 class GrowthGate:
-    """The logs that may not grow now, and the connections that wait for them. Owner thread only.
+    """The logs that may not grow now, and the connections that wait for them. For the owner thread only.
 
-    A log that goes offline, or is deleted, is let go: producers are told so instead of waiting.
+    A log that goes offline or is deleted is released: its producers get an error instead of waiting.
     """
 
-    #: By topic; with what tells when a log goes offline. Empty nearly always: producing looks at a partition only when
-    #: it is not.
+    #: Held logs by topic, each with its listener. Nearly always empty: only otherwise does producing check partitions.
     held: dict[str, dict[PartitionLog, Wait | None]] = field(factory=dict, init=False)
     _waiting: dict[Gated, None] = field(factory=dict, init=False)
 
     def hold(self, log: PartitionLog) -> None:
-        """Let producers to this log wait."""
+        """Make producers to this log wait."""
         logs = self.held.setdefault(log.topic, {})
         if log not in logs:
             logs[log] = None
@@ -54,7 +53,7 @@ class GrowthGate:
                 logs[log] = wait
 
     def let_go(self, logs: Iterable[PartitionLog]) -> None:
-        """Let producers to these logs go on."""
+        """Let producers to these logs proceed."""
         found = False
         for log in logs:
             held = self.held.get(log.topic, {})
@@ -69,25 +68,25 @@ class GrowthGate:
             self._wake()
 
     def let_go_topic(self, topic: str) -> None:
-        """Let producers to all logs of a topic go on."""
+        """Let producers to all logs of a topic proceed."""
         self.let_go(tuple(self.held.get(topic, ())))
 
     def must_wait(self, parts: Iterable[Destination], logs: Logs) -> bool:
-        """Return whether one of the parts of a request has to wait; call it before any is taken."""
+        """Return whether a part of a request has to wait. Call it before any part is taken."""
         for part in parts:
             held = self.held.get(part.topic)
-            # With partition -1 any of the topic's may be picked.
+            # With partition -1 any partition of the topic may be picked.
             if held and (part.partition == -1 or logs.log(part.topic, part.partition) in held):
                 return True
         return False
 
     def wait(self, connection: Gated) -> None:
-        """Hold a connection until any log is let go: then it looks again."""
+        """Hold a connection until any log is released; it then checks again."""
         self._waiting[connection] = None
         connection.hold(Hold.GROWTH)
 
     def discard(self, connection: Gated) -> None:
-        """The connection is gone."""
+        """Forget a connection that is lost."""
         self._waiting.pop(connection, None)
 
     def _wake(self) -> None:
@@ -96,19 +95,19 @@ class GrowthGate:
             try:
                 connection.proceed(Hold.GROWTH)
             except Exception:  # a bug; the others would wait for ever
-                _log.failure("a producing connection could not go on")
+                _log.failure("a producing connection could not be resumed")
 
 
 @implementer(IFlushListener)
 @define(eq=False)
 class _WhenOffline:
-    """Lets a log go that is served no more."""
+    """Releases a held log that goes offline."""
 
     _gate: GrowthGate
     _held: PartitionLog
 
     def visible(self, end: int) -> None:
-        """See IFlushListener; no log comes so far."""
+        """See IFlushListener. Never called: no log reaches the position."""
 
     def failed(self, error: BaseException) -> None:
         """See IFlushListener."""

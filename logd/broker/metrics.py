@@ -1,4 +1,4 @@
-"""The broker's numbers for Prometheus, read when they are asked for."""
+"""Prometheus metrics of the broker, read at each scrape."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _COUNTS = {
 
 
 class BrokerMetrics(Collector):
-    """Collects from one broker."""
+    """Collects the metrics of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     def describe(self) -> Iterator[Metric]:
-        """Names need no look at the logs."""
+        """Yield no metric, so that registering needs no access to the logs."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric as it is now."""
+        """Yield every metric with its current value."""
         broker = self._broker
         for name, meaning in _COUNTS.items():
             yield CounterMetricFamily(f"logd_{name.removesuffix('_total')}", meaning, getattr(broker.counters, name))
         refused = CounterMetricFamily("logd_sets_refused", "Message sets that were not appended.", labels=["error"])
-        # Collected on another thread than the one that counts: copied in one step.
+        # The counting happens on another thread: copied in one step.
         for name, count in list(broker.counters.refused_by_error.items()):
             refused.add_metric([name], count)
         yield refused
@@ -48,7 +48,7 @@ class BrokerMetrics(Collector):
         labels = ["topic", "partition"]
         start = GaugeMetricFamily("logd_log_start_offset", "Id of the first message.", labels=labels)
         end = GaugeMetricFamily("logd_log_end_offset", "Id that the next message gets.", labels=labels)
-        visible = GaugeMetricFamily("logd_log_visible_offset", "Up to here consumers can read.", labels=labels)
+        visible = GaugeMetricFamily("logd_log_visible_offset", "End of the visible messages.", labels=labels)
         offline = GaugeMetricFamily("logd_partition_offline", "1 for a partition that cannot be served.", labels=labels)
         for log in broker.store.logs():
             place = [log.topic, str(log.partition)]

@@ -1,4 +1,4 @@
-"""Finding the bytes that a fetch asks for: from topic, partition and offset to a range of a file."""
+"""The way from topic, partition and offset of a fetch to a range of a segment file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from logd.log.partition import PartitionLog
 
 
 class Logs(Protocol):
-    """The part of the store that is needed to answer."""
+    """The method of the store that is used to answer requests."""
 
     def log(self, topic: str, partition: int) -> PartitionLog | None: ...
 
 
 def find_log(logs: Logs, topics: ITopics, topic: str, partition: int) -> PartitionLog:
-    """Return the log; raise UnknownTopic, WrongPartition (not stored here) or PartitionOffline."""
+    """Return the log. Raises UnknownTopic, WrongPartition (not stored here) or PartitionOffline."""
     log = logs.log(topic, partition)
     if log is None:
         entry = topics.get(topic)
@@ -34,9 +34,9 @@ def find_log(logs: Logs, topics: ITopics, topic: str, partition: int) -> Partiti
 
 
 def read_range(log: PartitionLog, offset: int, max_bytes: int) -> IFileRange | None:
-    """Return up to ``max_bytes`` visible bytes from ``offset``, None where there are none yet.
+    """Return up to ``max_bytes`` visible bytes from ``offset``, or None if there are none yet.
 
-    Raises InvalidFetchSize, or OffsetOutOfRange naming what the log has.
+    Raises InvalidFetchSize, or OffsetOutOfRange with the range of the log.
     """
     if max_bytes < 0:
         raise InvalidFetchSize(f"cannot fetch {max_bytes} bytes")

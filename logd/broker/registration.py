@@ -1,4 +1,4 @@
-"""This broker among the others: registered in the coordination tree while it lives, and told who else does."""
+"""The registration of this broker in the coordination tree while it runs, and its view of the live brokers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from logd.deferreds.background import Background
 from logd.deferreds.sleeping import sleep
 from logd.interfaces import Clock, Timer
 
-#: Seconds until what failed is tried again.
+#: Seconds until a failed attempt is repeated.
 RETRY_SECONDS = 1.0
-#: Seconds until the registry is told what is stored here after that has changed: of many changes it is told once.
+#: Seconds from a change of the stored topics until the registration is updated, once for many changes.
 UPDATE_SECONDS = 2.0
-#: Seconds that a stopping broker gives the tree for taking its registration away.
+#: Seconds that a stopping broker waits for the tree to remove its registration.
 LEAVE_SECONDS = 2.0
 
 
 class BrokerRegistration:
-    """Registers, and again in each new session; compares the topics once that is done. ``stop`` ends it in order."""
+    """Registers in each new session, and compares the topics after the first registration. End it with ``stop``."""
 
     _log = Logger()
 
@@ -42,63 +42,63 @@ class BrokerRegistration:
         reconciler: TopicReconciler,
         begun: Callable[[], None],
     ) -> None:
-        """``info()`` is what to register at that moment; ``begun()`` is called when the topics were compared once."""
+        """``info()`` returns the registration's content; ``begun()`` is called after the first comparison of topics."""
         self._tree = tree
         self._clock = clock
         self._info = info
         self._brokers = brokers
         self.reconciler = reconciler
         self._begun = begun
-        #: What went wrong last with being registered.
+        #: The last problem with the registration.
         self._trouble = "the coordination tree was not reached yet"
-        self._presence: KeptEphemeral | None = None
+        self._registration: KeptEphemeral | None = None
         self._background = Background("joining the other brokers")
         self._update: Timer | None = None
         self._stopped = False
 
     def start(self) -> None:
-        """Register as soon as there is a session, and go on trying until that is done."""
+        """Register as soon as there is a session, and retry until that succeeds."""
         self.reconciler.on_change = self._stored_changed
         self._brokers.start()
         self._background.start(self._join())
 
     @property
     def problem(self) -> str | None:
-        """Why the others do not know of this broker; None when they do."""
+        """The reason why this broker is not registered; None if it is."""
         if self._tree.state is SessionState.CONNECTED:
             return None if self.registered else self._trouble
         return f"the session with the coordination tree is {self._tree.state.value}"
 
     @property
     def registered(self) -> bool:
-        """Whether this broker, and no other of its id, is registered, as last seen."""
+        """True if this broker, and not another one of its id, is registered, as last seen."""
         info = self._info()
         seen = self._brokers.values.get(str(info.id))
         return seen is not None and seen.instance == info.instance
 
     @property
     def state(self) -> SessionState:
-        """How the session with the tree is."""
+        """The state of the session with the tree."""
         state: SessionState = self._tree.state
         return state
 
     @property
     def contact_age(self) -> float:
-        """Seconds since the tree was last known to have heard of this broker."""
+        """Seconds since the tree is known to have heard of this broker."""
         last: float = self._tree.last_contact
         return max(self._clock.seconds() - last, 0.0)
 
     @property
     def conflicts(self) -> Mapping[str, str]:
-        """Why what is stored of a topic is not served, by topic."""
+        """The reasons why stored partitions are not served, by topic."""
         return self.reconciler.conflicts
 
     def live(self) -> Mapping[int, tuple[str, int]]:
-        """The address of each broker that is registered, as last seen. May be called on any thread."""
+        """Return the address of each registered broker, as last seen. May be called on any thread."""
         return {info.id: (info.host, info.port) for info in list(self._brokers.values.values())}
 
     def health(self) -> dict[str, Any]:
-        """What /health shows of it."""
+        """Return the registration's part of /health."""
         return {
             "coordination": self._tree.state.value,
             "contact_age": round(self.contact_age, 3),
@@ -109,7 +109,7 @@ class BrokerRegistration:
         }
 
     async def stop(self) -> None:
-        """Finish what is under way, and leave: clients are told of the other brokers from then on. Never fails."""
+        """Finish work under way and deregister, so that clients are told only of other brokers. Never fails."""
         self._stopped = True
         if self._update is not None:
             self._update.cancel()
@@ -117,18 +117,18 @@ class BrokerRegistration:
         self._background.stop()
         self._brokers.stop()
         self.reconciler.halt()
-        if self._presence is not None:
-            await self._presence.stop(LEAVE_SECONDS)
+        if self._registration is not None:
+            await self._registration.stop(LEAVE_SECONDS)
         await self.reconciler.when_idle()
 
     async def _join(self) -> None:
-        """Register, and have the topics compared, however often that has to be tried."""
-        while self._presence is None:
+        """Register, then compare the topics; retry each until it succeeds."""
+        while self._registration is None:
             info = self._info()
-            presence = keep_registered(self._tree, self._clock, info, self._not_kept)
+            registration = keep_registered(self._tree, self._clock, info, self._not_kept)
             try:
-                await presence.start()
-                self._presence = presence
+                await registration.start()
+                self._registration = registration
                 self._log.info("registered as broker {id}", id=info.id)
             except CoordinationError as error:
                 self._say(error)
@@ -157,5 +157,5 @@ class BrokerRegistration:
 
     def _tell(self) -> None:
         self._update = None
-        if self._presence is not None:
-            self._presence.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))
+        if self._registration is not None:
+            self._registration.update(self._info().encode()).addErrback(lambda failure: failure.trap(CoordinationError))

@@ -1,4 +1,4 @@
-"""The choice of the log that a message set goes to."""
+"""The choice of the log that a message set is appended to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logd.topic import TopicEntry
 
 @define(eq=False)
 class Routing:
-    """The part of producing that the connections of a broker share: above all, which log a set goes to."""
+    """The part of producing that all connections of a broker share: above all, the choice of a set's log."""
 
     logs: Logs
     topics: ITopics
@@ -24,11 +24,11 @@ class Routing:
     clock: Clock
     create_topics: bool
     due_now: Callable[[PartitionLog], None]
-    #: How often a partition was picked, by topic: one count for all would tie topics that are produced to in turns.
+    #: Round-robin count by topic. One count for all would tie topics together that are produced to in turns.
     _turns: dict[str, int] = field(factory=dict, init=False)
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
-        """Return the log to append to; partition -1 takes turns among the topic's partitions that are served.
+        """Return the log to append to. Partition -1 means round-robin over the topic's served partitions.
 
         Raises the WireError to answer.
         """
@@ -39,12 +39,12 @@ class Routing:
         return find_log(self.logs, self.topics, topic, partition)
 
     def creates(self, topic: str, partition: int) -> bool:
-        """Return whether a produce there has the topic made: it is not there, and may be made on demand."""
+        """Return whether a produce to this partition creates the topic: it is missing and may be created on demand."""
         missing = self.topics.get(topic) is None and self.logs.log(topic, partition) is None
         return missing and self.create_topics and partition >= -1
 
     def message_limit(self, topic: str, partition: int) -> int | None:
-        """Return the limit on messages there, in bytes; None for no such place. Partition -1 has no turn for it."""
+        """Return the partition's message limit in bytes, None for no such partition. -1 means the topic's first."""
         if partition == -1:
             entry = self.topics.get(topic)
             partition = min(entry.partitions, default=-1) if entry is not None else -1
@@ -52,10 +52,10 @@ class Routing:
         return None if log is None else log.settings.message_bytes
 
     def _pick(self, topic: str, entry: TopicEntry) -> int:
-        """The next partition of ours that is served; one that is not served where none is, so that it is said why.
+        """Return the topic's next served partition here; if none is served, one whose log gives the reason.
 
-        Raises WrongPartition when no partition is on this broker, as a client that knows no other broker cannot be
-        told of them, and PartitionOffline for a topic that cannot be used.
+        Raises WrongPartition if no partition is on this broker, since the answer cannot name another broker, and
+        PartitionOffline for a topic that cannot be used.
         """
         logs = self.logs
         partitions = [number for number in sorted(entry.partitions) if logs.log(topic, number) is not None]
@@ -64,12 +64,12 @@ class Routing:
             raise PartitionOffline(problem)
         if not partitions:
             raise WrongPartition(
-                f"no partition of topic {topic!r} is on this broker, so it cannot pick one: send to the partition's "
-                "leader, as clients do that discover brokers; behind a load balancer give topics at least as many "
+                f"no partition of topic {topic!r} is on this broker, so it cannot pick one: send to a partition's "
+                "leader, as clients that discover brokers do; behind a load balancer give topics at least as many "
                 "partitions as there are brokers (topics.partitions)"
             )
         turn = self._turns.get(topic, 0)
-        for turn in range(turn, turn + len(partitions)):  # noqa: B020  # from where the last one ended
+        for turn in range(turn, turn + len(partitions)):  # noqa: B020  # continues the last turn
             number = partitions[turn % len(partitions)]
             log = logs.log(topic, number)
             if log is not None and log.offline is None:

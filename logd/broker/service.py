@@ -1,4 +1,4 @@
-"""The broker as a Twisted service: gives an assembled broker the reactor, the disk, threads, ports and signals."""
+"""The broker as a Twisted service: provides the reactor, the disk, threads, ports and signals."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from logd.log.disk.local_files import LocalFiles
 from logd.net.server import ConnectionFactory
 from logd.net.threads import DiskThreads
 
-#: Connections that may wait to be accepted. Twisted has 50, and who comes when they wait tries again after a second.
+#: The listen backlog. Twisted's default is 50; a client beyond the backlog retries only after a second.
 BACKLOG = 1024
 #: Exit status of a process whose broker did not flush or close everything within ``stop.ms``.
 UNCLEAN_STATUS = 1
 
 
 class BrokerService(Service):
-    """Everything that a broker is, in one process. ``makeService`` only makes it; it starts after twistd's fork."""
+    """The service of one broker. ``makeService`` only constructs it; it starts after twistd's fork."""
 
     log = Logger()
 
@@ -49,9 +49,9 @@ class BrokerService(Service):
         files: IFileOperations | None = None,
         signals: bool = True,
     ) -> None:
-        """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback.
+        """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback.
 
-        ``files`` stands in for the disk. ``signals``: whether the process is the broker's, which SIGTERM then stops.
+        ``files`` replaces the disk. ``signals``: the process belongs to the broker, and SIGTERM stops it.
         """
         self._reactor = reactor
         self._settings = settings
@@ -64,18 +64,18 @@ class BrokerService(Service):
         self._assembly: BrokerAssembly | None = None
         self._coordination = BrokerCoordination(reactor, settings, self._files)
         self._stopping: Deferred[None] | None = None
-        #: Whether SIGTERM has come; a reactor cannot be stopped twice.
+        #: True once SIGTERM was received; a reactor cannot be stopped twice.
         self._terminated = False
         self.registry = CollectorRegistry()
 
     def health(self) -> dict[str, Any]:
-        """What /health shows."""
+        """Return the content of /health."""
         return self.broker.health() if self.broker is not None else {"status": "starting"}
 
     def startService(self) -> None:  # noqa: N802
-        """Lock and open the data directory, recover, listen: all of it before returning, so that a failure is seen.
+        """Lock and open the data directory, recover, and listen, all before returning, so that a failure ends twistd.
 
-        Raises DataDirectoryError, or ConfigurationError when the endpoint cannot be listened on.
+        Raises DataDirectoryError, or ConfigurationError if an endpoint cannot be listened on.
         """
         try:
             self._start()
@@ -86,7 +86,7 @@ class BrokerService(Service):
                 raise error from None
             raise
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
-        # Twisted ends a process that was told to terminate with the signal's status; a clean stop deserves a 0.
+        # By default Twisted exits with the signal's status after SIGTERM; a clean stop exits with 0.
         if self._signals:
             self._reactor.callWhenRunning(self._catch_terminate)
 
@@ -132,7 +132,7 @@ class BrokerService(Service):
     def _listen(self, factory: ConnectionFactory) -> Listener:
         settings = self._settings
         outcome: list[Any] = []
-        # TCP and UNIX endpoints listen before they return; a port in use has to stop the start.
+        # TCP and UNIX endpoints listen before they return, so a port in use makes the start fail here.
         serverFromString(self._reactor, settings.listen).listen(factory).addBoth(outcome.append)
         if outcome and isinstance(outcome[0], Failure):
             raise ConfigurationError(
@@ -151,12 +151,12 @@ class BrokerService(Service):
         address: Any = port.getHost() if port is not None else None
         host, number = getattr(address, "host", "127.0.0.1"), getattr(address, "port", 0)
         if host in ("0.0.0.0", "::", ""):
-            self.log.warn("clients are told to connect to 127.0.0.1: say --advertise HOST:PORT for those elsewhere")
+            self.log.warn("clients are told to connect to 127.0.0.1: set --advertise HOST:PORT for other machines")
             host = "127.0.0.1"
         return host, number
 
     def stopService(self) -> Deferred[None]:  # noqa: N802
-        """Stop in order, within ``stop.ms``; see BrokerAssembly.stop. Fires when all is done."""
+        """Stop in order within ``stop.ms``; see BrokerAssembly.stop. Fires when the broker has stopped."""
         if self._stopping is None:
             super().stopService()  # type: ignore[no-untyped-call]  # as above
             self._stopping = Deferred.fromCoroutine(self._stop())
@@ -168,7 +168,7 @@ class BrokerService(Service):
         self.log.info("stopping")
         report = await self._assembly.stop()
         if self._signals and not report.clean:
-            # Threads that the disk keeps are not waited for; the exit status tells a supervisor.
+            # Threads that wait for the disk are abandoned; the exit status tells a supervisor.
             atexit.register(_end_unclean)
 
     async def _threads_ended(self) -> None:
@@ -188,7 +188,7 @@ class BrokerService(Service):
             self._reactor.callFromThread(stop)
 
         signal.signal(signal.SIGTERM, terminate)
-        # A terminal that closes says SIGHUP to what runs in it; under nohup the signal is ignored, and stays so.
+        # A closing terminal sends SIGHUP to its processes; under nohup the signal is ignored, and stays ignored.
         if self._foreground and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
             signal.signal(signal.SIGHUP, terminate)
 

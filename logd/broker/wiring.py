@@ -1,4 +1,4 @@
-"""Puts a broker together over its open store and a client of the coordination tree."""
+"""Builds a broker from its open store and a client of the coordination tree."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def join_others(
     gate: FlushPressure,
     pick: Callable[[int], int] = random.randrange,
 ) -> tuple[Broker, BrokerRegistration]:
-    """Make the broker and what keeps it among the others; it takes requests once its topics agree with the tree.
+    """Build the broker and its registration. The broker takes requests once its topics agree with the tree.
 
-    ``pick(n)`` is a random number below n: the broker that a topic's first partition goes to.
+    ``pick(n)`` is a random number below n; it chooses the broker of a topic's first partition.
     """
     registry = watch_brokers(tree, clock)
 
@@ -47,7 +47,7 @@ def join_others(
     stored.made = growth.hold
     stored.reopened = ends.reopened
     placement = Placement(store.broker_id, live, at=pick(1 << 16))
-    # A uuid that was made up here is told to nobody before the tree was asked for the topic's own.
+    # A uuid that was generated here is not shown to clients before the tree was asked for the topic's own uuid.
     known = {topic: entry for topic, entry in stored.entries.items() if topic not in stored.orphans}
     topics = TopicDirectory(known)
     reconciler = TopicReconciler(tree, stored, clock, store.broker_id, ends, topics)

@@ -1,1 +1,1 @@
-"""Roles on the user's side of a connection: producer, consumer and its streams, administration, a log observer."""
+"""The roles of a client: producer, consumer with its streams, administration, and a log observer."""

@@ -1,4 +1,4 @@
-"""What an application may give the clients: partitioners."""
+"""Interfaces that an application may implement for the clients: partitioners."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from zope.interface import Interface
 
 
 class IPartitioner(Interface):
-    """Chooses partitions. Called on the reactor's thread and may not block."""
+    """Chooses partitions. Called on the reactor's thread; must not block."""
 
     def choose(topic: str, key: bytes | None, partitions: Sequence[int]) -> int:
         """Return one of ``partitions`` (ascending, never empty).
 
         Called once for the messages without a key of each set sent, and once for each message with a key. For ``key``
         None, ``partitions`` holds only those that have a leader at the moment; for a key, all of them, so that a key
-        stays where it is. Whatever it raises fails that send; so does a number that is not among the partitions
+        stays in its partition. Any error raised fails that send; so does a number that is not among the partitions
         (ValueError).
         """
 
     def sealed(topic: str, partition: int) -> None:
-        """A batch for this partition is complete: a good moment to choose another one."""
+        """Note that a batch for this partition is complete: a good moment to choose another one."""

@@ -1,4 +1,4 @@
-"""Brings the log's lines that a person has to see to one: commands and scripts begin no log."""
+"""Shows warnings of the log to people whose program has begun no log, such as commands and scripts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogBeginner, globalLogPublisher
 from zope.interface import implementer
 
-#: The loggers that speak of brokers and trees that are away, of partitions that cannot be read, of streams that were
-#: not closed, and of what a group does not consume since a node in the tree cannot be read.
+#: The loggers of the warnings: brokers and trees that are away, partitions that cannot be read, streams that were not
+#: closed, and partitions that a group does not consume since a node in the tree cannot be read.
 NAMESPACES = (
     "logd.client.cluster.broker_outages.BrokerOutage",
     "logd.client.consumer.dropped.DroppedStreams",
@@ -20,7 +20,7 @@ NAMESPACES = (
     "logd.coord.zookeeper.unanswered.UnansweredWarning",
 )
 
-#: What is told of these lines at present.
+#: The observers that show these warnings at present.
 _told: list[ILogObserver] = []
 
 
@@ -35,7 +35,7 @@ class _WarningObserver:
 
 
 def tell_warnings(tell: Callable[[str], None]) -> Callable[[], None]:
-    """Call ``tell`` with each such line from now on; return what ends that."""
+    """Call ``tell`` with each of these warnings from now on; return the function that ends that."""
 
     observe = _WarningObserver(tell)
     globalLogPublisher.addObserver(observe)
@@ -49,12 +49,12 @@ def tell_warnings(tell: Callable[[str], None]) -> Callable[[], None]:
 
 
 def warn_by_logging() -> None:
-    """Hand these lines to the standard library's logger ``logd``, which shows them on stderr unless told not to."""
+    """Hand these warnings to the standard library's logger ``logd``, which shows them on stderr by default."""
     tell_warnings(_hand_to_logging)
 
 
 def warn_without_log() -> None:
-    """Do the same in a program that has not begun Twisted's log, while nothing else is told of these lines."""
+    """Hand these warnings to logger ``logd`` while the program has begun no Twisted log and nothing else shows them."""
     globalLogPublisher.addObserver(_without_log)
 
 
@@ -65,7 +65,7 @@ def _hand_to_logging(line: str) -> None:
 @implementer(ILogObserver)
 class _WithoutLogObserver(_WarningObserver):
     def __call__(self, event: LogEvent) -> None:
-        # Twisted has no public word for this: until a program begins its log, one observer keeps what comes.
+        # Twisted has no public way to ask this: until a program begins its log, one observer keeps all events.
         if not _told and getattr(globalLogBeginner, "_temporaryObserver", None) is not None:
             super().__call__(event)
 

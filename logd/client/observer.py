@@ -1,4 +1,4 @@
-"""An ILogObserver that publishes an application's own log events to a topic, and never blocks or breaks it."""
+"""An ILogObserver that publishes an application's log events to a topic, and never blocks or breaks the application."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from zope.interface import implementer
 from logd.client.producer.producer import Producer
 from logd.protocol.message import Message
 
-#: Events of these namespaces are not published: they are about publishing, and each would make another one.
+#: Namespaces whose events are not published: they are about publishing, and each would cause another event.
 OWN_NAMESPACES = ("logd.client", "logd.deferreds", "logd.net", "logd.protocol")
 
 
 @implementer(ILogObserver)
 class TopicObserver:
-    """Publishes each event as one message of JSON, as ``twisted.logger.eventFromJSON`` reads it.
+    """Publishes each log event as one message of JSON that ``twisted.logger.eventFromJSON`` reads.
 
-    ``globalLogPublisher.addObserver(TopicObserver(producer, "app-log"))``. May be called from any thread. While the
-    producer has no room, or ``limit`` events are on their way, events are dropped and counted; the count follows as an
-    event of its own once there is room again.
+    Add it by ``globalLogPublisher.addObserver(TopicObserver(producer, "app-log"))``. May be called from any thread.
+    While the producer has no room, or ``limit`` events are under way, events are dropped and counted; the count follows
+    as an event of its own once there is room again.
     """
 
     def __init__(self, producer: Producer, topic: str, limit: int = 10_000) -> None:
         self._producer = producer
         self._topic = topic
         self._limit = limit
-        #: Events handed over and not yet delivered or failed. Counted on several threads: a bound, not a balance.
+        #: Events handed over and neither delivered nor failed. Counted on several threads: a bound, not a balance.
         self._under_way = 0
-        #: Events dropped since the last report, and in all.
+        #: Events dropped since the last report.
         self._unreported = 0
         self.dropped = 0
         self._waiting = False
@@ -59,9 +59,9 @@ class TopicObserver:
 
     @staticmethod
     def _on_reactor_thread() -> bool:
-        """Whether the producer may be called here: on the reactor's thread or, before a reactor runs, on the main one.
+        """Return whether to call the producer here: on the reactor's thread or, before a reactor runs, on the main one.
 
-        What is handed over by callFromThread before the reactor runs would come behind a close that follows at once.
+        Events handed over by callFromThread before the reactor runs would come behind a close that follows at once.
         """
         if threadable.ioThread is None:
             return threading.current_thread() is threading.main_thread()
@@ -91,7 +91,7 @@ class TopicObserver:
         self._unreported += 1
 
     def _report(self, _: object = None) -> None:
-        """Say how many were dropped, now that there is room."""
+        """Publish the number of dropped events, now that there is room."""
         self._waiting = False
         count, self._unreported = self._unreported, 0
         if not count:
@@ -120,7 +120,7 @@ class TopicObserver:
 def _as_json(event: LogEvent) -> bytes:
     try:
         return eventAsJSON(event).encode()
-    except Exception as error:  # a field that cannot be written; what can be said is said
+    except Exception as error:  # a field that cannot be written as JSON
         return json.dumps(
             {
                 "log_format": "an event could not be written as JSON: {reason}",

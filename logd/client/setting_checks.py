@@ -1,4 +1,4 @@
-"""Validators for the clients' settings: each refusal names the setting, its value and what is allowed."""
+"""Validators for the clients' settings. Each error names the setting, its value and the allowed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _refuse(name: str, value: object, allowed: str) -> ConfigurationError:
 
 
 def whole(minimum: int, maximum: int, unit: str = "") -> Validator:
-    """A whole number within bounds."""
+    """Return a validator for a whole number within bounds."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if type(value) is not int or not minimum <= value <= maximum:  # True is an int to isinstance
@@ -26,7 +26,7 @@ def whole(minimum: int, maximum: int, unit: str = "") -> Validator:
 
 
 def seconds(minimum: float, maximum: float) -> Validator:
-    """A number of seconds within bounds."""
+    """Return a validator for a number of seconds within bounds."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float) or not minimum <= value <= maximum:
@@ -36,7 +36,7 @@ def seconds(minimum: float, maximum: float) -> Validator:
 
 
 def one_of(*allowed: str) -> Validator:
-    """One of a few words."""
+    """Return a validator for one of a few words."""
 
     def check(_instance: Any, attribute: Any, value: Any) -> None:
         if value not in allowed:
@@ -46,6 +46,6 @@ def one_of(*allowed: str) -> Validator:
 
 
 def switch(_instance: Any, attribute: Any, value: Any) -> None:
-    """True or false."""
+    """Validate True or False."""
     if not isinstance(value, bool):
         raise _refuse(attribute.name, value, "True or False")

@@ -11,13 +11,13 @@ from logd.errors import ConfigurationError
 
 
 def read_settings(given: dict[str, Any], *classes: type[Any]) -> list[Any]:
-    """Return one object of each class; raise ConfigurationError for an unknown name or a value not allowed."""
+    """Return one object of each class. Raises ConfigurationError for an unknown name or a value not allowed."""
     names = [{field.name for field in attrs.fields(cls)} for cls in classes]
     known = sorted(set().union(*names))
     for name, value in given.items():
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else ";"
+            hint = f"; did you mean {close[0]!r}?" if close else "."
             raise ConfigurationError(f"{name} = {value!r}: no such setting{hint} Allowed are: {', '.join(known)}")
     return [
         cls(**{name: value for name, value in given.items() if name in mine})

@@ -7,7 +7,7 @@ import attrs
 from logd.client.setting_checks import one_of, seconds, switch, whole
 from logd.clientcore import defaults
 
-#: The broker's default frame limit, less room for the names and numbers around the sets of one request.
+#: The broker's default frame limit, less 64 KiB for the names and numbers around the sets of one request.
 LARGEST_REQUEST = (16 << 20) - (64 << 10)
 LARGEST_BYTES = 1 << 40
 DAY = 24 * 60 * 60.0
@@ -15,32 +15,32 @@ DAY = 24 * 60 * 60.0
 
 @attrs.frozen(kw_only=True)
 class LinkSettings:
-    """How connections to brokers are made and kept. Raises ConfigurationError for a value that is not allowed."""
+    """Settings of connections to brokers. Raises ConfigurationError for a value that is not allowed."""
 
     #: Seconds that one attempt to connect may take.
     connect_timeout: float = attrs.field(default=defaults.CONNECT_TIMEOUT, validator=seconds(0.001, DAY))
-    #: Seconds to wait for an answer before the connection is given up.
+    #: Seconds to wait for an answer before the connection is closed.
     request_timeout: float = attrs.field(default=defaults.REQUEST_TIMEOUT, validator=seconds(0.001, DAY))
-    #: Seconds before the second attempt at anything that failed; doubled each time, with jitter.
+    #: Seconds before the second attempt at any operation that failed; doubled each time, with jitter.
     retry_delay: float = attrs.field(default=defaults.RETRY_DELAY, validator=seconds(0.0, DAY))
     #: The longest such delay, in seconds.
     retry_delay_limit: float = attrs.field(default=defaults.RETRY_DELAY_LIMIT, validator=seconds(0.0, DAY))
-    #: Largest answer that is accepted, in bytes.
+    #: Largest accepted answer, in bytes.
     frame_bytes: int = attrs.field(default=64 << 20, validator=whole(1024, 1 << 30, "bytes"))
     #: Seconds after which metadata is read again even when nothing went wrong.
     metadata_age: float = attrs.field(default=300.0, validator=seconds(0.001, 7 * DAY))
-    #: Ask the brokers who leads which partition; False behind a load balancer: one address, the broker picks
-    #: partitions.
+    #: Ask the brokers for the leaders of partitions. False behind a load balancer: one address, and the broker chooses
+    #: the partition.
     discover: bool = attrs.field(default=True, validator=switch)
 
 
 @attrs.frozen(kw_only=True)
 class ProducerSettings:
-    """What a Producer does with messages. Raises ConfigurationError for a value that is not allowed."""
+    """Settings of a Producer. Raises ConfigurationError for a value that is not allowed."""
 
-    #: 0: no answer is asked for; 1: appended; n > 1: in n copies; -1: flushed, and in every in-sync copy.
+    #: 0: no answer; 1: appended; n > 1: in n copies; -1: flushed, and in every in-sync copy.
     acks: int = attrs.field(default=-1, validator=whole(-1, 32767))
-    #: What batches are compressed with.
+    #: The compression of batches.
     compression: str = attrs.field(default="none", validator=one_of("none", "gzip", "snappy", "zstd"))
     #: A batch of one partition leaves when it holds this many messages ...
     batch_messages: int = attrs.field(default=10_000, validator=whole(1, 1 << 30))
@@ -48,44 +48,43 @@ class ProducerSettings:
     batch_bytes: int = attrs.field(default=defaults.BATCH_BYTES, validator=whole(1, LARGEST_REQUEST, "bytes"))
     #: ... or when its first message has waited this many seconds.
     linger: float = attrs.field(default=0.0, validator=seconds(0.0, DAY))
-    #: Bytes of messages held, waiting or in flight, before ``send`` waits. What is kept about a set counts
-    #: too: 900 bytes each.
+    #: Bytes of messages held, waiting or in flight, before ``send`` waits. Each set counts 900 bytes more, for the
+    #: records about it.
     buffer_bytes: int = attrs.field(default=32 << 20, validator=whole(1, LARGEST_BYTES, "bytes"))
-    #: How many sends may wait for room before ``send`` fails with ProducerBufferFull.
+    #: Sends that may wait for room before ``send`` fails with ProducerBufferFull.
     max_waiting: int = attrs.field(default=10_000, validator=whole(0, 1 << 30))
     #: Seconds from ``send`` until a set that could not be delivered fails.
     delivery_timeout: float = attrs.field(default=defaults.DELIVERY_TIMEOUT, validator=seconds(0.001, 7 * DAY))
     #: Batches of one partition that may be unanswered at a time.
     max_in_flight: int = attrs.field(default=10, validator=whole(1, 1000))
-    #: Largest single message, in bytes of its entry without the length field, as the brokers' message.bytes.
+    #: Largest single message, in bytes of its entry without the length field, like the brokers' message.bytes.
     message_bytes: int = attrs.field(default=1_000_000, validator=whole(1, LARGEST_REQUEST, "bytes"))
-    #: What happens when the broker refuses a message as too large: all that travels with it fails ("fail"), or it is
-    #: left out ("skip") and the rest is delivered, in order; ``Sent.skipped`` counts. (acks=0 has no answers.)
+    #: When the broker refuses a message as too large: "fail" fails all that travels with it; "skip" leaves it out,
+    #: delivers the rest in order, and counts it in ``Sent.skipped``. (acks=0 has no answers.)
     on_too_large: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
 
 
 @attrs.frozen(kw_only=True)
 class ConsumerSettings:
-    """What a Consumer fetches and how it takes damage. Raises ConfigurationError for a value that is not allowed."""
+    """Settings of a Consumer: fetches and damage. Raises ConfigurationError for a value that is not allowed."""
 
     #: Raw bytes held ahead of the application, over all partitions of the consumer (at least 256 for each, and the
-    #: entry at hand where that is larger).
+    #: current entry if that is larger).
     prefetch_bytes: int = attrs.field(default=8 << 20, validator=whole(1024, LARGEST_BYTES, "bytes"))
-    #: Raw bytes asked for at a time, of one partition.
+    #: Raw bytes of one partition in one fetch.
     fetch_bytes: int = attrs.field(default=1 << 20, validator=whole(64, 512 << 20, "bytes"))
     #: Seconds that a broker may hold a fetch back while there is nothing new.
     max_wait: float = attrs.field(default=0.5, validator=seconds(0.0, 3600.0))
-    #: What happens when an entry stays damaged after ``corrupt_retries`` further fetches: the stream fails, or
-    #: skips it.
+    #: When an entry stays damaged after ``corrupt_retries`` further fetches: the stream fails, or skips it.
     on_corrupt: str = attrs.field(default="fail", validator=one_of("fail", "skip"))
     corrupt_retries: int = attrs.field(default=defaults.CORRUPT_RETRIES, validator=whole(0, 1000))
-    #: Where to go on when a position is gone (retention) or was never there: an end of the log, or the stream fails.
+    #: When a position is gone (retention) or never existed: continue at an end of the log, or fail the stream.
     on_out_of_range: str = attrs.field(default="earliest", validator=one_of("earliest", "latest", "fail"))
-    #: Largest size that one compressed wrapper may decompress to, in bytes.
+    #: Largest decompressed size of one compressed wrapper, in bytes.
     max_decompressed: int = attrs.field(default=64 << 20, validator=whole(1, 1 << 31, "bytes"))
-    #: The most messages that one compressed wrapper may hold.
+    #: Largest number of messages in one compressed wrapper.
     max_decompressed_messages: int = attrs.field(default=1_000_000, validator=whole(1, 1 << 31))
-    #: Largest entry that is waited for, in bytes; a greater length counts as damage.
+    #: Largest accepted entry, in bytes; a greater length counts as damage.
     message_bytes: int = attrs.field(default=defaults.ENTRY_BYTES, validator=whole(1, 1 << 31, "bytes"))
-    #: Messages decoded at a time: what is held as objects is bounded by this.
+    #: Messages decoded at a time, which bounds the objects held.
     decode_messages: int = attrs.field(default=2000, validator=whole(1, 1 << 20))

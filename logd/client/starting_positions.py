@@ -15,24 +15,24 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 
 @frozen
 class Position:
-    """At this position (a byte offset); inside an entry or a compressed wrapper: with that message."""
+    """A start at a position (a byte offset). Inside an entry or a compressed wrapper it means that message."""
 
     value: int
 
 
 @frozen
 class Time:
-    """With the first message at or after this time: ms since the epoch, or a datetime (a naive one is local time).
+    """A start at the first message at or after a time: ms since the epoch, or a datetime (naive: local time).
 
-    The time is that of the append, or of the message where it carries one, and as exact as the broker's index: some
-    earlier messages may come too.
+    The time is that of the append, or of the message if it carries one, as exact as the broker's index: some earlier
+    messages may come too.
     """
 
     value: int | datetime
 
     @property
     def milliseconds(self) -> int:
-        """The time in ms since the epoch."""
+        """Return the time in ms since the epoch."""
         if isinstance(self.value, datetime):
             return int(self.value.astimezone(UTC).timestamp() * 1000)
         return self.value
@@ -44,7 +44,7 @@ Starts = Start | Mapping[int, Start]
 
 
 def check_start(start: object) -> Literal["earliest", "latest"] | Position | Time:
-    """Return the start as it is used; a plain number is a position. Raises ConfigurationError for anything else."""
+    """Return the start in the form used; a plain number is a position. Raises ConfigurationError for anything else."""
     if start == "earliest" or start == "latest":
         return start
     if isinstance(start, int) and not isinstance(start, bool):
@@ -59,14 +59,14 @@ def check_start(start: object) -> Literal["earliest", "latest"] | Position | Tim
 
 
 def start_for(starts: Starts, partition: int) -> Literal["earliest", "latest"] | Position | Time:
-    """The start of one partition; those that a mapping leaves out begin at the earliest message."""
+    """Return the start of one partition; partitions that a mapping leaves out begin at the earliest message."""
     if isinstance(starts, Mapping):
         return check_start(starts.get(partition, "earliest"))
     return check_start(starts)
 
 
 def time_of(start: str | Position | Time) -> int:
-    """Return the time, in ms since the epoch, that a log is to be described with for ``resolve``; -1 where none is."""
+    """Return the time, in ms since the epoch, to describe a log with for ``resolve``; -1 for a start without a time."""
     return start.milliseconds if isinstance(start, Time) else -1
 
 

@@ -1,10 +1,10 @@
 """The core of every client, without I/O: the Twisted clients (logd/client) and Spark's blocking one (spark/) share it.
 
-- ``addresses``, ``endpoints``: the text that says where the brokers are;
-- ``metadata``: the view of a cluster that was last read, and the leader of a partition;
-- ``answers``: whether an answer is one to its question, and whether an error is final;
+- ``addresses``, ``endpoints``: the text of brokers' addresses;
+- ``metadata``: the view of a cluster as last read, and the leader of a partition;
+- ``answers``: checks that an answer matches its request, and that an error is final;
 - ``starting_positions``: the position that an end of the log, or a time, means in a log;
-- ``retries``: how long something that fails is tried again;
-- ``defaults``: the durations and sizes that all clients begin with;
+- ``retries``: delays and limits of retries;
+- ``defaults``: durations and sizes that all clients begin with;
 - ``partition_numbers``: numbers of partitions in errors.
 """

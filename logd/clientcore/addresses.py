@@ -19,7 +19,7 @@ def parse_brokers(brokers: str | Sequence[str | tuple[str, int]]) -> tuple[Addre
 
     A string holds one or more, separated by commas; a sequence holds one in each item. Each is ``HOST:PORT`` (an IPv6
     address in brackets) or the description of a Twisted client endpoint such as ``tls:logs.example.org:6668`` (which
-    then may hold no comma). Raises ConfigurationError that names what is neither.
+    may then hold no comma). Raises ConfigurationError naming an item that is neither.
     """
     items = separate(brokers) if isinstance(brokers, str) else [item for item in brokers if item]
     if not items:
@@ -28,7 +28,7 @@ def parse_brokers(brokers: str | Sequence[str | tuple[str, int]]) -> tuple[Addre
 
 
 def separate(brokers: str) -> list[str]:
-    """Return the addresses in a text that has commas between them. Raises ConfigurationError when there is none."""
+    """Return the addresses in a text, which are separated by commas. Raises ConfigurationError when there is none."""
     items = [item.strip() for item in brokers.split(",") if item.strip()]
     if not items:
         raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
@@ -53,7 +53,7 @@ def _parse(item: str | tuple[str, int]) -> Address:
 def discovered(host: str, port: int, bootstrap: Address) -> Address:
     """Return the address of a broker that advertises ``host`` and ``port`` to a client that began at ``bootstrap``.
 
-    A client that came in over TLS goes on over TLS: of an endpoint that names a host and a port, these are replaced.
+    A client that began over TLS stays with TLS: in an endpoint with host and port, only these two are replaced.
     """
     if isinstance(bootstrap, str):
         kind, _, rest = bootstrap.partition(":")
@@ -65,7 +65,7 @@ def discovered(host: str, port: int, bootstrap: Address) -> Address:
 
 
 def split_endpoint(description: str) -> list[str]:
-    """Return the parts of an endpoint's description: those between colons that no backslash escapes, still escaped."""
+    """Return the parts of an endpoint's description: those between colons without a backslash, still escaped."""
     parts = [""]
     escaped = False
     for character in description:

@@ -1,4 +1,4 @@
-"""Checks of a broker's answers: whether one belongs to its question, and whether an error is final."""
+"""Checks of a broker's answers: whether an answer matches its request, and whether an error is final."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def is_final(error: BaseException | None) -> TypeGuard[WireError]:
 
 
 def misfit(request: OurRequest, response: Response) -> str:
-    """Return what of the response does not belong to the request; nothing when all is well.
+    """Return the mismatch between a response and its request as text; empty when they match.
 
-    A broker that is broken, or another program, must not pass for one. The user of a response that was checked may rely
-    on a part for each part asked for, in order, and on bytes from where they were wanted.
+    A broken broker, or another program, must not pass for a broker. Users of a checked response may rely on a part for
+    each part asked for, in order, and on bytes from the requested position.
     """
     if isinstance(request, FetchWait) and isinstance(response, FetchWaitResponse):
         return _fetch_misfit(request, response)
@@ -41,7 +41,7 @@ def _fetch_misfit(request: FetchWait, response: FetchWaitResponse) -> str:
     for part, asked in zip(response.parts, request.parts, strict=True):
         if part.error or not len(part.message_set):
             continue
-        # Further on, messages would be left out unseen; elsewhere than exactly there, the pieces do not fit together.
+        # Further on, messages would be skipped unseen. If exact, any other position would not fit to the last answer.
         if part.first_position > asked.offset or (asked.exact and part.first_position != asked.offset):
             return f"it begins at {part.first_position} in place of {asked.offset}"
     return ""

@@ -1,7 +1,6 @@
 """Endpoints of brokers for a client without Twisted: ``host:port``, or the description of a Twisted endpoint.
 
-The kinds of endpoint that name a host and a port are read here: ``tcp``, ``tls`` and ``ssl``, with the files that TLS
-needs.
+Supports the kinds of endpoint with a host and a port: ``tcp``, ``tls`` and ``ssl``, with the files that TLS needs.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from logd.errors import ConfigurationError
 
 HostPort = tuple[str, int]
 
-#: What each kind may say of TLS: its word for the folder of certificates to trust, for a client's own and for its key.
+#: The TLS arguments of each kind: the folder of trusted certificates, the client's certificate, and its key.
 _TLS_WORDS = {
     "tcp": (),
     "tls": ("trustRoots", "certificate", "privateKey"),
@@ -26,20 +25,20 @@ _TLS_WORDS = {
 
 @frozen
 class BrokerEndpoint:
-    """One place. ``tls`` holds the folder of trusted certificates, the client's own and its key; None without TLS."""
+    """One endpoint. ``tls`` holds the folder of trusted certificates, the client's own and its key; None: no TLS."""
 
     address: HostPort
     tls: tuple[str | None, str | None, str | None] | None = None
 
 
 def parse_endpoints(brokers: str) -> tuple[BrokerEndpoint, ...]:
-    """Read one or more endpoints, separated by commas. Raises ConfigurationError that names what is none.
+    """Read one or more endpoints, separated by commas. Raises ConfigurationError naming an invalid one.
 
-    They agree in TLS, since brokers that are discovered on the way are spoken to as the first ones are.
+    They must agree in TLS, since discovered brokers are connected to in the same way.
     """
     found = tuple(map(_endpoint, separate(brokers)))
     if len({each.tls for each in found}) > 1:
-        raise ConfigurationError(f"brokers = {brokers!r} is not allowed: all are reached alike, with or without TLS")
+        raise ConfigurationError(f"brokers = {brokers!r} is not allowed: all need the same TLS files, or none TLS")
     return found
 
 

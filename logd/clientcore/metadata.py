@@ -1,4 +1,4 @@
-"""The view that a client has of a cluster: where the brokers are, and who leads which partition, as last read."""
+"""A client's view of a cluster, as last read: the brokers' addresses, and the leader of each partition."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TopicView:
     uuid: str
     #: All partitions, ascending.
     partitions: tuple[int, ...]
-    #: The broker that leads each partition; a partition without a leader is not in it.
+    #: The broker that leads each partition; partitions without a leader are missing.
     leaders: dict[int, int]
     read_at: float
-    #: The broker of each partition that is offline there: such a partition has no leader, but a reason to ask for.
+    #: The broker of each partition that is offline there: it does not lead, but knows the reason.
     offline: dict[int, int] = field(factory=dict)
     #: The partitions that have a leader, ascending.
     available: tuple[int, ...] = field(init=False)
@@ -37,32 +37,32 @@ class TopicView:
 
 @define(eq=False)
 class ClusterView(Generic[A]):
-    """What was last read of the brokers and of each topic. No I/O: the client reads, and tells it of the answers."""
+    """The brokers and topics as last read. No I/O: the client reads metadata and passes the answers on."""
 
-    #: The address to connect to, of a broker that advertises a host and a port.
+    #: Returns the address to connect to, for a broker that advertises a host and a port.
     address_of: Callable[[str, int], A]
     _addresses: dict[int, A] = field(factory=dict, init=False)
     _topics: dict[str, TopicView] = field(factory=dict, init=False)
 
     @property
     def addresses(self) -> Collection[A]:
-        """The addresses of the brokers that were live."""
+        """Return the addresses of the brokers that were live."""
         return self._addresses.values()
 
     def known(self, topic: str) -> TopicView | None:
-        """Return what was last read about the topic."""
+        """Return the topic's metadata as last read."""
         return self._topics.get(topic)
 
     def forget(self, topic: str) -> None:
-        """Know nothing of a topic until it is read again."""
+        """Forget a topic until it is read again."""
         self._topics.pop(topic, None)
 
     def forget_all(self) -> None:
-        """Know nothing of any topic; the brokers' addresses stay."""
+        """Forget all topics; the brokers' addresses stay."""
         self._topics.clear()
 
     def read(self, response: MetadataResponse, now: float) -> None:
-        """Take what a broker has answered at ``now``; a topic in error stays as it was known."""
+        """Store a broker's answer of time ``now``; a topic in error stays as it was."""
         self._addresses = {broker.id: self.address_of(broker.host, broker.port) for broker in response.brokers}
         for topic in response.topics:
             if topic.error == 0:
@@ -71,8 +71,8 @@ class ClusterView(Generic[A]):
     def leader(self, topic: str, partition: int) -> A:
         """Return the address of the partition's leader.
 
-        Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
-        does not serve it, UnknownTopic when nothing was read.
+        Raises WrongPartition when the topic has no such partition or the partition no leader, PartitionOffline when its
+        broker does not serve it, UnknownTopic when no metadata was read.
         """
         view = self._topics.get(topic)
         if view is not None and partition in view.offline:
@@ -83,7 +83,7 @@ class ClusterView(Generic[A]):
         return self.keeper(topic, partition)
 
     def keeper(self, topic: str, partition: int) -> A:
-        """Return the address of the broker that leads the partition, or would if it were not offline there.
+        """Return the address of the broker that leads the partition, or would if the partition were not offline there.
 
         Raises as ``leader`` does, but for PartitionOffline.
         """
@@ -114,9 +114,9 @@ class ClusterView(Generic[A]):
 
 
 def described(response: MetadataResponse, topic: str, brokers: str = "") -> TopicMetadata:
-    """Return what a response of ``brokers`` says of a topic.
+    """Return a topic's metadata from a response of ``brokers``.
 
-    Raises UnknownTopic where that is nothing, or the error that it names.
+    Raises UnknownTopic when the topic is missing, or the error that its entry has.
     """
     found = next((each for each in response.topics if each.topic == topic), None)
     if found is None:
@@ -127,7 +127,7 @@ def described(response: MetadataResponse, topic: str, brokers: str = "") -> Topi
 
 
 def topic_error(topic: str, code: int, brokers: str = "") -> WireError:
-    """Return the error of a topic, in words that name it and, for a topic that is not there, who was asked."""
+    """Return the error of a topic; the text names the topic and, for a missing topic, the brokers asked."""
     if code != UnknownTopic.code:
         return error_for_code(code, f"topic {topic!r}: {error_for_code(code)}")
     where = f" at {brokers}; 'logd topics list' names those that there are" if brokers else ""

@@ -1,4 +1,4 @@
-"""Numbers of partitions, ascending: whether one is among them, at a cost that hardly grows with them, and in words."""
+"""Ascending numbers of partitions: membership by binary search, and a text for errors."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 
 def is_among(number: int, numbers: Sequence[int]) -> bool:
-    """Whether ``number`` is one of ``numbers``, which ascend."""
+    """Return whether ``number`` is one of ``numbers``, which ascend."""
     at = bisect_left(numbers, number)
     return at < len(numbers) and numbers[at] == number
 
 
 def in_words(numbers: Sequence[int]) -> str:
-    """Name numbers for an error: a list of a few, else where they begin and end, and how many they are."""
+    """Return numbers as text for an error: a list of up to 10, else the first, the last and the count."""
     if len(numbers) <= 10:
         return str(list(numbers))
     whole = numbers[-1] - numbers[0] + 1 == len(numbers)

@@ -1,4 +1,4 @@
-"""How long something that fails is tried again: longer and longer delays, as long as patience lasts."""
+"""Retries of an operation that fails: growing delays, within a limit of time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from logd.backoff import Backoff
 
 @define
 class RetryBudget:
-    """The attempts at one thing. No clock: the caller says what time it is, and sleeps."""
+    """The attempts at one operation. No clock: the caller passes the time, and sleeps."""
 
     backoff: Backoff
-    #: Seconds from the first failure for which further attempts are made.
+    #: Seconds from the first failure during which further attempts are made.
     patience: float
     _since: float | None = None
 
     def reset(self) -> None:
-        """Begin anew, since an attempt has succeeded."""
+        """Begin anew after a successful attempt."""
         self.backoff.reset()
         self._since = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from logd.protocol.requests.describe_log import DescribeLogResponse
 
-#: What stands for the ends of a log where a position is asked for, in Kafka's requests and in Spark's options.
+#: The numbers that stand for the ends of a log as positions in Kafka's requests and Spark's options.
 LATEST = -1
 EARLIEST = -2
 #: The ends of a log, by the words that applications use.
@@ -12,7 +12,7 @@ ENDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def position_of(position: int, log: DescribeLogResponse) -> int:
-    """Return the position in a log; LATEST and EARLIEST are its ends. Others are returned as they are."""
+    """Return the position in a log. LATEST and EARLIEST become its ends; others are returned as they are."""
     return {EARLIEST: log.log_start, LATEST: log.visible_end}.get(position, position)
 
 

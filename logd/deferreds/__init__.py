@@ -1,11 +1,11 @@
-"""The words for waiting: what every layer that uses Twisted would otherwise write again.
+"""Building blocks for Deferreds, shared by every layer that uses Twisted.
 
 - ``waiting``: callers that wait for one event, fired in order whatever each of them does;
-- ``callbacks``: a Deferred for what is told by calling back;
+- ``callbacks``: a Deferred for an operation that reports by a callback;
 - ``sleeping``: a cancellable sleep, and sleeps that another caller may end;
-- ``timeouts``: an end to waiting for a Deferred, with and without cancelling it;
-- ``gathering``: coroutines side by side, all at once or so many at a time;
+- ``timeouts``: a limit to the wait for a Deferred, with and without cancelling it;
+- ``gathering``: concurrent coroutines, all at once or a limited number at a time;
 - ``background``: coroutines that an object runs beside its callers, whose bugs are logged.
 
-A word belongs here when it says something about Deferreds and nothing about logd, and has three users.
+A building block belongs here if it is about Deferreds and not about logd, and has three users.
 """

@@ -1,4 +1,4 @@
-"""Coroutines that an object runs beside its callers: they end with it, and their bugs are logged."""
+"""Coroutines that an object runs beside its callers: they end with the object, and their bugs are logged."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from twisted.python.failure import Failure
 class Background:
     """The coroutines of one object. ``stop`` cancels them all, with what they wait for.
 
-    A coroutine deals with the errors that it expects by itself: one that ends with an exception has a bug, which is
-    logged, and the others go on.
+    A coroutine must handle the errors that it expects: one that ends with an exception has a bug, which is logged, and
+    the others go on.
     """
 
     _log = Logger()
 
     def __init__(self, what: str) -> None:
-        """``what``: the work, as the log names it ("a bug in ...")."""
+        """``what`` names the work in the log ("a bug in ...")."""
         self._what = what
         self._running: dict[Deferred[None], None] = {}
 
     def __len__(self) -> int:
-        """The number of coroutines that run."""
+        """Return the number of running coroutines."""
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, None]) -> Deferred[None]:
@@ -37,7 +37,7 @@ class Background:
         return running
 
     def stop(self) -> None:
-        """Cancel what runs."""
+        """Cancel all running coroutines."""
         for running in tuple(self._running):
             running.cancel()
 

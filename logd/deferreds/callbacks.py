@@ -1,4 +1,4 @@
-"""A Deferred for what is told by calling back, as the log does: it knows no Deferreds."""
+"""A Deferred for an operation that reports by a callback, as the log does, which knows no Deferreds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 def called_back(call: Callable[[Callable[[BaseException | None], None]], object]) -> Deferred[None]:
     """Call ``call(done)``; fire when it calls ``done(None)``, and fail with the error when it calls ``done(error)``.
 
-    Cancelling stops the waiting alone.
+    Cancelling ends only the wait, not the operation.
     """
     waiting: Deferred[None] = Deferred()
 

@@ -1,4 +1,4 @@
-"""Coroutines side by side, so that their requests travel together."""
+"""Concurrent coroutines, whose requests travel together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results, in order. Raises the first error; the others are then cancelled, their errors dropped."""
+    """Return the results, in order. Raises the first error; the others are then cancelled, and their errors dropped."""
     running = [Deferred.fromCoroutine(work) for work in works]
     try:
         return await gatherResults(running, consumeErrors=True)
@@ -25,7 +25,7 @@ async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def gather_some(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> list[T]:
-    """Return what ``gather`` returns, ``at_once`` works at a time: the others are not begun before those are done."""
+    """Return what ``gather`` returns, in groups of ``at_once``: each group begins when the one before is done."""
     found: list[T] = []
     waiting = iter(works)
     while some := list(islice(waiting, at_once)):
@@ -36,7 +36,7 @@ async def gather_some(works: Iterable[Coroutine[Any, Any, T]], at_once: int) -> 
 async def for_each(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, object]], at_once: int) -> None:
     """Await ``work(item)`` for every item, ``at_once`` of them at a time: the next one begins when one is done.
 
-    Works that fail do not stop the others; the first error is raised once all have ended.
+    An error does not stop the others; the first error is raised once all have ended.
     """
     waiting = iter(items)
     errors: list[Failure] = []
@@ -45,7 +45,7 @@ async def for_each(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, o
         for item in waiting:
             try:
                 await work(item)
-            except CancelledError:  # nobody waits for the rest any more
+            except CancelledError:  # the caller waits for none of the rest
                 raise
             except Exception:
                 errors.append(Failure())

@@ -15,7 +15,7 @@ def sleep(clock: Clock, seconds: float) -> Deferred[None]:
 
 
 class InterruptibleSleep:
-    """The sleeps of one coroutine, one at a time, which others may end before their time."""
+    """The sleeps of one coroutine, one at a time, which other code may end early."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -23,7 +23,7 @@ class InterruptibleSleep:
 
     @property
     def can_be_woken(self) -> bool:
-        """Whether a sleep is under way that ``wake`` ends."""
+        """Return whether a sleep is under way that ``wake`` ends."""
         return self._interruptible is not None
 
     def sleep(self, seconds: float | None, *, interruptible: bool = True) -> Deferred[None]:
@@ -45,7 +45,7 @@ class InterruptibleSleep:
         return sleeping.addBoth(ended)
 
     def wake(self) -> None:
-        """End the sleep, if one is under way that may be ended."""
+        """End the sleep, if an interruptible one is under way."""
         sleeping, self._interruptible = self._interruptible, None
         if sleeping is not None:
             sleeping.callback(None)

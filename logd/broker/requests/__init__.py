@@ -1,1 +1,1 @@
-"""Handlers of requests: one for each kind, and what they share."""
+"""Request handlers, one for each kind of request, and their shared parts."""

@@ -1,4 +1,4 @@
-"""Requests that create and delete topics: each is logged with the peer that asked for it."""
+"""Handlers of the requests that create and delete topics. Each request is logged with its peer."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _log = Logger()
 
 
 def check_administration(broker: BrokerCore, what: str) -> None:
-    """Raise AdministrationDisabled where the settings keep clients from doing ``what``, such as ``delete a topic``."""
+    """Raise AdministrationDisabled if the settings forbid clients to do ``what``, such as ``delete a topic``."""
     if not broker.settings.administration_requests:
-        raise AdministrationDisabled(f"nobody can {what} by a request: administration.requests = false here")
+        raise AdministrationDisabled(f"clients cannot {what} on this broker: administration.requests = false")
 
 
 class AdministrationRequests:
-    """The administration that one connection asks for."""
+    """The administration requests of one connection."""
 
     def __init__(self, broker: BrokerCore, peer: str) -> None:
         """``peer`` names the client in the log."""
@@ -43,7 +43,7 @@ class AdministrationRequests:
             return CreateTopicResponse(BrokerStopping.code, text="the broker is stopping")
         if not self._broker.settings.creates_on_request:
             refusal = TopicCreationDisabled(
-                f"topic {request.topic!r} is not created: topics.create = false here; with explicit it would be"
+                f"topic {request.topic!r} is not created: topics.create = false on this broker; explicit would allow it"
             )
             self._refused("create", request.topic, Failure(refusal))
             return CreateTopicResponse(refusal.code, text=str(refusal))
@@ -84,7 +84,7 @@ class AdministrationRequests:
         return deleting.addCallbacks(deleted, failed)
 
     def _refused(self, what: str, topic: str, failure: Failure) -> None:
-        # The name is a peer's own words: in the log they stand in quotes, with what a terminal would obey written out.
+        # The name comes from the peer: it is logged in quotes, with control characters escaped.
         _log.warn(
             "{peer} asked to {what} topic {topic!r}: {reason}",
             peer=self._peer,

@@ -1,4 +1,4 @@
-"""Message sets on their way into logs: those that came in one read go to each log in one gathered write."""
+"""Appends message sets to logs: the sets of one read go to each log in one gathered write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.errors import LogdError
 
 
 class AppendableLog(Protocol):
-    """The part of a partition's log that is needed here; see PartitionLog."""
+    """The members of a partition's log that are used here; see PartitionLog."""
 
     @property
     def end(self) -> int: ...
@@ -27,14 +27,14 @@ class AppendableLog(Protocol):
     def append(self, sets: list[bytes], messages: int, newest_timestamp: int) -> int: ...
 
 
-#: Told the id of a set's first message and the id after its last, or the error that kept the set out.
+#: ``appended(first id, id after the last message)`` of a set, or ``not_appended(error)``.
 Appended = Callable[[int, int], None]
 NotAppended = Callable[[BaseException], None]
 
 
 @define(eq=False)
 class _Gathered:
-    """The sets of one log that wait for the write; ``told`` has an entry for each set that somebody asks about."""
+    """The sets of one log that wait for the write; ``told`` has an entry for each set with callbacks."""
 
     sets: list[bytes] = field(factory=list)
     messages: int = 0
@@ -43,9 +43,9 @@ class _Gathered:
 
 
 def _by_segment(log: AppendableLog, gathered: _Gathered) -> Iterator[_Gathered]:
-    """Cut what is gathered where a segment would roll if the sets were appended one by one, as Kafka 0.7.2 has it.
+    """Split the gathered sets where a segment would roll if they were appended one by one, as in Kafka 0.7.2.
 
-    Which part a message belongs to is known for its set alone, so the counts of messages are only right in all.
+    The number of messages of a single set is not known, so the counts of the parts are right only in total.
     """
     sets, told, messages = gathered.sets, gathered.told, gathered.messages
     at = 0
@@ -75,7 +75,7 @@ class Appender:
     _gathered: dict[Any, _Gathered] = field(factory=dict, init=False)
 
     def add(self, log: AppendableLog, message_set: bytes, messages: int, newest_timestamp: int) -> _Gathered:
-        """Take a set that has been checked."""
+        """Gather a set that has been checked."""
         gathered = self._gathered.get(log)
         if gathered is None:
             gathered = self._gathered[log] = _Gathered()
@@ -94,12 +94,12 @@ class Appender:
         appended: Appended,
         not_appended: NotAppended,
     ) -> None:
-        """Like ``add``, and call one of the two functions from within ``append``."""
+        """Gather a set like ``add``, and have ``append`` call one of the two functions."""
         gathered = self.add(log, message_set, messages, newest_timestamp)
         gathered.told.append((len(gathered.sets) - 1, appended, not_appended))
 
     def append(self) -> list[LogdError]:
-        """Append everything gathered; return the errors of sets that nobody asked about."""
+        """Append everything gathered; return the errors of sets without callbacks."""
         if not self._gathered:
             return []
         errors: list[LogdError] = []
@@ -107,7 +107,7 @@ class Appender:
         for log, gathered in everything.items():
             failed: LogdError | None = None
             for part in _by_segment(log, gathered) if len(gathered.sets) > 1 else (gathered,):
-                # After an error the rest is refused too: nothing may overtake what is sent again.
+                # After an error the rest is refused too, so that no set overtakes one that is sent again.
                 if failed is None:
                     try:
                         first = log.append(part.sets, part.messages, part.newest_timestamp)

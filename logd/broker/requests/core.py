@@ -1,4 +1,4 @@
-"""The part of a broker that all its connections share: its logs and topics, its settings, what it is doing."""
+"""The part of a broker that all its connections share: its logs, topics, settings and state."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from logd.topic import TopicEntry
 
 @define(eq=False)
 class BrokerCore:
-    """Handed to everything that answers requests."""
+    """The state that all request handlers share."""
 
     settings: BrokerSettings
     store: LogStore
-    #: The topics as they are known; who creates and deletes them.
+    #: The topics as clients are told of them, and the administration that creates and deletes topics.
     topics: ITopics
     administration: TopicAdministration
-    #: Where blocking reads run.
+    #: Threads for blocking reads.
     threads: IThreads
     clock: Clock
-    #: Told by the store when too much waits for the disk.
+    #: Pauses producers; shut by the store when too many bytes are unflushed.
     gate: FlushPressure
     #: Logs that may not grow now.
     growth: GrowthGate
-    #: What is known in the tree of the logs here.
+    #: The stored ends of this broker's logs in the tree.
     ends: EndsRecorder
     counters: Counters = field(factory=Counters, init=False)
     routing: Routing = field(init=False)
@@ -47,9 +47,9 @@ class BrokerCore:
     #: Partitions that are being repaired.
     repairs: set[tuple[str, int]] = field(factory=set, init=False)
     stopping: bool = field(default=False, init=False)
-    #: (host, port) that clients are told to connect to.
+    #: The (host, port) that clients are told to connect to.
     advertised: tuple[str, int] = field(default=("127.0.0.1", 0), init=False)
-    #: Address of each broker that is registered, this one included, as last seen.
+    #: Returns the address of each registered broker, as last seen.
     live: Callable[[], Mapping[int, tuple[str, int]]] = field(default=dict, init=False)
     _creating: dict[str, WaitingDeferreds[None]] = field(factory=dict, init=False)
 
@@ -59,11 +59,11 @@ class BrokerCore:
         self.routing = Routing(self.store, self.topics, self.counters, self.clock, create, due_now)
 
     def brokers(self) -> dict[int, tuple[str, int]]:
-        """Return the address of each live broker; this one among them, whatever the tree knows."""
+        """Return the address of each live broker, always including this one."""
         return {**self.live(), self.store.broker_id: self.advertised}
 
     def create_on_demand(self, topic: str) -> Deferred[None]:
-        """Create a topic that a client used; connections that ask at the same time share the creation.
+        """Create a topic that a client uses; connections that ask for it at the same time share the creation.
 
         Fails as ``TopicAdministration.create`` does, but not with TopicExists.
         """

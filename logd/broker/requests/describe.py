@@ -1,4 +1,4 @@
-"""Requests about topics and logs, not for messages: Offsets, Metadata, DescribeLog."""
+"""Handlers of the requests about topics and logs: Offsets, Metadata and DescribeLog."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from logd.protocol.requests.responses import ErrorResponse
 
 _log = Logger()
 
-#: Topics that one request has made at a time: others' creations come in between.
+#: Topics of one request that are created at a time, so that creations by others come in between.
 MADE_AT_ONCE = 50
 
 
 class DescribeRequests:
-    """The questions of one connection."""
+    """The Offsets, Metadata and DescribeLog requests of one connection."""
 
     def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self._lost = False
 
     def offsets(self, request: Offsets) -> OffsetsResponse:
-        """Segment starts by time, as 0.7.2 answers them."""
+        """Return segment starts by time, as Kafka 0.7.2 does."""
         broker = self._broker
         if request.max_count < 0:
-            return OffsetsResponse(WrongPartition.code)  # error 4 is for sizes, 1 for offsets, and this for counts
+            return OffsetsResponse(WrongPartition.code)  # a negative count; 4 is for sizes, 1 for offsets
         try:
             log = find_log(broker.store, broker.topics, request.topic, request.partition)
         except UnknownTopic:
@@ -57,7 +57,7 @@ class DescribeRequests:
         return OffsetsResponse(0, tuple(log.offsets_before(request.time, request.max_count)))
 
     def metadata(self, request: Metadata) -> MetadataResponse | Deferred[MetadataResponse]:
-        """The brokers, and the leader of each partition. Creates missing topics first where that is allowed."""
+        """Return the brokers and the leader of each partition. Create missing topics first if that is allowed."""
         names = self._broker.topics.names() if request.topics is None else list(dict.fromkeys(request.topics))
         missing = [name for name in names if self._broker.topics.get(name) is None] if request.create else []
         waiting = iter(missing)
@@ -79,7 +79,7 @@ class DescribeRequests:
                 except WireError as error:
                     errors[name] = error.code
                 except Exception:
-                    _log.failure("topic {topic} could not be made", topic=name)
+                    _log.failure("topic {topic} could not be created", topic=name)
                     errors[name] = UnknownError.code
                 left -= 1
                 if not left:
@@ -96,7 +96,7 @@ class DescribeRequests:
             failed: Deferred[None] = Deferred()
             failed.errback(
                 TopicCreationDisabled(
-                    f"topic {name!r} does not exist, and topics.create = {self._broker.settings.topics_create} here"
+                    f"topic {name!r} does not exist, and topics.create = {self._broker.settings.topics_create}"
                 )
             )
             return failed
@@ -117,7 +117,7 @@ class DescribeRequests:
         return TopicMetadata(name, 0, entry.uuid, tuple(partitions))
 
     def describe_log(self, request: DescribeLog) -> DescribeLogResponse | Deferred[DescribeLogResponse]:
-        """A log from inside. Boundaries and times may need the disk: they are looked for on threads, in slices."""
+        """Describe a log and its segments. Boundaries and times may be read from the disk, on threads, in slices."""
         try:
             log = find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
         except WireError as error:
@@ -157,16 +157,16 @@ class DescribeRequests:
         return response
 
     def lost(self) -> None:
-        """The connection is gone: look for nothing more on its behalf."""
+        """End the searches of a lost connection."""
         self._lost = True
 
     def _check_wanted(self, request: DescribeLog) -> None:
-        """Raise WireError when nobody waits for the rest, or it cannot be had any more."""
+        """Raise WireError if the answer is not wanted any more, or cannot be given any more."""
         if self._lost or self._broker.stopping:
-            raise BrokerStopping("the broker is stopping, or the connection is gone")
+            raise BrokerStopping("the broker is stopping, or the connection is lost")
         find_log(self._broker.store, self._broker.topics, request.topic, request.partition)
 
     def unsupported(self, request: Unsupported) -> ErrorResponse:
-        """A version of a later release."""
+        """Refuse a request version of a later release."""
         text = f"version {request.version} of request type {request.type} is not known to this broker"
         return ErrorResponse(UnsupportedVersion.code, text)

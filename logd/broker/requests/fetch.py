@@ -1,4 +1,4 @@
-"""Fetch requests of one connection, of 0.7 and of ours; answers carry ranges of files, never the messages' bytes."""
+"""Handlers of fetch requests, 0.7's and logd's own. Answers carry file ranges, never the bytes of messages."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _log = Logger()
 
 
 class FetchRequests:
-    """The fetches of one connection."""
+    """The fetch requests of one connection."""
 
     def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
-        self._waiting: dict[WaitingFetch, None] = {}  # in their order
+        self._waiting: dict[WaitingFetch, None] = {}  # in the order of their arrival
         self._lost = False
 
     def fetch(self, request: Fetch) -> FetchResponse:
-        """A fetch of 0.7: answered at once."""
+        """Answer a fetch of 0.7 at once."""
         response = self._read(request, self._broker.settings.fetch_max_bytes)
         self._broker.counters.bytes_out += size_of(response.message_set)
         return response
 
     def multi_fetch(self, request: MultiFetch) -> MultiFetchResponse:
-        """Several fetches of 0.7 with one answer."""
+        """Answer several fetches of 0.7 with one response."""
         budget = self._broker.settings.fetch_max_bytes
         parts = []
         for fetch in request.fetches:
@@ -48,7 +48,7 @@ class FetchRequests:
         return MultiFetchResponse(0, tuple(parts))
 
     def fetch_wait(self, request: FetchWait) -> FetchWaitResponse | Deferred[FetchWaitResponse]:
-        """A fetch of ours: waits for messages. Offsets that may lie inside an entry are looked up first."""
+        """Answer a fetch that may wait for messages. Offsets that may lie inside an entry are resolved first."""
         starts: list[Start] = [part.offset for part in request.parts]
         finders = {index: log for index, part in enumerate(request.parts) if (log := self._must_look(part)) is not None}
         if not finders:
@@ -82,12 +82,12 @@ class FetchRequests:
         return response
 
     def finish(self) -> None:
-        """Answer what waits with what there is: the broker stops."""
+        """Answer the waiting fetches with the messages there are, as the broker is stopping."""
         for waiting in tuple(self._waiting):
             waiting.finish()
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Cancel the waiting fetches of a lost connection."""
         self._lost = True
         waiting, self._waiting = self._waiting, {}
         for each in waiting:
@@ -95,10 +95,10 @@ class FetchRequests:
 
     def _check_wanted(self) -> None:
         if self._lost:
-            raise UnknownError("the connection is gone")
+            raise UnknownError("the connection is lost")
 
     def _must_look(self, part: FetchPart) -> PartitionLog | None:
-        """The log to look at on a thread for where the entry begins that the offset may lie in, None for no need."""
+        """Return the log to search on a thread for the entry that may contain the offset; None for no search."""
         log = None if part.exact else self._broker.store.log(part.topic, part.partition)
         if log is None or log.offline is not None or not log.start <= part.offset <= log.visible_end:
             return None
@@ -113,7 +113,7 @@ class FetchRequests:
         except UnknownTopic:
             found = None
         except WireError as error:
-            # A peer of 0.7 knows the codes of 0.7 alone.
+            # A client of 0.7 knows only the codes of 0.7.
             return FetchResponse(error.code if error.code < 100 else UnknownError.code)
         return FetchResponse(0) if found is None else FetchResponse(0, found)
 
@@ -144,10 +144,10 @@ class FetchRequests:
 
 
 def _boundary(log: PartitionLog, offset: int) -> Start:
-    """Find where the entry at ``offset`` begins, or why that cannot be told. Blocks."""
+    """Return the start of the entry at ``offset``, or the error of the search. Blocks."""
     try:
         return log.find_boundary(offset)
     except WireError as error:
         return error
     except (CorruptMessage, OSError) as error:
-        return UnknownError(f"cannot find where the entry at offset {offset} begins: {error}")
+        return UnknownError(f"cannot find the start of the entry at offset {offset}: {error}")

@@ -1,4 +1,4 @@
-"""The produce requests of one connection: what they share, and those that need no request object at all."""
+"""The produce requests of one connection: their shared state, and the fast path without a request object."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from logd.protocol import loops
 from logd.protocol.requests.legacy_requests import MultiProduce, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 
-#: Partitions, as a connection named them, of which it is remembered that a set was refused.
+#: The most partitions for which a connection remembers that a set was refused.
 MOST_BROKEN = 10_000
 
 
 class ProducerCutOff(Exception):
-    """The connection closes for a refused produce of 0.7: nothing more of it may be taken."""
+    """Raised when a refused produce of 0.7 closes its connection: no further request of it may be taken."""
 
 
 @define(eq=False)
 class ProduceRequests:
     """The produce requests of one connection, in their order.
 
-    A request that has to wait is ``waiting``: the connection is held, keeps it at the head of what it has to take, and
-    calls ``resume`` first of all when it goes on.
+    A request that has to wait is kept in ``waiting``. The connection is held meanwhile, keeps the request at the head
+    of its backlog, and calls ``resume`` first when it proceeds.
     """
 
     _log = Logger()
@@ -47,11 +47,11 @@ class ProduceRequests:
     #: Logs that may not grow now.
     growth: GrowthGate = field(init=False)
     appender: Appender = field(init=False)
-    #: The request that was begun and waits before its sets are gathered; None nearly always.
+    #: The started request that waits before its sets are gathered; nearly always None.
     waiting: ProduceRequest | None = field(default=None, init=False)
-    #: Requests whose sets are gathered or appended, and that are not answered yet.
+    #: Requests whose sets are gathered or appended, but that are not answered yet.
     unanswered: dict[AcknowledgedProduceRequest, None] = field(factory=dict, init=False)
-    #: (topic, partition as asked) of which a set was refused: later ones are refused until the producer restarts.
+    #: Each (topic, requested partition) with a refused set: later sets are refused until the producer restarts.
     broken: set[tuple[str, int]] = field(factory=set, init=False)
     _not_created: dict[str, WireError] = field(factory=dict, init=False)
     _refused: int = field(default=0, init=False)
@@ -62,10 +62,10 @@ class ProduceRequests:
         self.appender = Appender(self.routing.counters)
 
     def produce(self, request: Produce) -> bool:
-        """Take a produce of 0.7; return False where it waits.
+        """Take a produce of 0.7; return False if it has to wait.
 
-        A producer may send one message in each, so that one that need not wait is gathered without an object for it.
-        Raises ProducerCutOff when it is refused and that closes the connection.
+        A producer may send one message per request, so a request that need not wait is gathered without an object.
+        Raises ProducerCutOff if the request is refused and the refusal closes the connection.
         """
         topic, partition, message_set = request
         if len(message_set) > AT_ONCE_BYTES or self.growth.held:
@@ -84,20 +84,20 @@ class ProduceRequests:
         return True
 
     def multi_produce(self, request: MultiProduce) -> bool:
-        """Take several produces of 0.7 at once; see ``produce``."""
+        """Take a MultiProduce of 0.7; see ``produce``."""
         return self._begin(SilentProduceRequest(self, request.produces))
 
     def produce_ack(self, request: ProduceAck, token: Any) -> bool:
-        """Take a produce of ours, to be answered under ``token``; return False where it waits."""
+        """Take a ProduceAck, to be answered under ``token``; return False if it has to wait."""
         return self._begin(AcknowledgedProduceRequest(self, request.parts, token, request.acks, request.timeout_ms))
 
     def resume(self) -> bool:
-        """Go on with the request that waited; return False where it waits again. Raises as ``produce`` does."""
+        """Continue the waiting request; return False if it has to wait again. Raises as ``produce`` does."""
         request, self.waiting = self.waiting, None
         return request is None or self._begin(request)
 
     def append(self) -> None:
-        """Append what the calls since the last one have gathered."""
+        """Append the sets that were gathered since the last call."""
         for error in self.appender.append():
             if self._broker.settings.legacy_refused_close:
                 self._cut_off(error)
@@ -105,32 +105,32 @@ class ProduceRequests:
                 self._report(error)
 
     def creations_settled(self) -> None:
-        """The request that asked for topics is dealt with: a later one asks again."""
+        """Forget failed creations: a later request tries again to create its topics."""
         self._not_created.clear()
 
     def lost(self) -> None:
-        """The connection is gone: what was appended stays, nobody is told."""
+        """Cancel the requests of a lost connection. Appended sets stay; no answer is sent."""
         if self.waiting is not None:
             self.waiting.cancel()
         unanswered, self.unanswered = self.unanswered, {}
         for request in unanswered:
             request.cancel()
 
-    # What requests call.
+    # Called by requests
 
     def waits_for_growth(self, parts: Sequence[Produce | ProducePart]) -> bool:
-        """Return whether one of the parts goes to a log that may not grow now; the connection is held then."""
+        """Return whether a part goes to a log that may not grow now; the connection is held then."""
         if not self.growth.must_wait(parts, self._broker.store):
             return False
         self.growth.wait(self.connection)
         return True
 
     def must_create(self, topic: str, partition: int) -> bool:
-        """Return whether a produce there waits for its topic to be made."""
+        """Return whether a produce to this partition waits for the creation of its topic."""
         return topic not in self._not_created and self.routing.creates(topic, partition)
 
     def create(self, topic: str) -> None:
-        """Hold the connection until a topic is made, or cannot be: then what asks for it is refused."""
+        """Hold the connection until a topic is created, or cannot be: its sets are refused then."""
         self.connection.hold(Hold.TOPIC)
 
         def failed(failure: Failure) -> None:
@@ -144,7 +144,7 @@ class ProduceRequests:
         creating.addCallback(lambda _: self.connection.proceed(Hold.TOPIC))
 
     def log_for(self, topic: str, partition: int) -> PartitionLog:
-        """Return the log to append to; raise the WireError to answer."""
+        """Return the log to append to. Raises the WireError to answer."""
         try:
             return self.routing.log_for(topic, partition)
         except UnknownTopic:
@@ -153,7 +153,7 @@ class ProduceRequests:
             raise
 
     def mark_broken(self, topic: str, partition: int) -> None:
-        """Refuse later sets of a partition, as asked, until its producer restarts."""
+        """Refuse later sets for the requested partition until the producer restarts."""
         self.broken.add((topic, partition))
         if len(self.broken) > MOST_BROKEN:
             self.connection.close(f"its sets for {len(self.broken)} different partitions were refused")
@@ -165,7 +165,7 @@ class ProduceRequests:
             self._report(error, topic, partition)
 
     def refuse_silently(self, topic: str, partition: int, error: WireError) -> None:
-        """Refuse a set of 0.7, which nothing answers. Raises ProducerCutOff where that closes the connection."""
+        """Refuse a set of 0.7, which has no answer. Raises ProducerCutOff if the refusal closes the connection."""
         if not self._broker.settings.legacy_refused_close:
             self.refuse(topic, partition, error)
             return
@@ -173,7 +173,7 @@ class ProduceRequests:
         self._cut_off(error, topic, partition)
         raise ProducerCutOff
 
-    # The inside.
+    # Internals
 
     def _begin(self, request: ProduceRequest) -> bool:
         if request.advance():
@@ -188,7 +188,7 @@ class ProduceRequests:
         )
 
     def _report(self, error: BaseException, topic: str = "?", partition: int = -1) -> None:
-        """Log a refusal, at the first, second, fourth, eighth ... of a connection: a flood must not fill the disk."""
+        """Log the first, second, fourth, eighth ... refusal of a connection, so that a flood does not fill the disk."""
         self._refused += 1
         if self._refused & (self._refused - 1) == 0:
             self._log.warn(

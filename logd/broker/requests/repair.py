@@ -1,4 +1,4 @@
-"""Repair requests: a walk over a log on a thread, a slice at a time, and gaps in the place of what is damaged."""
+"""Handlers of repair requests: a scan of a log on a thread, in slices, and gaps in place of damaged bytes."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from logd.protocol.requests.repair import (
 
 T = TypeVar("T")
 
-#: Blocks of 1 MiB that are looked at before the thread is given back: others wait for it, and so does a stop.
+#: Blocks of 1 MiB in one slice. Between slices the thread does other work, and a stop takes effect.
 SLICE_BLOCKS = 4
 
 _log = Logger()
 
 
 class RepairRequests:
-    """The repairs that one connection asks for. One at a time for each partition, over all connections."""
+    """The repair requests of one connection. Each partition has one repair at a time, over all connections."""
 
     def __init__(self, broker: BrokerCore, peer: str) -> None:
         """``peer`` names the client in the log."""
@@ -58,8 +58,10 @@ class RepairRequests:
         self._peer = peer
 
     def repair(self, request: Repair) -> Deferred[RepairResponse]:
-        """Answer when the segment that holds the position has been looked at. It is repaired all the same when the
-        connection is lost meanwhile."""
+        """Scan and repair the segment that contains the position, then answer.
+
+        The repair continues if the connection is lost meanwhile.
+        """
         return Deferred.fromCoroutine(self._answer(request))
 
     async def _answer(self, request: Repair) -> RepairResponse:
@@ -102,14 +104,14 @@ class RepairRequests:
             return await self._repair_offline(log, request)
         return await self._repair_segment(log, request)
 
-    # A partition that is served
+    # Repair of a served partition
 
     async def _repair_segment(self, log: PartitionLog, request: Repair) -> RepairResponse:
         flushed_end = log.flushed_end
-        # Retention may have come on since the last answer.
+        # Retention may have removed segments since the last answer.
         position = max(request.position, log.start)
         if position > flushed_end:
-            raise OffsetOutOfRange(f"position {position} is behind the end, {flushed_end}")
+            raise OffsetOutOfRange(f"position {position} is past the log's flushed end {flushed_end}")
         starts = [start for start, _, _ in log.segments()]
         number = bisect_right(starts, position) - 1
         following = starts[number + 1] if number + 1 < len(starts) else None
@@ -124,7 +126,7 @@ class RepairRequests:
             )
         except FileNotFoundError:
             if log.start > starts[number]:
-                return RepairResponse(0, end, flushed_end)  # retention removed it just now
+                return RepairResponse(0, end, flushed_end)  # retention has just removed the segment
             return await self._repair_missing(log, place, flushed_end, request.dry_run)
         try:
             going = inspection.run()
@@ -142,9 +144,9 @@ class RepairRequests:
     async def _repair_missing(
         self, log: PartitionLog, place: SegmentPlace, flushed_end: int, dry_run: bool
     ) -> RepairResponse:
-        """Answer for a segment whose file is gone from under the broker; put gaps in its place."""
+        """Answer for a segment whose file was removed while the broker runs; put gaps in its place."""
         if not place.closed:
-            # What is appended goes into a file without a name.
+            # Appends go into a file that has no name any more.
             log.go_offline(removed(place.path))
             raise PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}")
         size = place.end or 0
@@ -153,12 +155,12 @@ class RepairRequests:
             files = self._broker.store.files
             await self._run(lambda: make_gap_segment(files, log.folder, place.start, size))
             log.forget_file(place.start)
-            _log.warn("{path}: made gaps of {count} bytes", path=place.path, count=size)
+            _log.warn("{path}: the missing file was replaced by gaps of {count} bytes", path=place.path, count=size)
         return _response(place.start + size, flushed_end, [(place.start, damage, not dry_run)], SERVED)
 
     async def _mend(self, log: PartitionLog, inspection: SegmentInspection) -> None:
-        # A topic that was deleted meanwhile, and made again, has other files under the same names; the one that is open
-        # is the right one if the log was still there after it was opened.
+        # A topic that was deleted and created again meanwhile has other files under the same names. The open file is
+        # the right one if the log still existed after the file was opened.
         if self._broker.store.log(log.topic, log.partition) is not log:
             raise UnknownTopic(f"topic {log.topic!r} was deleted")
         if log.offline is not None:
@@ -167,23 +169,26 @@ class RepairRequests:
         mended = await self._run(lambda: mend(files, inspection.file, damages))
         if mended.gaps:
             _log.warn(
-                "{path}: made {gaps} gaps, {count} bytes", path=place.path, gaps=mended.gaps, count=mended.gap_bytes
+                "{path}: damaged bytes were replaced by {gaps} gaps, {count} bytes",
+                path=place.path,
+                gaps=mended.gaps,
+                count=mended.gap_bytes,
             )
         if mended.kept:
             _log.warn(
-                "{folder}: kept {count} entries whose checksum holds, and that cannot be read, as *.entry.dropped",
+                "{folder}: {count} entries with a good checksum that cannot be read were kept as *.entry.dropped",
                 folder=log.folder,
                 count=mended.kept,
             )
         hidden = hides_boundaries(damages)
         if not place.closed:
-            # The index is in memory, and was not looked at.
+            # The index is in memory, and was not checked.
             if hidden:
                 log.forget_boundaries(place.start)
         elif hidden or any(remark.wrong for remark in inspection.index_remarks()):
             await self._run(lambda: remove_index(files, place.index_path))
 
-    # A partition that is offline
+    # Repair of an offline partition
 
     async def _repair_offline(self, log: PartitionLog, request: Repair) -> RepairResponse:
         files = self._broker.store.files
@@ -201,7 +206,7 @@ class RepairRequests:
         return _response(found.end, found.end, found.damages, SERVED_AGAIN if online else OFFLINE)
 
     async def _reopen(self, log: PartitionLog, prepare: Callable[[], bool]) -> bool:
-        """Serve a log again if ``prepare`` says that it can be; return whether it is served."""
+        """Reopen a log if ``prepare`` returns true; return whether the log is served."""
         reopened: Deferred[None] = Deferred()
 
         def done(error: BaseException | None) -> None:
@@ -219,45 +224,49 @@ class RepairRequests:
             _log.warn("{folder} is served again", folder=log.folder)
         return online
 
-    # A partition whose log is lost
+    # Repair of a partition whose log is lost
 
     async def _repair_lost(self, log: PartitionLog, lost: LostLog, request: Repair) -> RepairResponse:
         ends = self._broker.ends
         if not request.dry_run and lost.other_instance is None:
-            # Perhaps the files are back.
+            # The files may have been put back.
             try:
                 if await self._reopen(log, lambda: True):
                     ends.changed(request.topic)
                     return RepairResponse(0, request.position, request.position, state=SERVED_AGAIN)
             except (LogdError, OSError) as error:
-                _log.warn("{name} is as lost as before: {error}", name=f"{log.topic}-{log.partition}", error=str(error))
+                _log.warn(
+                    "{name} cannot be served, its log is still lost: {error}",
+                    name=f"{log.topic}-{log.partition}",
+                    error=str(error),
+                )
                 log.offline = lost.reason()
         position = await self._run(lambda: ends.beginning(lost))
-        # The position is that of the loss as it was shown: another one is shown first.
+        # The position has to be that of the loss that was shown; another loss is shown first.
         accepted = request.accept_loss and not request.dry_run and request.position == position
         if accepted:
             await ends.accept(lost, position)
-            _log.warn("the loss was accepted, and the log begins again: {loss}", loss=lost.loss(position))
+            _log.warn("the loss was accepted and the log begins again: {loss}", loss=lost.loss(position))
         size = position - lost.first
         damage = RepairedDamage(lost.first, size, LOST_LOG, accepted, lost.loss(position))
         return RepairResponse(0, position, position, 1, size, SERVED_AGAIN if accepted else OFFLINE, (damage,))
 
     def _run(self, work: Callable[[], T]) -> Deferred[T]:
-        """Do it on a thread."""
+        """Run ``work`` on a thread."""
         result: Deferred[T] = Deferred()
 
         def done(value: T | None, error: BaseException | None) -> None:
             if error is not None:
                 result.errback(error)
             else:
-                result.callback(value)  # type: ignore[arg-type]  # what work returned, which may be None
+                result.callback(value)  # type: ignore[arg-type]  # the result of work, which may be None
 
         self._broker.threads.run(work, done)
         return result
 
 
 def _look_further(going: Iterator[int]) -> bool:
-    """Look at a slice; whether there is more."""
+    """Scan one slice; return whether there is more."""
     return all(next(going, None) is not None for _ in range(SLICE_BLOCKS))
 
 

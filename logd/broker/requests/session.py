@@ -1,4 +1,4 @@
-"""The requests of one connection, each handed to its handler in the order in which they came."""
+"""The session of one connection: passes each request to its handler, in order of arrival."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from logd.protocol.requests.requests import Unsupported
 
 _log = Logger()
 
-#: Takes a request and returns its response, or a Deferred of that. Neither knows of the wire.
+#: Takes a request object and returns its response object, or a Deferred of the response.
 Handler = Callable[[Any], Any]
 
 
 class BrokerSession:
-    """One connection's requests. See ``logd.net.server.Session``."""
+    """The session of one connection. See ``logd.net.server.Session``."""
 
     def __init__(self, broker: BrokerCore, connection: Connection, on_lost: Callable[[BrokerSession], None]) -> None:
-        """``on_lost(session)`` is called when the connection is gone."""
+        """``on_lost(session)`` is called when the connection is lost."""
         self._broker = broker
         self._on_lost = on_lost
         self.connection = connection
@@ -45,7 +45,7 @@ class BrokerSession:
         self._describing = DescribeRequests(broker)
         administration = AdministrationRequests(broker, connection.peer)
         self.has_produced = False
-        #: The handler of each kind of request, but of those that produce.
+        #: The handler of each kind of request, except produce requests.
         self.handlers: dict[type, Handler] = {
             Fetch: self._fetching.fetch,
             MultiFetch: self._fetching.multi_fetch,
@@ -67,7 +67,7 @@ class BrokerSession:
         left = iter(received)
         try:
             if producing.waiting is not None and producing.resume():
-                next(left)  # the request that waited was the first, and stayed so
+                next(left)  # the waiting request is still the first
                 taken = 1
             for request, token in left if producing.waiting is None else ():
                 kind = type(request)
@@ -85,12 +85,12 @@ class BrokerSession:
                     if not producing.multi_produce(request):
                         break
                 else:
-                    # A fetch behind a produce finds the log as the produce has left it.
+                    # A fetch after a produce reads the messages of that produce.
                     producing.append()
                     self._answer(token, self.handlers[kind](request))
                 taken += 1
         except ProducerCutOff:
-            pass  # what stands before it is appended, what comes after it is not
+            pass  # earlier requests are appended, later ones are not
         producing.append()
         if taken:
             producing.creations_settled()
@@ -105,18 +105,18 @@ class BrokerSession:
         self._on_lost(self)
 
     def stop(self) -> None:
-        """The broker stops: refuse new sets, answer what waits for messages with what there is."""
+        """Refuse new sets, and answer waiting fetches with the messages there are, as the broker is stopping."""
         self._producing.stopping = True
         self._fetching.finish()
 
     def _gate_producer(self) -> None:
-        """From a connection's first produce on, too many unflushed bytes in the broker pause it."""
+        """Have too many unflushed bytes in the broker pause this connection, from its first produce on."""
         if not self.has_produced:
             self.has_produced = True
             self._broker.gate.add(self.connection)
 
     def _answer(self, token: Any, response: Any) -> None:
-        """Answer with a handler's response, which may be a Deferred."""
+        """Answer with a handler's response, possibly a Deferred."""
         if isinstance(response, Deferred):
             response.addCallback(lambda found: self.connection.answer(token, found))
             response.addErrback(self._failed)

@@ -1,4 +1,4 @@
-"""Checks of message sets that are too large for one turn of the reactor: others are served between their slices."""
+"""Checks of message sets that are too large for one turn of the reactor, in slices with other work in between."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from logd.interfaces import Clock, Timer
 from logd.protocol import loops
 from logd.protocol.slices import check_in_slices
 
-#: Sets of a request below this, together, are checked at once.
+#: Sets of a request below this size in total are checked at once.
 AT_ONCE_BYTES = 1 << 20
-#: Entries and bytes that are checked in one turn: some milliseconds, for small messages and for large ones.
+#: Entries and bytes that are checked in one turn: some milliseconds, both for small and for large messages.
 SLICE_ENTRIES = 10_000
 SLICE_BYTES = 1 << 20
 
-#: Entries and newest timestamp, as ``check_set`` returns them.
+#: The number of entries and the newest timestamp, as ``check_set`` returns them.
 Checked = tuple[int, int]
 
 
 @define(eq=False)
 class SlicedChecks:
-    """The checks of one request's sets, by the index of their part: ``start``, and ``result`` once ``done`` is true."""
+    """The checks of one request's sets, by the index of their part. ``result`` is valid once ``done`` is true."""
 
-    #: Each set, and the limit on its messages.
+    #: Each set, with the limit on the size of its messages.
     _sets: Mapping[int, tuple[bytes, int]]
     _clock: Clock
     _on_done: Callable[[], None]
@@ -34,7 +34,7 @@ class SlicedChecks:
     _timer: Timer | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Check them in slices, a turn of the reactor for each, then call ``on_done``."""
+        """Check the sets in slices, one per turn of the reactor, then call ``on_done``."""
         steps = self._steps()
 
         def turn() -> None:
@@ -48,13 +48,13 @@ class SlicedChecks:
         turn()
 
     def stop(self) -> None:
-        """Check no further: nobody wants the outcome."""
+        """End the checks; the outcome is not wanted any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def result(self, index: int, message_set: bytes, limit: int) -> Checked:
-        """Return what ``check_set`` does, or raise what it raises. The limit may have changed since the check."""
+        """Return or raise the outcome of ``check_set``. The limit may have changed since the check."""
         if index in self._results and self._sets[index][1] == limit:
             result = self._results[index]
             if isinstance(result, WireError):
@@ -63,7 +63,7 @@ class SlicedChecks:
         return loops.check_set(message_set, limit)
 
     def _steps(self) -> Iterator[None]:
-        """Check; yield where a turn is over."""
+        """Check the sets; yield at the end of each turn."""
         for index, (message_set, limit) in self._sets.items():
             entries, newest = 0, -1
             try:

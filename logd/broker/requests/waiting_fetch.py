@@ -1,4 +1,4 @@
-"""A fetch that waits for messages: answered when there are enough, when a segment's end is reached, or in time."""
+"""A fetch that waits: answered once there are enough bytes, at a segment's end, or at the request's time limit."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 
-#: Milliseconds; a request may not park itself on the broker for longer.
+#: The longest wait of a request, in milliseconds.
 LONGEST_WAIT_MS = 60_000
 
-#: A fetch of more parts than this is answered in its turn, and a turn ends with the fetch that brings it to so many
-#: parts: each costs some 10 us.
+#: A fetch with more parts than this is answered in its turn. A turn ends with the fetch that brings it to this many
+#: parts; each part costs some 10 us.
 LARGE_FETCH_PARTS = 100
 TURN_PARTS = 1000
 
-#: Where to read a part from, or why that cannot be told.
+#: The position to read a part from, or the error of the search for that position.
 Start = int | WireError
 
 
 @define(eq=False)
 class AnswerTurns:
-    """Large fetches of all connections that are to be answered, some in each turn of the reactor.
+    """A queue of the large fetches of all connections, which answers some in each turn of the reactor.
 
-    One flush can be what hundreds of them wait for; answered together they would hold up all other work for seconds.
+    Hundreds may wait for one flush; answered together they would hold up all other work for seconds.
     """
 
     _clock: Clock
@@ -39,7 +39,7 @@ class AnswerTurns:
     _scheduled: bool = field(default=False, init=False)
 
     def add(self, fetch: WaitingFetch) -> None:
-        """Have a fetch answered soon, behind those that were added before."""
+        """Queue a fetch to be answered soon."""
         self._line.append(fetch)
         self._schedule()
 
@@ -49,7 +49,7 @@ class AnswerTurns:
             self._clock.callLater(0, self._answer_some)
 
     def _answer_some(self) -> None:
-        """Answer the first fetches in line; those that were answered or cancelled meanwhile cost nothing."""
+        """Answer the first fetches of the queue. Those that were answered or cancelled meanwhile cost nothing."""
         self._scheduled = False
         fetches = []
         parts = 0
@@ -65,42 +65,41 @@ class AnswerTurns:
 @implementer(IFlushListener)
 @define(eq=False)
 class WaitingPart:
-    """One part of a waiting fetch, with what its log has for it; each move of its log costs a look at it alone."""
+    """One part of a waiting fetch, with the bytes that its log has for it. When the log grows, only it is checked."""
 
     _fetch: WaitingFetch
     _index: int
     log: PartitionLog
-    #: How many bytes of the part's ``max_bytes`` are visible.
+    #: The number of bytes of the part's ``max_bytes`` that are visible.
     there: int
     _wait: Wait | None = field(default=None, init=False)
 
     def wait_for(self, position: int) -> None:
-        """Have the fetch look again once the log's visible end is at ``position``."""
+        """Have the fetch check this part once the log's visible end is at ``position``."""
         self._wait = self.log.wait_visible(position, self)
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         wait, self._wait = self._wait, None
         if wait is not None:
             wait.cancel()
 
-    # IFlushListener's two.
+    # IFlushListener
 
     def visible(self, end: int) -> None:
-        """The partition's visible end has moved."""
+        """Have the fetch check this part: the partition's visible end has moved."""
         self._fetch.moved(self._index)
 
     def failed(self, error: BaseException) -> None:
-        """The partition went away: the fetch is answered, this part with the error."""
+        """Have the fetch answered, this part with the error, as the partition went offline or was deleted."""
         self._fetch.finish_in_turn()
 
 
 @define(eq=False)
 class WaitingFetch:
-    """One FetchWait request under way: ``read`` answers it now; else ``wait``, if ``must_wait`` says so.
+    """One FetchWait request under way. If ``must_wait`` returns true, call ``wait``, else ``read`` for the answer.
 
-    All parts are looked at once, by ``must_wait``. Afterwards a partition that moves costs a look at its own part,
-    however many others there are.
+    ``must_wait`` checks all parts once. Afterwards, when a partition grows, only its own part is checked.
     """
 
     _request: FetchWait
@@ -110,33 +109,33 @@ class WaitingFetch:
     _clock: Clock
     _turns: AnswerTurns
     _max_bytes: int
-    #: Made by ``wait``: most fetches far behind the end of a log never wait.
+    #: Created by ``wait``: most fetches far behind the end of a log never wait.
     _response: Deferred[FetchWaitResponse] | None = field(default=None, init=False)
     _parts: list[WaitingPart] = field(factory=list, init=False)
-    #: How many bytes are there, over all parts.
+    #: The number of visible bytes, over all parts.
     _total: int = field(default=0, init=False)
-    #: How many parts may hold more than is there.
+    #: The number of parts that have room for more bytes.
     _incomplete: int = field(default=0, init=False)
     _timer: Timer | None = field(default=None, init=False)
-    #: Whether it is in line to be answered.
+    #: True while the fetch is queued to be answered.
     _in_line: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
 
     @property
     def size(self) -> int:
-        """The number of parts in the answer; 0 when none is wanted any more."""
+        """The number of parts in the answer; 0 once the answer is not wanted any more."""
         return 0 if self._over else len(self._request.parts)
 
     def must_wait(self) -> bool:
-        """Return whether there is too little to be answered now."""
+        """Return whether there are too few bytes to answer now."""
         return self._look_at_all() and not self._is_enough()
 
     def wait(self) -> Deferred[FetchWaitResponse]:
-        """Wait until there is enough, and at most as long as the request says; after ``cancel`` for ever."""
+        """Wait until there are enough bytes, at most for the request's time. Never fires after ``cancel``."""
         response: Deferred[FetchWaitResponse] = Deferred()
         self._response = response
         for index, waiting in enumerate(self._parts):
-            if waiting.there < self._request.parts[index].max_bytes:  # else it can hold no more
+            if waiting.there < self._request.parts[index].max_bytes:  # else the part is full
                 waiting.wait_for(self._position_to_wait_for(index, waiting))
         if not self._over:
             seconds = min(max(self._request.max_wait_ms, 0), LONGEST_WAIT_MS) / 1000
@@ -144,7 +143,7 @@ class WaitingFetch:
         return response
 
     def finish_in_turn(self) -> None:
-        """Answer with what there is: at once, a large fetch in its turn."""
+        """Answer with the bytes there are: a small fetch at once, a large one in its turn."""
         if len(self._request.parts) <= LARGE_FETCH_PARTS:
             self.finish()
         elif not self._in_line:
@@ -152,19 +151,19 @@ class WaitingFetch:
             self._turns.add(self)
 
     def finish(self) -> None:
-        """Answer with what there is."""
+        """Answer with the bytes there are."""
         if not self._over and self._response is not None:
             self._over = True
             self._stop_waiting()
             self._response.callback(self.read())
 
     def cancel(self) -> None:
-        """Forget the request: its connection is gone."""
+        """Forget the request, as its connection is lost."""
         self._over = True
         self._stop_waiting()
 
     def moved(self, index: int) -> None:
-        """Look at one part again, whose log has moved."""
+        """Check one part again, as its log has grown."""
         if self._over or self._in_line:
             return
         waiting = self._parts[index]
@@ -182,7 +181,7 @@ class WaitingFetch:
             waiting.wait_for(self._position_to_wait_for(index, waiting))
 
     def _look_at_all(self) -> bool:
-        """Look at every part, opening no file; return False when one of them has to be answered now."""
+        """Check every part without opening a file. Return False if one of them has to be answered now."""
         for index, part in enumerate(self._request.parts):
             try:
                 log = find_log(self._logs, self._topics, part.topic, part.partition)
@@ -197,7 +196,7 @@ class WaitingFetch:
         return True
 
     def _look(self, index: int, log: PartitionLog) -> int | None:
-        """Return how many bytes there are for a part, None when it has to be answered now."""
+        """Return the number of bytes for a part, None if the part has to be answered now."""
         part, start = self._request.parts[index], self._starts[index]
         if (
             isinstance(start, WireError)
@@ -216,18 +215,18 @@ class WaitingFetch:
         return self._total >= max(request.min_bytes, 1) or request.max_wait_ms <= 0 or not self._incomplete
 
     def _position_to_wait_for(self, index: int, waiting: WaitingPart) -> int:
-        """Return the visible end that is worth another look: one byte more can always be what was missing."""
+        """Return the visible end that is worth another check. With several parts, one byte more may be enough."""
         start = self._starts[index]
-        assert isinstance(start, int)  # else its part was answered
+        assert isinstance(start, int)  # else the part was answered
         there = start + waiting.there
         if len(self._parts) > 1:
             return there + 1
-        # Alone, a part can tell how many it needs, unless its segment is closed before: then it has to be answered.
+        # A single part knows the bytes it needs, unless its segment is closed earlier: then it has to be answered.
         enough = start + min(max(self._request.min_bytes, 1), self._request.parts[index].max_bytes)
         return min(enough, max(waiting.log.roll_above, there) + 1)
 
     def read(self) -> FetchWaitResponse:
-        """Return what there is now."""
+        """Return the response with the bytes there are now."""
         budget = min(self._request.max_bytes, self._max_bytes) if self._request.max_bytes > 0 else self._max_bytes
         parts: list[FetchedPart] = []
         for part, start in zip(self._request.parts, self._starts, strict=True):

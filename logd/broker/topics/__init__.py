@@ -1,1 +1,1 @@
-"""Topics of a broker: the coordination tree against what is stored here, and how far that is known."""
+"""Topics of a broker: the coordination tree compared with the stored logs, and the stored ends in the tree."""

@@ -1,4 +1,4 @@
-"""Creates and deletes topics: a create in the coordination tree decides, a delete leaves a note for other brokers."""
+"""Creates and deletes topics. The node in the coordination tree decides; a deletion leaves a note for other brokers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from logd.topic import TopicEntry, check_topic_name
 
 @define(eq=False)
 class TopicAdministration:
-    """One topic is created, deleted or reconciled at a time; different topics do not wait for one another.
+    """Creates and deletes topics. Each topic has one change at a time; different topics do not wait for one another.
 
-    What fails half-way is left to the reconciler, which tries until tree and broker agree.
+    A change that fails half-way is left to the reconciler, which retries until the tree and the broker agree.
     """
 
     _tree: ICoordination
@@ -45,22 +45,22 @@ class TopicAdministration:
     _ends: EndsRecorder
     _directory: TopicDirectory
     _reconciler: TopicReconciler
-    #: Partitions of topics that are being made.
+    #: The number of partitions of topics that are being created.
     _claimed: dict[str, int] = field(factory=dict, init=False)
 
     def create(self, topic: str, partitions: int, settings: Mapping[str, int]) -> Deferred[TopicEntry]:
-        """Create a topic whose partitions are spread over the live brokers; this broker's logs are there when it fires.
+        """Create a topic with its partitions spread over the live brokers. Fires once this broker's logs exist.
 
         Fails with TopicExists, InvalidTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or
-        UnknownError when this broker's disk does not take it. Of two creations at once one makes the topic.
+        UnknownError if this broker's disk fails. Of two concurrent creations one succeeds.
         """
         return Deferred.fromCoroutine(self._create(topic, partitions, settings))
 
     def delete(self, topic: str) -> Deferred[None]:
-        """Delete a topic. This broker's logs are gone when it fires; others remove theirs when they see it.
+        """Delete a topic. Fires once this broker's logs are removed; other brokers remove theirs when they see it.
 
-        Fails with UnknownTopic, CoordinationUnavailable, BrokerStopping; and with StorageFull or UnknownError when the
-        topic is deleted but this broker's disk does not let go of it yet.
+        Fails with UnknownTopic, CoordinationUnavailable, BrokerStopping, and with StorageFull or UnknownError if the
+        topic is deleted but its logs could not be removed from this broker's disk yet.
         """
         return Deferred.fromCoroutine(self._delete(topic))
 
@@ -71,7 +71,7 @@ class TopicAdministration:
             if self._directory.get(topic) is not None:
                 raise TopicExists(f"topic {topic!r} exists already")
             self._check_new(topic, partitions, settings)
-            self._check_ready(f"topic {topic!r} cannot be made", since)
+            self._check_ready(f"topic {topic!r} cannot be created", since)
             self._claimed[topic] = partitions
             try:
                 return await self._make(topic, self._placement.of(partitions), settings)
@@ -84,13 +84,13 @@ class TopicAdministration:
         entry = TopicEntry(str(uuid.uuid4()), brokers, dict(settings))
         try:
             if topic in self._stored.entries:
-                await self._reconciler.settle_shown(topic)  # of a former one something is left
+                await self._reconciler.settle_shown(topic)  # a former topic of this name has left something
             await create_topic(self._tree, topic, entry)
         except TopicExists:
             await self._look_up(topic)
             raise
         except CoordinationError as error:
-            raise CoordinationUnavailable(f"topic {topic!r} cannot be made: {error}") from error
+            raise CoordinationUnavailable(f"topic {topic!r} cannot be created: {error}") from error
         await self._make_ours(topic, entry)
         return entry
 
@@ -102,18 +102,18 @@ class TopicAdministration:
             await self._ends.record(topic, mine)
         except CoordinationError as error:
             self._reconciler.try_again(topic, error)
-            raise CoordinationUnavailable(f"topic {topic!r} is not made yet: {error}") from error
+            raise CoordinationUnavailable(f"topic {topic!r} is not created yet: {error}") from error
         except WireError as error:
             if set(mine) == set(entry.partitions):
                 await self._take_back(topic)
             else:
-                self._reconciler.try_again(topic, error)  # others have begun to serve it: it stays
+                self._reconciler.try_again(topic, error)  # other brokers have begun to serve the topic: it stays
             raise
         self._directory.show(topic, entry)
         self._reconciler.on_change()
 
     async def _take_back(self, topic: str) -> None:
-        """Delete a topic that nobody has seen yet, because this broker's disk does not take it."""
+        """Delete a new topic that no other broker has seen yet, because this broker's disk failed."""
         try:
             await delete_topic(self._tree, topic)
             await self._reconciler.forget(topic)
@@ -121,7 +121,7 @@ class TopicAdministration:
             self._reconciler.try_again(topic, error)
 
     async def _look_up(self, topic: str) -> None:
-        """Take over a topic that another broker has made, before its watch fires."""
+        """Adopt a topic that another broker has created, before this broker's watch fires."""
         try:
             await self._reconciler.settle(topic, await read_topic(self._tree, topic))
         except (CoordinationError, WireError, ValueError) as error:
@@ -134,7 +134,7 @@ class TopicAdministration:
             try:
                 await delete_topic(self._tree, topic)
             except CoordinationError as error:
-                self._reconciler.try_again(topic, error)  # perhaps it is deleted, and only the answer was lost
+                self._reconciler.try_again(topic, error)  # the topic may be deleted, with only the answer lost
                 raise CoordinationUnavailable(f"topic {topic!r} cannot be deleted: {error}") from error
             try:
                 await self._reconciler.forget(topic)
@@ -148,8 +148,8 @@ class TopicAdministration:
         room = self._settings.topics_max - used
         if not 1 <= partitions <= room:
             raise InvalidTopic(
-                f"topic {topic!r} cannot have {partitions} partitions; allowed here is 1 to {room} "
-                f"(topics.max = {self._settings.topics_max} in all, {used} are in use)"
+                f"topic {topic!r} cannot have {partitions} partitions; this broker allows 1 to {room} "
+                f"(topics.max = {self._settings.topics_max} in total, {used} are in use)"
             )
         try:
             self._settings.log_settings(settings)
@@ -157,11 +157,11 @@ class TopicAdministration:
             raise InvalidTopic(f"topic {topic!r}: {error}") from error
 
     def _check_ready(self, what: str, since: float) -> None:
-        """Raise unless the tree can be asked. Who has waited for a lock for as long as for an answer gets none."""
+        """Raise if the broker is stopping, or the tree was not reached within its time-out since ``since``."""
         if self._reconciler.stopping:
             raise BrokerStopping("the broker is stopping")
         waited = (self._clock.seconds() - since) * 1000
         if self._tree.state is not SessionState.CONNECTED and waited >= self._settings.zookeeper_timeout_ms:
             raise CoordinationUnavailable(f"{what}: the coordination tree does not answer")
         if not self._reconciler.settled:
-            raise CoordinationUnavailable(f"{what} before the coordination tree was reached: try again soon")
+            raise CoordinationUnavailable(f"{what} before the coordination tree is reached: try again soon")

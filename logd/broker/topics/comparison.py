@@ -1,17 +1,18 @@
-"""Compares one topic as the coordination tree has it with what is stored here, and acts on the difference.
+"""Compares a topic in the coordination tree with its logs on this broker, and acts on the difference.
 
-- the tree lists this broker for a partition: the log is made, if it is not there and never was (``storedends``);
-- the tree knows of more than is here: the log is lost, and the partition is not served (docs/operations.md, Lost logs);
-- something is stored here and the tree has no such topic: it moves into the tree, under its uuid (what was in
-  topics.json before there was a tree, or a tree that was lost); but when the tree notes that this uuid was deleted,
-  then what is stored of it is removed;
-- the tree has the topic under another uuid: what is stored under ours is removed when the tree notes that ours was
-  deleted, or when nothing was ever in it. Else it is unclear whose data that is: those logs are refused, with an error
-  that names both sides, and nothing is touched;
-- a log is here for whose partition the tree lists other brokers only: refused likewise;
-- the tree lists several brokers for a partition, or its stored ends cannot be read: the topic is refused likewise.
+- The tree lists this broker for a partition: the log is created, unless it exists or once existed (``ends_recorder``).
+- The stored end in the tree is past the end of the log here: the log is lost, and the partition is not served
+(docs/operations.md, Lost logs).
+- This broker has logs of a topic that the tree does not have: the topic moves into the tree, under its uuid (it was in
+  topics.json before there was a tree, or in a tree that was lost). If the tree notes that this uuid was deleted, the
+  logs are removed instead.
+- The tree has the topic under another uuid: the logs here are removed if the tree notes that their uuid was deleted, or
+if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
+names both sides, and nothing is touched.
+- A log is here, and the tree lists only other brokers for its partition: the log is refused likewise.
+- The tree lists several brokers for a partition, or the stored ends cannot be read: the topic is refused likewise.
 
-A conflict ends when the tree is changed so that there is none any more: what was refused is recovered and served.
+A conflict ends when a change of the tree removes it: the refused logs are then recovered and served.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from logd.coord.registries.topics import brokers_to_remove, create_topic, read_t
 from logd.errors import CoordinationUnavailable, TopicExists, UnknownError
 from logd.topic import TopicEntry
 
-#: How often one topic is compared again because the tree changed meanwhile.
+#: Attempts to compare a topic whose nodes change meanwhile.
 ATTEMPTS = 5
 
 
 @define(eq=False)
 class TopicComparison:
-    """One topic at a time; different topics do not wait for one another."""
+    """Compares topics with the tree, each under its own lock; different topics do not wait for one another."""
 
     _log = Logger()
 
@@ -46,15 +47,15 @@ class TopicComparison:
     _directory: TopicDirectory
     #: This broker's id.
     _me: int
-    #: Called when what is stored here has changed.
+    #: Called when the topics stored here have changed.
     _changed: Callable[[], None]
-    #: Why what is stored of a topic is not served, by topic.
+    #: The reasons why stored partitions are not served, by topic.
     conflicts: dict[str, str] = field(factory=dict, init=False)
 
     async def settle(self, topic: str, entry: TopicEntry | None) -> TopicEntry | None:
-        """Act as the head of this file says; return the entry that clients are to see.
+        """Compare a topic and act as the module docstring says; return the entry that clients are to see.
 
-        Raises CoordinationError, WireError, and ValueError for a node that cannot be read; it is to be tried again.
+        Raises CoordinationError, WireError, and ValueError for a node that cannot be read; the caller retries later.
         """
         entry, strange = await self._agree(topic, entry)
         if entry is None:
@@ -74,20 +75,20 @@ class TopicComparison:
         return entry
 
     async def _agree(self, topic: str, entry: TopicEntry | None) -> tuple[TopicEntry | None, bool]:
-        """Agree on the topic's uuid; return the entry, and whether what is stored here is of another topic."""
+        """Agree on the topic's uuid. Return the entry, and whether the logs here belong to another topic."""
         stored = self._stored
         for _ in range(ATTEMPTS):
             record = stored.entries.get(topic)
             if record is None or (entry is not None and record.uuid == entry.uuid):
                 return entry, False
             if entry is not None and topic in stored.orphans:
-                return entry, False  # its uuid was made up here: it is the tree's
+                return entry, False  # the uuid was generated here: the tree's replaces it
             if await brokers_to_remove(self._tree, record.uuid) is not None:
                 self._directory.hide(topic)
                 await stored.remove(topic)
                 await removed_by(self._tree, record.uuid, self._me)
             elif entry is None:
-                self._log.info("topic {topic} moves into the coordination tree", topic=topic)
+                self._log.info("topic {topic} is moved from topics.json into the coordination tree", topic=topic)
                 try:
                     await create_topic(self._tree, topic, record)
                     entry = record
@@ -98,7 +99,7 @@ class TopicComparison:
             else:
                 self._refuse(topic, stored.partitions_here(topic), other_uuid(topic, record, entry, self._me))
                 return entry, True
-        raise CoordinationUnavailable(f"topic {topic!r} changes faster than it can be looked at")
+        raise CoordinationUnavailable(f"topic {topic!r} changes faster than it can be compared")
 
     async def _settle_partitions(self, topic: str, entry: TopicEntry) -> None:
         stored = self._stored

@@ -1,4 +1,4 @@
-"""The topics as clients are told of them at this moment: names, entries, and reasons not to use one."""
+"""The topics as clients are told of them: names, entries, and the reasons why some cannot be used."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from logd.topic import TopicEntry
 @implementer(ITopics)
 @define(eq=False)
 class TopicDirectory:
-    """Read without waiting by everything that answers requests, written by the reconciler and by the administration."""
+    """The topics that request handlers read without waiting. The reconciler and the administration write them."""
 
     _entries: dict[str, TopicEntry] = field(factory=dict)
-    #: Why a topic cannot be used on any broker, by topic.
+    #: The reasons why topics cannot be used on any broker, by topic.
     _problems: dict[str, str] = field(factory=dict, init=False)
 
     def names(self) -> list[str]:
@@ -32,19 +32,19 @@ class TopicDirectory:
 
     @property
     def partitions(self) -> int:
-        """How many partitions all topics have."""
+        """The number of partitions of all topics."""
         return sum(len(entry.partitions) for entry in self._entries.values())
 
     def show(self, topic: str, entry: TopicEntry) -> None:
-        """Tell clients of a topic from now on."""
+        """Show a topic to clients from now on."""
         self._entries[topic] = entry
 
     def hide(self, topic: str) -> None:
-        """Tell clients of a topic no more."""
+        """Hide a topic from clients from now on."""
         self._entries.pop(topic, None)
 
     def set_problem(self, topic: str, problem: str | None) -> None:
-        """Say why a topic cannot be used; None: it can."""
+        """Set the reason why a topic cannot be used; None if it can."""
         if problem is None:
             self._problems.pop(topic, None)
         else:

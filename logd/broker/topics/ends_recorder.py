@@ -1,8 +1,8 @@
-"""Compares what this broker stores with its stored ends in the tree, and writes those again while logs grow.
+"""Compares this broker's logs with their stored ends in the tree, and updates the stored ends while logs grow.
 
-``compare`` finds partitions whose log is lost, which are not served: see docs/operations.md, "Lost logs". ``record``
-names partitions in the tree before their logs take messages. From then on a topic that grows is written a second after
-its first flush, and at most once a minute while it grows; a roll does not wait for the minute.
+``compare`` finds partitions whose log is lost; they are not served, see docs/operations.md, "Lost logs". ``record``
+names partitions in the tree before their logs take messages. From then on the stored ends of a growing topic are
+written a second after its first flush, and at most once a minute after that; a roll does not wait for the minute.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from logd.log.recovery.beginning import beginning_after
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
-#: Nodes that are written at a time.
+#: The number of nodes that are written at a time.
 WRITTEN_AT_ONCE = 50
 
 NOTHING: Mapping[int, int] = {}
@@ -45,18 +45,18 @@ NOTHING: Mapping[int, int] = {}
 
 @define(eq=False)
 class _TopicEnds:
-    """The node of one topic, as last read or written."""
+    """The stored-ends node of one topic, as last read or written."""
 
     topic: str
     uuid: str
-    #: None while there is no node.
+    #: The node's version, None while there is no node.
     value: StoredEnds | None
     version: int | None
 
 
 @define(eq=False)
 class EndsRecorder:
-    """The stored ends of one broker. Owner thread only."""
+    """The stored ends of one broker. For the owner thread only."""
 
     _log = Logger()
 
@@ -66,29 +66,29 @@ class EndsRecorder:
     #: This broker's id.
     _me: int
     _gate: GrowthGate
-    #: Called with a topic whose node somebody else has changed.
+    #: Called with a topic whose node was changed by someone other than this broker.
     changed: Callable[[str], None] = field(default=lambda topic: None, init=False)
-    #: By topic and partition: what is lost and not yet accepted.
+    #: Losses that are not accepted yet, by topic and partition.
     _lost: dict[str, dict[int, LostLog]] = field(factory=dict, init=False)
     _nodes: dict[str, _TopicEnds] = field(factory=dict, init=False)
-    #: By topic and partition: the position above which producers wait.
+    #: The position above which producers wait, by topic and partition.
     _limits: dict[str, dict[int, int]] = field(factory=dict, init=False)
-    #: When each topic is written.
+    #: The schedule of the writes.
     _schedule: EndsSchedule = field(init=False)
-    #: One write at a time for each topic.
+    #: Held during a write, so that each topic has one write at a time.
     _locks: NamedLocks = field(factory=NamedLocks, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._schedule = EndsSchedule(self._clock, self._store.logs_of, self._has_rolled, self._write_soon)
 
     def lost(self, topic: str, number: int) -> LostLog | None:
-        """Return what is known of a partition whose log is lost and whose loss is not accepted yet; else None."""
+        """Return the loss of a partition whose log is lost and not accepted as lost yet; None for any other."""
         return self._lost.get(topic, {}).get(number)
 
     # Comparison
 
     async def compare(self, topic: str, entry: TopicEntry, mine: Iterable[int]) -> dict[int, LostLog]:
-        """Return what is lost of these partitions; each of them is offline then.
+        """Return the losses among these partitions, by partition; the lost ones are offline then.
 
         Call it before logs are made, and ``record`` afterwards. Raises CoordinationError, and ValueError for a node
         that cannot be read.
@@ -98,7 +98,7 @@ class EndsRecorder:
         if node is None or fresh:
             before = self._lost.get(topic, {})
             self.forget(topic)
-            # Those that are lost are offline, so that nothing else than what was found then tells of them.
+            # A lost log is offline, so it is described by the loss that was found, not by its files.
             self._lost[topic] = {number: each for number, each in before.items() if each.uuid == entry.uuid}
             found = await read_ends(self._tree, entry.uuid, self._me)
             node = _TopicEnds(topic, entry.uuid, *(found or (None, None)))
@@ -115,12 +115,12 @@ class EndsRecorder:
         return losses
 
     def begin_new(self, topic: str, entry: TopicEntry) -> None:
-        """Take note of a topic that was made just now under a uuid of our own: there is nothing to compare."""
+        """Note a topic that was just created with a new uuid, so that there is nothing to compare."""
         self.forget(topic)
         self._nodes[topic] = _TopicEnds(topic, entry.uuid, None, None)
 
     async def _read_others(self, node: _TopicEnds, mine: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Ends by partition that other brokers have stored, of partitions without a log here; with the broker."""
+        """Return the ends that other brokers have stored, with the broker, for partitions without a log here."""
         named = node.value.ends if node.value is not None else {}
         missing = {number for number in mine if number not in named and self._store.log(node.topic, number) is None}
         found: dict[int, tuple[int, int]] = {}
@@ -152,11 +152,11 @@ class EndsRecorder:
         instance = self._store.instance if node.value is None else node.value.instance_of(number)
         if instance != self._store.instance:
             return evolve(lost, other_instance=instance)
-        # A log that is offline for a reason of its own is looked at when it is served again (``reopened``).
+        # A log that is offline for another reason is checked when it is served again (``reopened``).
         return lost if log is None or (here is not None and here < lost.known_end) else None
 
     def reopened(self, topic: str, number: int) -> None:
-        """Take a log off again at once if it was reopened and does not reach the stored end."""
+        """Take a reopened log offline at once if it does not reach the stored end."""
         node, log = self._nodes.get(topic), self._store.log(topic, number)
         if node is None or log is None or log.offline is not None:
             return
@@ -168,16 +168,16 @@ class EndsRecorder:
             self._allow(node)
 
     def _hold(self, lost: LostLog) -> None:
-        """Serve a lost log no more."""
+        """Take a lost log offline."""
         self._lost.setdefault(lost.topic, {})[lost.partition] = lost
         self._store.hold(lost.topic, lost.partition, lost.reason(), lost.known_end)
 
     def _found(self, topic: str, number: int) -> None:
-        """A log is not lost, or not any more."""
+        """Forget the loss of a log, if any."""
         self._lost.get(topic, {}).pop(number, None)
 
     def forget(self, topic: str) -> None:
-        """The topic is gone, or another one has its name."""
+        """Forget a topic that was deleted or replaced by another one of its name."""
         self._nodes.pop(topic, None)
         self._schedule.forget(topic)
         self._lost.pop(topic, None)
@@ -187,9 +187,9 @@ class EndsRecorder:
     # Writing
 
     async def record(self, topic: str, mine: Sequence[int]) -> None:
-        """Name these partitions in the tree, but for those that are lost; then let their logs take messages.
+        """Name these partitions in the tree, except lost ones; then let their logs take messages.
 
-        Their logs are made to last before. Raises CoordinationError and OSError.
+        The folders of the logs are synced before. Raises CoordinationError and OSError.
         """
         node = self._nodes[topic]
         named = node.value.ends if node.value is not None else {}
@@ -207,7 +207,7 @@ class EndsRecorder:
         await called_back(partial(self._store.make_lasting, logs))
 
     async def _write(self, node: _TopicEnds, more: Mapping[int, int] = NOTHING) -> None:
-        """Write a node with the ends as they are, and ``more``. One write at a time for each node."""
+        """Write a node with the current ends and ``more``. Each node has one write at a time."""
         async with self._locks.hold(node.topic):
             before, instance = node.value or StoredEnds(self._store.instance, {}), self._store.instance
             ends, others = {**before.ends, **more}, {}
@@ -230,7 +230,7 @@ class EndsRecorder:
             node.version = await write_ends(self._tree, node.uuid, self._me, value, node.version)
             node.value = value
         except (BadVersion, NodeExists, NoNode):
-            # Written by ourselves, and the answer was lost; or by an operator: then all is compared anew.
+            # Either our own write whose answer was lost, or a write by an operator: then the topic is compared again.
             found = await read_ends(self._tree, node.uuid, self._me)
             if found is not None and found[0] == value:
                 node.value, node.version = found
@@ -241,7 +241,7 @@ class EndsRecorder:
             raise
 
     def _allow(self, node: _TopicEnds) -> None:
-        """Let the logs of a topic grow as far as the ends that were written allow."""
+        """Let the logs of a topic grow as far as the written ends allow."""
         if node.value is None or self._nodes.get(node.topic) is not node:
             return
         limits = self._limits.setdefault(node.topic, {})
@@ -255,13 +255,13 @@ class EndsRecorder:
         self._gate.let_go(free)
 
     def flushed(self, log: PartitionLog) -> None:
-        """Take note that a log has grown."""
+        """Note that a log has grown."""
         topic = log.topic
         limits = self._limits.get(topic)
         if limits is None:
             limits = self._limits[topic] = {}
         limit = limits.get(log.partition)
-        if limit is None:  # the tree was not reached yet
+        if limit is None:  # the tree is not reached yet
             limit = limits[log.partition] = growth_limit_unknown(log.flushed_end)
         if log.end > limit:
             self._gate.hold(log)
@@ -293,18 +293,18 @@ class EndsRecorder:
         await for_each(nodes, write, WRITTEN_AT_ONCE)
         if errors:
             self._log.warn(
-                "how far {count} topics are stored could not be written to the coordination tree, which is tried again "
-                "within a minute: {error}",
+                "the stored ends of {count} topics could not be written to the coordination tree; trying again within "
+                "a minute: {error}",
                 count=len(errors),
                 error=str(errors[0]),
             )
 
     def halt(self) -> None:
-        """Write no more until ``finish``."""
+        """Stop writing until ``finish``."""
         self._schedule.halt()
 
     async def finish(self) -> None:
-        """Write what has grown, at a clean stop: call it when everything is flushed."""
+        """Write the ends of topics that have grown, at a clean stop. Call it once everything is flushed."""
         await self._write_all([self._nodes[topic] for topic in self._schedule.grown if topic in self._nodes])
 
     # After a loss
@@ -315,14 +315,14 @@ class EndsRecorder:
         return beginning_after(max(known, lost.known_end))
 
     async def accept(self, lost: LostLog, position: int) -> None:
-        """Begin a lost log again at ``position``, which ``beginning`` has answered. Raises LogdError and OSError.
+        """Begin a lost log again at ``position``, which ``beginning`` has returned. Raises LogdError and OSError.
 
-        The tree is told before. After a crash in between the log is as lost as it was, and begins further on.
+        The tree is written first. After a crash in between the log is still lost, and begins again at a later position.
         """
         log = self._store.log(lost.topic, lost.partition)
         node = self._nodes.get(lost.topic)
         if log is None or node is None or self.lost(lost.topic, lost.partition) != lost:
-            raise UnknownTopic(f"topic {lost.topic!r} has changed meanwhile: look again")
+            raise UnknownTopic(f"topic {lost.topic!r} has changed meanwhile: repeat the repair")
         await self._write(node, {lost.partition: position})
         await called_back(partial(self._store.begin_again, log, position))
         self._found(lost.topic, lost.partition)

@@ -1,6 +1,6 @@
-"""Decides when a topic's stored ends are written: soon after it begins to grow, then once a minute while it grows.
+"""The schedule for writing a topic's stored ends: soon after the topic begins to grow, then once a minute.
 
-A segment that is rolled does not wait for the minute, so that the stored end is never far behind a log that grows fast.
+A rolled segment does not wait for the minute, so that the stored end is never far behind a log that grows fast.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from attrs import define, field
 from logd.interfaces import Clock, Timer
 from logd.log.partition import PartitionLog
 
-#: Seconds from the first flush of a topic that was at rest to the write: what follows at once goes with it.
+#: Seconds from the first flush of an idle topic to the write, so that flushes that follow at once share the write.
 LEAD_SECONDS = 1.0
-#: Seconds between two writes of a topic that goes on growing.
+#: Seconds between two writes of a topic that keeps growing.
 WRITE_SECONDS = 60.0
 
 
 @define(eq=False)
 class EndsSchedule:
-    """The topics that have grown, and two timers. Owner thread only."""
+    """The topics that have grown, and two timers. For the owner thread only."""
 
     _clock: Clock
     _logs_of: Callable[[str], Iterable[PartitionLog]]
-    #: Whether a segment of a log was rolled since its stored end was written.
+    #: ``rolled(log)``: True if a segment of the log was rolled since its stored end was written.
     _has_rolled: Callable[[PartitionLog], bool]
-    #: Begins to write some topics; returns those of them that can be written.
+    #: Begins to write the given topics; returns those that can be written.
     _write: Callable[[Iterable[str]], Iterable[str]]
-    #: Topics that have grown since they were written, with the number of the last flush that each had.
+    #: Topics that have grown since they were written, each with the number of its last flush.
     _grown: dict[str, int] = field(factory=dict, init=False)
     _flushes: int = field(default=0, init=False)
-    #: Topics whose writes are under way, each with the number of the last flush that the write tells of.
+    #: Topics whose writes are under way, each with the number of the last flush that the write includes.
     _writing: dict[str, int | None] = field(factory=dict, init=False)
-    #: Topics written in this minute; those of them where that failed.
+    #: Topics written in this minute, and those of them whose write failed.
     _recent: set[str] = field(factory=set, init=False)
     _failed: set[str] = field(factory=set, init=False)
     _lead: Timer | None = field(default=None, init=False)
@@ -42,37 +42,37 @@ class EndsSchedule:
 
     @property
     def grown(self) -> list[str]:
-        """The topics that have grown since they were written, those included whose writes are under way."""
+        """The topics that have grown since they were written, including those whose writes are under way."""
         return sorted(self._grown)
 
     def grew(self, log: PartitionLog) -> None:
-        """Take note that more of a log is flushed."""
+        """Note that more of a log is flushed."""
         self._flushes += 1
         self._grown[log.topic] = self._flushes
         if self._lead is None and not self._stopping and self._is_due(log):
             self._lead = self._clock.callLater(LEAD_SECONDS, self._lead_over)
 
     def forget(self, topic: str) -> None:
-        """Take note that there is nothing to write of a topic any more."""
+        """Note that there is nothing to write for a topic any more."""
         self._grown.pop(topic, None)
 
     def begin(self, topic: str) -> None:
-        """Take note that a write begins, which tells of all that was flushed so far."""
+        """Note that a write begins, which includes everything flushed so far."""
         self._writing[topic] = self._grown.get(topic)
 
     def end(self, topic: str, written: bool) -> None:
-        """Take note of the outcome of a write; a topic that has grown meanwhile, or was not written, is left grown."""
+        """Note the outcome of a write. A topic that has grown meanwhile, or was not written, stays in ``grown``."""
         told = self._writing.pop(topic)
         if written and told is not None and self._grown.get(topic) == told:
             del self._grown[topic]
 
     def failed(self, topic: str) -> None:
-        """Have a topic written again when the minute is over."""
+        """Have a topic written again at the end of the minute."""
         self._failed.add(topic)
-        self._begin_minute()  # the one of its write may be over
+        self._begin_minute()  # the minute of the write may be over
 
     def halt(self) -> None:
-        """Begin no more writes."""
+        """Stop beginning writes."""
         self._stopping = True
         for timer in (self._lead, self._minute):
             if timer is not None:
@@ -80,7 +80,7 @@ class EndsSchedule:
         self._lead = self._minute = None
 
     def _is_due(self, log: PartitionLog) -> bool:
-        """Whether the topic's node need not wait for the minute: it did not grow before, or a segment is rolled."""
+        """Return True if the topic's write need not wait for the minute: it was idle before, or a segment is rolled."""
         return log.topic not in self._recent or (log.topic not in self._failed and self._has_rolled(log))
 
     def _lead_over(self) -> None:
@@ -91,7 +91,7 @@ class EndsSchedule:
         self._begin_minute()
 
     def _untold(self) -> list[str]:
-        """Return the topics that have grown by more than a write under way tells of."""
+        """Return the topics that have grown by more than a write under way includes."""
         return [topic for topic, flush in self._grown.items() if self._writing.get(topic) != flush]
 
     def _begin_minute(self) -> None:

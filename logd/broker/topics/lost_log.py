@@ -1,4 +1,4 @@
-"""A log that ends further on, as the coordination tree knows, than the files that are here."""
+"""Lost logs: partitions whose stored end in the coordination tree is past the end of the files here."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from logd.errors import LogdError
 
 @frozen
 class LostLog:
-    """A partition that is not served, since ids would be given twice."""
+    """A partition that is not served, since ids would be given twice otherwise."""
 
     topic: str
     partition: int
-    #: The topic's.
+    #: The uuid of the topic.
     uuid: str
-    #: The broker whose node names the partition: this one, or another that the topic's entry does not list any more.
+    #: The broker whose node names the partition: this one, or one that the topic's entry does not list any more.
     broker: int
-    #: The stored end.
+    #: The stored end in the tree.
     known_end: int
-    #: The end of the log that is here, None when there is none.
+    #: The end of the log that is here, None if there is no log.
     here: int | None
     #: This broker's data directory.
     data: str
-    #: The data directory that stored it, where that is another one.
+    #: The instance id of the data directory that stored the partition, if it was another one.
     other_instance: str | None = None
 
     def reason(self) -> LogdError:
-        """Return the reason why the partition is offline, with the remedies."""
+        """Return the error that says why the partition is offline, with the remedies."""
         name = f"{self.topic}-{self.partition}"
         if self.other_instance is not None:
             found = f"{self.data} is not the data directory of instance {self.other_instance}, which stored it"
@@ -37,11 +37,11 @@ class LostLog:
         else:
             found = f"the log in {self.data} ends at {self.here}"
         return LogdError(
-            f"{name} is not served, so that no id is given twice: {paths.stored_ends(self.uuid, self.broker)} in the "
+            f"{name} is not served, or ids would be given twice: {paths.stored_ends(self.uuid, self.broker)} in the "
             f"coordination tree says that broker {self.broker} stored it up to {self.known_end} at least, and {found}. "
             "Put the files back (mount the disk, restore the folder or the data directory) and restart the broker; if "
             f"they are lost for good, `logd repair --broker HOST:PORT {self.topic} {self.partition} --accept-loss` "
-            "shows the loss and begins the log again behind every id that was given"
+            "shows the loss and begins the log again past every id that was given"
         )
 
     @property
@@ -50,7 +50,7 @@ class LostLog:
         return 0 if self.here is None else self.here
 
     def loss(self, position: int) -> str:
-        """Say what is given up when the log begins again at ``position``."""
+        """Describe the loss that is accepted when the log begins again at ``position``."""
         kept = "" if self.here is None else "; the files that are here are kept aside, and not served"
         return (
             f"{self.topic}-{self.partition} was stored up to {self.known_end} at least, and "

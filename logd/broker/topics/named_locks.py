@@ -13,14 +13,14 @@ from logd.deferreds.waiting import WaitingDeferreds
 
 @define(eq=False)
 class NamedLocks:
-    """``async with locks.hold(name)`` waits until the lock of that name is free; locks are handed on in order."""
+    """Locks by name. ``async with locks.hold(name)`` waits until that lock is free; waiters get it in order."""
 
     _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
     _idle: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[None]:
-        """Hold the lock of ``name`` inside the block. Cancelling gives the place in the queue up."""
+        """Hold the lock of ``name`` inside the block. Cancelling gives up the place in the queue."""
         lock = self._locks.setdefault(name, DeferredLock())
         try:
             async with lock:
@@ -31,7 +31,7 @@ class NamedLocks:
                 self._tell()
 
     async def when_idle(self) -> None:
-        """Done when no lock is held or waited for."""
+        """Wait until no lock is held or waited for."""
         while self._locks:
             await self._idle.new()
 

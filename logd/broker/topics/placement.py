@@ -1,4 +1,4 @@
-"""Decides on which brokers the partitions of a new topic are."""
+"""The placement of a new topic's partitions on brokers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from attrs import define, field
 
 @define(eq=False)
 class Placement:
-    """One broker after the other, beginning at another one for each topic, so that all get their share."""
+    """Places partitions round-robin, beginning at another broker for each topic, so that all get their share."""
 
-    #: This broker's id: it takes part, registered or not.
+    #: This broker's id; it gets partitions whether registered or not.
     _me: int
-    #: Ids of the brokers that are live.
+    #: Returns the ids of the live brokers.
     _live: Callable[[], Iterable[int]]
     _at: int = field(kw_only=True)
 
     def of(self, partitions: int) -> dict[int, tuple[int, ...]]:
-        """Return the brokers of each partition of the next topic."""
+        """Return the broker of each partition of the next topic, as a tuple of one id."""
         brokers = sorted({*self._live(), self._me})
         self._at += 1
         return {number: (brokers[(self._at + number) % len(brokers)],) for number in range(partitions)}

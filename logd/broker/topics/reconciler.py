@@ -1,4 +1,4 @@
-"""Brings what is stored here into line with the topics in the coordination tree: at the start and at each change."""
+"""Reconciles the logs stored here with the topics in the coordination tree, at the start and at each change."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from logd.errors import WireError
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicEntry
 
-#: Seconds until what could not be settled is tried again.
+#: Seconds until a topic that could not be settled is compared again.
 RETRY_SECONDS = 5.0
-#: How many topics are compared at a time: their questions to the tree and their records here share round trips and
-#: syncs. More would keep a creation waiting that comes behind them.
+#: The number of topics that are compared at a time. They share round trips to the tree and syncs of topics.json; more
+#: of them would delay a creation that comes behind them.
 COMPARED_AT_ONCE = 50
 
 
 @define(eq=False)
 class TopicReconciler:
-    """A queue of topics to compare (``comparison``), one at a time each; what fails is tried again after a while."""
+    """A queue of topics to compare (see ``comparison``), each under its lock. Failed comparisons are retried later."""
 
     _log = Logger()
 
@@ -43,19 +43,19 @@ class TopicReconciler:
     _me: int
     _ends: EndsRecorder
     _directory: TopicDirectory
-    #: Called when what is stored here has changed.
+    #: Called when the topics stored here have changed.
     on_change: Callable[[], None] = field(default=lambda: None, init=False)
-    #: Whether what is stored here was compared with the tree once.
+    #: True once all topics stored here were compared with the tree.
     settled: bool = field(default=False, init=False)
-    _mirror: ChildCache[TopicEntry] = field(init=False)
+    _cache: ChildCache[TopicEntry] = field(init=False)
     _comparison: TopicComparison = field(init=False)
-    #: Topics that are to be compared.
+    #: Topics to compare.
     _dirty: set[str] = field(factory=set, init=False)
-    #: Why topics could not be settled, as it was said.
+    #: The reasons why topics could not be settled, as logged.
     _troubles: dict[str, str] = field(factory=dict, init=False)
-    #: uuids of topics that were deleted here and that the mirror may still show.
+    #: uuids of topics that were deleted here and that the child cache may still show.
     _deleted: dict[str, str] = field(factory=dict, init=False)
-    #: Held while anything is done to a topic, here or by the administration of topics.
+    #: Held during each change of a topic, here or by the administration of topics.
     locks: NamedLocks = field(factory=NamedLocks, init=False)
     _working: bool = field(default=False, init=False)
     _retry: Timer | None = field(default=None, init=False)
@@ -64,29 +64,29 @@ class TopicReconciler:
     _following: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._mirror = watch_topics(self._tree, self._clock, self._changed)
+        self._cache = watch_topics(self._tree, self._clock, self._changed)
         self._ends.changed = self.recheck
         self._comparison = TopicComparison(
             self._tree, self._stored, self._ends, self._directory, self._me, lambda: self.on_change()
         )
 
     async def begin(self) -> None:
-        """Compare everything once this broker is registered, and follow the tree from then on.
+        """Compare all topics, and follow the tree from then on. Call it once this broker is registered.
 
         Raises CoordinationError; the call can be made again.
         """
         if not self._following:
-            await self._strike_notes()
+            await self._remove_notes()
             self._following = True
-            self._mirror.start()
-        await self._mirror.when_complete()
-        self._dirty |= {*self._stored.entries, *self._mirror.values}
+            self._cache.start()
+        await self._cache.when_complete()
+        self._dirty |= {*self._stored.entries, *self._cache.values}
         await self._settle_dirty()
         self.settled = True
         self._work()
 
-    async def _strike_notes(self) -> None:
-        # Notes on what is not stored here any more; before the mirror sees anything, so that it sees nothing older.
+    async def _remove_notes(self) -> None:
+        # Removes notes on topics that are not stored here any more, before the child cache has read anything older.
         uuids = {entry.uuid for entry in self._stored.entries.values()}
         try:
             noted = await self._tree.get_children(paths.DELETED_TOPICS)
@@ -97,27 +97,27 @@ class TopicReconciler:
                 try:
                     await removed_by(self._tree, each, self._me)
                 except ValueError as error:
-                    self._log.warn("passed over: {error}", error=str(error))
+                    self._log.warn("a note of a deleted topic cannot be read and is ignored: {error}", error=str(error))
 
     def halt(self) -> None:
-        """Follow the tree no more, and make and delete nothing more."""
+        """Stop following the tree, and stop creating and deleting logs."""
         self.stopping = True
         self._ends.halt()
-        self._mirror.stop()
+        self._cache.stop()
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
 
     async def when_idle(self) -> None:
-        """Done when nothing is under way."""
+        """Wait until no comparison or change is under way."""
         await self.locks.when_idle()
 
     @property
     def conflicts(self) -> dict[str, str]:
-        """Why what is stored of a topic is not served, by topic."""
+        """The reasons why stored partitions are not served, by topic."""
         return self._comparison.conflicts
 
-    # For the administration of topics, which holds the topic's lock.
+    # Called by the administration of topics, which holds the topic's lock
 
     async def settle(self, topic: str, entry: TopicEntry | None) -> None:
         """Compare a topic whose entry in the tree is ``entry``, and act on the difference.
@@ -132,40 +132,40 @@ class TopicReconciler:
             self._directory.show(topic, entry)
 
     async def settle_shown(self, topic: str) -> None:
-        """Compare a topic as the tree was last seen to have it; see ``settle``."""
-        entry = self._mirror.values.get(topic)
+        """Compare a topic with the last seen state of the tree; see ``settle``."""
+        entry = self._cache.values.get(topic)
         await self.settle(topic, None if entry is not None and entry.uuid == self._deleted.get(topic) else entry)
 
     async def forget(self, topic: str) -> None:
-        """Remove what is stored here of a topic that was just deleted; see ``settle``."""
-        shown = self._mirror.values.get(topic)
+        """Remove the logs and the record of a topic that was just deleted; see ``settle``."""
+        shown = self._cache.values.get(topic)
         if shown is not None:
             self._deleted[topic] = shown.uuid
         await self.settle(topic, None)
 
     def try_again(self, topic: str, error: Exception) -> None:
-        """Compare a topic again in a while, which could not be settled because of ``error``."""
+        """Compare a topic again later, after ``error`` kept it from being settled."""
         text = str(error)
-        if self._troubles.get(topic) != text:  # once, not every few seconds until a person has mended it
+        if self._troubles.get(topic) != text:  # logged once, not at every retry until an operator has mended it
             self._troubles[topic] = text
             self._log.warn(
-                "topic {topic} is not as the coordination tree has it yet; trying again until it is: {error}",
+                "topic {topic} does not agree with the coordination tree yet; trying again until it does: {error}",
                 topic=topic,
                 error=text,
             )
         self._dirty.add(topic)
         self._retry_later()
 
-    # What the tree tells.
+    # Changes in the tree
 
     def _changed(self, topic: str) -> None:
-        shown = self._mirror.values.get(topic)
+        shown = self._cache.values.get(topic)
         if topic in self._deleted and (shown is None or shown.uuid != self._deleted[topic]):
             del self._deleted[topic]
         self.recheck(topic)
 
     def recheck(self, topic: str) -> None:
-        """Compare a topic again: something of it is served again, or a node of ours was changed."""
+        """Compare a topic again: a partition of it is served again, or a node of this broker was changed."""
         self._dirty.add(topic)
         if self.settled:
             self._work()
@@ -179,13 +179,13 @@ class TopicReconciler:
         try:
             while self._dirty and not self.stopping:
                 if not await self._settle_dirty():
-                    self._retry_later()  # the timer of what failed first may have fired before the others were done
+                    self._retry_later()  # the timer of the first failure may have fired before the others were done
                     return
         finally:
             self._working = False
 
     async def _settle_dirty(self) -> bool:
-        """Compare what is to be compared; whether all of it could be settled."""
+        """Compare the queued topics; return whether all could be settled."""
         topics, self._dirty = sorted(self._dirty), set()
         whole = True
 

@@ -1,4 +1,4 @@
-"""What this broker stores: of which topic each log in the data directory is, written down in topics.json."""
+"""The topics stored on this broker, recorded in topics.json: the topic of each log in the data directory."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LOGS_AT_ONCE = 200
 
 @define(eq=False)
 class StoredTopics:
-    """The topics of which something is stored here. Changes of one topic are made one at a time, by who asks the tree.
+    """The topics with logs on this broker. Callers make changes of one topic one at a time, after asking the tree.
 
-    Changes of several topics that come while topics.json is being written share the next write, so that a thousand
-    topics cost some writes and not a thousand.
+    Changes of several topics that arrive while topics.json is being written share the next write, so that a thousand
+    topics cost a few writes.
 
-    The record comes first and only then the logs that take messages; when a topic goes, the logs go first. So what a
-    kill leaves is a record without logs, and a log without a record only where topics.json was lost. Logs are made
-    empty once the tree has told that nothing was stored in them.
+    A topic's record is written before its logs are created, and removed after its logs. So a kill can leave a record
+    without logs; a log without a record means that topics.json was lost. Empty logs are created only once the tree has
+    shown that nothing was stored in them.
     """
 
     _log = Logger()
@@ -50,45 +50,45 @@ class StoredTopics:
     _file: TopicsFile
     _threads: IThreads
     _settings: BrokerSettings
-    #: The whole entry of each topic, with the partitions of other brokers too.
+    #: The whole entry of each topic, including the partitions of other brokers.
     entries: dict[str, TopicEntry] = field(factory=dict, init=False)
-    #: Topics of logs for which there was no record: nobody knows their uuid, so they have a new one.
+    #: Topics of logs without a record: their uuid is unknown here, so they have a new one.
     orphans: set[str] = field(factory=set, init=False)
-    #: Called with a log that is made: messages for it wait from then on.
+    #: Called with each new log, to make its producers wait.
     made: Callable[[PartitionLog], None] = field(default=lambda log: None, init=False)
-    #: Called with topic and partition of a log that is served again, before anything is appended to it.
+    #: Called with the topic and partition of a log that is served again, before anything is appended to it.
     reopened: Callable[[str, int], None] = field(default=lambda topic, number: None, init=False)
     #: Partitions whose logs are refused.
     _refused: set[tuple[str, int]] = field(factory=set, init=False)
     _loaded: bool = field(default=False, init=False)
-    #: What the next write changes (None: the topic goes), and who waits for it.
+    #: The changes of the next write (None: the topic is removed), and the callers that wait for it.
     _changes: dict[str, TopicEntry | None] = field(factory=dict, init=False)
     _waiting: WaitingDeferreds[None] = field(factory=WaitingDeferreds, init=False)
     _writing: bool = field(default=False, init=False)
 
     def load(self) -> None:
-        """Read topics.json. Blocks; the data directory has to be locked. Raises DataDirectoryError, OSError."""
+        """Read topics.json once. Blocks; the data directory has to be locked. Raises DataDirectoryError, OSError."""
         if not self._loaded:
             self._loaded = True
             self.entries = self._file.read()
             for name, problem in self._file.problems.items():
                 self._log.error(
-                    "{name} in topics.json cannot be used and is left out: {problem}; mend or remove it while the "
+                    "{name} in topics.json cannot be used and is ignored: {problem}; mend or remove it while the "
                     "broker is stopped",
                     name=excerpt(name),
                     problem=problem,
                 )
 
     def settings_for(self, topic: str) -> LogSettings | None:
-        """A topic's own settings, for a store that opens. Reads topics.json when that was not done before."""
+        """Return a topic's own settings for a store that opens; None for an unknown topic. Calls ``load``."""
         self.load()
         entry = self.entries.get(topic)
         return None if entry is None else self._log_settings(topic, entry)
 
     def reconcile(self) -> None:
-        """Agree with the store once it is open: logs without a record get one.
+        """Give each log without a record a record. Call it once the store is open.
 
-        A partition without a log gets none before the tree has told whether there was one: it may be lost.
+        A partition without a log gets no log before the tree was asked whether one existed: the log may be lost.
         """
         self.load()
         found: dict[str, int] = {}
@@ -98,7 +98,7 @@ class StoredTopics:
         damage = self._file.damage
         if damage:
             self._log.error(
-                "topics.json is damaged ({damage}); records that are lost are taken from the coordination tree",
+                "topics.json is damaged ({damage}); lost records are read from the coordination tree",
                 damage=damage,
             )
         for topic, partitions in found.items():
@@ -110,32 +110,32 @@ class StoredTopics:
             brokers = (self._store.broker_id,)
             self.entries[topic] = TopicEntry(str(uuid.uuid4()), dict.fromkeys(range(partitions), brokers))
             if damage:
-                # Retention, too, has to wait for the topic's own settings.
-                reason = f"the record of topic {topic!r} in topics.json is damaged; it is in the coordination tree, too"
-                self.refuse(topic, self.partitions_here(topic), f"{reason}, and served as soon as that is reached")
+                # Retention has to wait for the topic's own settings, too.
+                reason = f"the record of topic {topic!r} in topics.json is damaged; the topic is served once its record"
+                self.refuse(topic, self.partitions_here(topic), f"{reason} in the coordination tree is read")
         for topic, entry in self.entries.items():
             problem = several_brokers(topic, entry)
             if problem is not None:
                 self.refuse(topic, self.partitions_here(topic), problem)
 
     def mine(self, entry: TopicEntry) -> list[int]:
-        """The partitions that the entry lists this broker for, ascending."""
+        """Return the partitions for which the entry lists this broker, ascending."""
         broker = self._store.broker_id
         return sorted(number for number, brokers in entry.partitions.items() if broker in brokers)
 
     def has_data(self, topic: str) -> bool:
-        """Whether anything was ever stored in a log of the topic that is here; also when that cannot be told."""
+        """Return whether a log of the topic here has ever held data; True if that is unknown."""
         return any(log.end > 0 or log.offline is not None for log in self._store.logs_of(topic))
 
     def is_whole(self, topic: str, entry: TopicEntry) -> bool:
-        """Whether the entry is written down here, or need not be, and every log is there that it lists here."""
+        """Return whether the entry is recorded here, or need not be, and every log that it lists here exists."""
         mine = self.mine(entry)
         if topic in self.orphans or (mine and self.entries.get(topic) != entry):
             return False
         return all(self._store.log(topic, number) is not None for number in mine)
 
     async def keep(self, topic: str, entry: TopicEntry) -> None:
-        """Write a topic down and have the logs of its partitions here; a former record of it is replaced.
+        """Record a topic and create the logs of its partitions here; a former record of it is replaced.
 
         Raises StorageFull or UnknownError when the disk does not take it.
         """
@@ -146,25 +146,25 @@ class StoredTopics:
                 self._store.configure(topic, self._log_settings(topic, entry))
             await self._make_logs(topic, entry)
         except (LogdError, OSError) as error:
-            raise _answerable(f"topic {topic!r} cannot be made", error) from error
+            raise _answerable(f"topic {topic!r} cannot be created", error) from error
 
     async def remove(self, topic: str) -> None:
-        """Remove the logs of a topic, then its record. Those who wait for its messages are told that it is gone.
+        """Remove the logs of a topic, then its record. Waiting fetches are answered that the topic is deleted.
 
         Raises StorageFull or UnknownError when the disk does not take it; the call can be made again.
         """
         entry = self.entries.get(topic)
         try:
-            # Of an attempt that failed some folders are left, of which there are no logs.
+            # A failed attempt may have left folders without logs.
             await self._remove_logs(topic, [] if entry is None else self.mine(entry))
             if entry is not None:
                 await self._write(topic, None)
                 self.orphans.discard(topic)
         except (LogdError, OSError) as error:
-            raise _answerable(f"what is stored of topic {topic!r} cannot be removed", error) from error
+            raise _answerable(f"the logs of topic {topic!r} cannot be removed", error) from error
 
     def refuse(self, topic: str, partitions: Collection[int], reason: str) -> None:
-        """Serve these logs no more, and touch nothing of them."""
+        """Take these logs offline without touching their files."""
         for number in partitions:
             log = self._store.log(topic, number)
             if log is not None:
@@ -172,7 +172,7 @@ class StoredTopics:
                 log.go_offline(UnknownError(reason))
 
     async def readmit(self, topic: str, strangers: Collection[int]) -> None:
-        """Serve what was refused of a topic again, but for ``strangers``; it is recovered as at a start.
+        """Serve the refused logs of a topic again, except ``strangers``. They are recovered as at a start.
 
         Raises StorageFull or UnknownError when the disk does not let it; the call can be made again.
         """
@@ -188,13 +188,13 @@ class StoredTopics:
             self._refused.discard((topic, number))
 
     def partitions_here(self, topic: str) -> list[int]:
-        """The partitions of which a log is here."""
+        """Return the partitions that have a log here, ascending."""
         return sorted(log.partition for log in self._store.logs_of(topic))
 
     async def _make_logs(self, topic: str, entry: TopicEntry) -> None:
-        """Have a log for each partition here: first all folders, on threads, then the logs, which cannot fail any more.
+        """Create a log for each partition here: first all folders, on threads, then the logs, which cannot fail.
 
-        Others have their turns in between, however many partitions there are.
+        Other work is done in between, however many partitions there are.
         """
         missing = [number for number in self.mine(entry) if self._store.log(topic, number) is None]
         if not missing:
@@ -211,15 +211,15 @@ class StoredTopics:
                 await turn
 
     def _log_settings(self, topic: str, entry: TopicEntry) -> LogSettings:
-        """A topic's settings; the broker's own for a topic whose settings another broker allows and this one does not.
+        """Return a topic's settings; the broker's own if the topic's are not allowed on this broker.
 
-        The topic was decided elsewhere: to refuse it here would leave its partitions without a log.
+        The topic was created on another broker: to refuse it here would leave its partitions without a log.
         """
         try:
             return self._settings.log_settings(entry.settings)
         except ConfigurationError as error:
             self._log.warn(
-                "topic {topic}: its settings are not allowed here, so this broker's are used: {error}",
+                "the settings of topic {topic} are not allowed on this broker, which uses its own settings: {error}",
                 topic=topic,
                 error=str(error),
             )
@@ -230,7 +230,7 @@ class StoredTopics:
         self._refused = {(name, number) for name, number in self._refused if name != topic}
 
     async def _write(self, topic: str, entry: TopicEntry | None) -> None:
-        """Have a topic's record lasting, or gone; ``entries`` has it then. Raises what the write raised."""
+        """Write or remove a topic's record durably, then update ``entries``. Raises the errors of the write."""
         waiter = self._waiting.new()
         self._changes[topic] = entry
         if not self._writing:
@@ -238,7 +238,7 @@ class StoredTopics:
         await waiter
 
     def _write_on(self) -> None:
-        """Replace topics.json on a thread, by what it has after all changes that wait."""
+        """Replace topics.json on a thread, with all waiting changes applied."""
         changes, self._changes = self._changes, {}
         waiting, self._waiting = self._waiting, WaitingDeferreds()
         merged = {**self.entries, **changes}
@@ -251,7 +251,7 @@ class StoredTopics:
                 waiting.fire(None)
             else:
                 waiting.fail(error)
-            # Not before: what those ask for who were answered just now goes with it.
+            # Last, so that changes requested by the callers answered just now are in the next write.
             self._writing = False
             if self._waiting:
                 self._write_on()
@@ -267,7 +267,7 @@ def _fire(waiter: Deferred[T], result: T | None, error: BaseException | None) ->
 
 
 def _answerable(what: str, error: LogdError | OSError) -> WireError:
-    """The error to answer when a change of topics failed."""
+    """Return the error to answer after a failed change of topics."""
     if isinstance(error, WireError):
         return error
     failure = StorageFull if isinstance(error, OSError) and error.errno in NO_ROOM else UnknownError

@@ -1,1 +1,1 @@
-"""Administration: topics, the inside of logs, repairs, the lag and the positions of groups."""
+"""Administration: topics, the inside of logs, repairs, and the lag and positions of groups."""

@@ -1,4 +1,4 @@
-"""The target of a reset of a group's positions, checked against the logs before anything is changed."""
+"""The target position of a group's reset, checked against the logs before anything is changed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ async def target(
 ) -> int:
     """Return the position that ``to`` means in a partition at this moment.
 
-    Raises OffsetOutOfRange for a position that is not in the log or is inside a message, naming those around it;
-    ConfigurationError for what is none of these; BrokerUnavailable when the leader does not send what is there; and
-    fails as ``Admin.describe_log`` does. ``consumer()`` makes a
-    Consumer of no group.
+    Raises OffsetOutOfRange, naming the positions around it, for a position outside of the log or inside a message;
+    ConfigurationError for a target of no known form; BrokerUnavailable when the leader does not send the messages;
+    and the errors that ``Admin.describe_log`` fails with. ``consumer()`` makes a Consumer of no group.
     """
     start = check_start(to)
     if not isinstance(start, Position):
@@ -41,7 +40,10 @@ async def target(
 
 
 async def _check_inside(consumer: Consumer, clock: Clock, where: TopicPartition, position: int) -> None:
-    """Inside an entry there are positions only when it is compressed, one for each message (docs/protocol.md)."""
+    """Raise OffsetOutOfRange unless a message begins at the position, which is inside an entry.
+
+    Only a compressed entry has positions inside, one for each message (docs/protocol.md).
+    """
     try:
         begin, behind = await first_message(consumer, clock, where, position)
     finally:

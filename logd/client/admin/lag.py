@@ -1,4 +1,4 @@
-"""How far a group is in each partition: owner, position, the log's end, and the lag in bytes, messages and seconds."""
+"""The lag of a group: owner, position and log end of each partition, and the lag in bytes, messages and seconds."""
 
 from __future__ import annotations
 
@@ -25,41 +25,42 @@ from logd.interfaces import Clock
 from logd.protocol.message import Message
 from logd.topic import TopicPartition
 
-#: Partitions that are asked about at the same time.
+#: Partitions that are described at the same time.
 AT_ONCE = 50
 
 
 @frozen
 class PartitionLag:
-    """One partition of a group. Positions and ``lag_bytes`` are bytes; None is what is not known."""
+    """The lag of a group in one partition. Positions and ``lag_bytes`` are bytes; None stands for an unknown value."""
 
     topic: str
     partition: int
-    #: The id of the consumer stream that owns it; None: nobody.
+    #: The id of the consumer stream that owns the partition, or None.
     owner: str | None
-    #: What the group goes on with; None: nothing was committed, nor was it decided where the group begins.
+    #: The position at which the group continues; None before a first commit or a decided start.
     position: int | None
     log_start: int | None = None
-    #: The end of what can be consumed.
+    #: The end of the visible log.
     log_end: int | None = None
     lag_bytes: int | None = None
-    #: Known where ``lag_bytes`` is small enough to be read and counted.
+    #: The lag in messages, if ``lag_bytes`` is small enough to be read and counted.
     lag_messages: int | None = None
-    #: How old the first message is that is not handled; 0.0 when there is none.
+    #: The age of the first message that is not handled; 0.0 when there is none.
     lag_seconds: float | None = None
-    #: Where the position is outside of the log: an unknown number of messages between these two was lost before it was
-    #: handled. The lag has none of them: retention removed them, or the log was lost and begins anew far behind.
+    #: For a position outside of the log: the two positions between which an unknown number of messages was lost before
+    #: it was handled. The lag counts none of them: retention removed them, or the log was lost and begins anew far
+    #: above.
     lost: tuple[int, int] | None = None
-    #: Why the log could not be described.
+    #: The reason why the log could not be described, or None.
     error: str | None = None
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by its name."""
         return asdict(self)
 
 
 async def find_brokers(coordination: ICoordination) -> list[tuple[str, int]]:
-    """The addresses of the live brokers. Raises BrokerUnavailable when there is none, and CoordinationError."""
+    """Return the addresses of the live brokers. Raises BrokerUnavailable when there is none, and CoordinationError."""
     brokers = await read_brokers(coordination)
     if not brokers:
         raise BrokerUnavailable("no broker is live: `logd brokers list` shows them")
@@ -67,8 +68,10 @@ async def find_brokers(coordination: ICoordination) -> list[tuple[str, int]]:
 
 
 async def partitions_of(coordination: ICoordination, entry: GroupEntry, topic: str | None) -> list[TopicPartition]:
-    """The partitions that matter to a group, of all its topics or of one: those of the topics that are there, and
-    those that it has a position in or an owner of. Raises CoordinationError.
+    """Return the partitions that matter to a group, of all its topics or of one.
+
+    These are the partitions of existing topics, and those in which the group has a position or an owner. Raises
+    CoordinationError.
     """
     topics = {topic} if topic is not None else {*entry.topics, *await _subscribed(coordination, entry)}
     places = {where for where in (*entry.offsets, *entry.owners) if where.topic in topics}
@@ -82,7 +85,7 @@ async def partitions_of(coordination: ICoordination, entry: GroupEntry, topic: s
 
 
 async def _subscribed(coordination: ICoordination, entry: GroupEntry) -> list[str]:
-    """The topics that its patterns match."""
+    """Return the topics that the group's patterns match."""
     if not any(subscription.patterns for subscription in entry.consumers.values()):
         return []
     try:
@@ -94,22 +97,23 @@ async def _subscribed(coordination: ICoordination, entry: GroupEntry) -> list[st
 
 @frozen
 class LagReader:
-    """Asks the leaders. ``consumer()`` makes a Consumer of no group to count with; each ``read`` makes and closes one.
+    """Reads lags from the partitions' leaders.
 
-    ``now()`` is in seconds since the epoch and should be near the brokers' clocks: lag in seconds is by both.
+    ``consumer()`` makes a Consumer of no group to count messages with; each ``read`` makes and closes one. ``now()`` is
+    in seconds since the epoch and should agree with the brokers' clocks, since the lag in seconds depends on both.
     """
 
     admin: Admin
     consumer: Callable[[], Consumer]
     clock: Clock
     now: Callable[[], float]
-    #: A lag of up to so many bytes is read to count its messages; 0: never.
+    #: A lag of up to this number of bytes is read to count its messages; 0: never.
     count_bytes: int = 1 << 20
-    #: Whether the age of the first message is asked for.
+    #: Whether to find the age of the first message.
     seconds: bool = True
 
     async def read(self, entry: GroupEntry, places: list[TopicPartition]) -> list[PartitionLag]:
-        """Describe these partitions, some at a time; what fails has its error in its place."""
+        """Describe these partitions, some at a time; a failure is reported in the partition's ``error``."""
         consumer = self.consumer()
         try:
             return await gather_some((self._one(entry, where, consumer) for where in places), AT_ONCE)
@@ -139,13 +143,15 @@ class LagReader:
             return PartitionLag(*where, stream, position, error=str(error))
         lost = (position, begin) if position < begin else (begin, position) if position > begin else None
         if position > log.visible_end:
-            problem = f"position {position} is behind the log's end, {log.visible_end}: the topic was made again?"
+            problem = (
+                f"position {position} is behind the log's end, {log.visible_end}; the topic may have been created again"
+            )
         return PartitionLag(
             *where, stream, position, log.log_start, log.visible_end, lag, messages, seconds, lost, problem
         )
 
     async def _count(self, consumer: Consumer, where: TopicPartition, begin: int, end: int) -> int | None:
-        """How many messages lie in between; None where they cannot be read. Raises BrokerUnavailable."""
+        """Return the number of messages in between; None if they cannot be read. Raises BrokerUnavailable."""
         (stream,) = consumer.create_message_streams(where.topic, 1, [where.partition], {where.partition: begin})
         try:
             batches = stream.batches({where.partition: end})
@@ -168,9 +174,9 @@ async def _next(batches: AsyncIterator[MessageBatch]) -> MessageBatch | None:
 
 
 async def first_message(consumer: Consumer, clock: Clock, where: TopicPartition, position: int) -> tuple[int, int]:
-    """Where the first message at or behind a position begins, and where the next one does.
+    """Return the position of the first message at or behind a position, and that of the next message.
 
-    Raises LogdError: BrokerUnavailable when nothing comes from there, since the leader is gone or only gaps follow.
+    Raises LogdError: BrokerUnavailable when no message comes, since the leader is gone or only gaps follow.
     """
     (stream,) = consumer.create_message_streams(
         where.topic, 1, [where.partition], start={where.partition: Position(position)}
@@ -190,7 +196,7 @@ async def first_message(consumer: Consumer, clock: Clock, where: TopicPartition,
 
 
 def streams_by_consumer(entry: GroupEntry) -> Iterator[tuple[str, dict[str, list[TopicPartition]]]]:
-    """Each live consumer with its streams, and what each of them owns; a stream without anything is not in it."""
+    """Yield each live consumer with its streams and their partitions; streams without partitions are left out."""
     for consumer in sorted(entry.consumers):
         own = re.compile(rf"{re.escape(consumer)}-\d+")
         streams: dict[str, list[TopicPartition]] = {}
@@ -201,7 +207,7 @@ def streams_by_consumer(entry: GroupEntry) -> Iterator[tuple[str, dict[str, list
 
 
 def together(lags: list[PartitionLag], name: str) -> float | None:
-    """The sum of a lag over partitions (of ``lag_seconds``: the greatest); None where one is not known."""
+    """Return the sum of a lag over partitions (of ``lag_seconds``: the greatest); None if one is not known."""
     values = [getattr(lag, name) for lag in lags]
     if any(value is None for value in values):
         return None

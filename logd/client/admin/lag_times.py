@@ -1,25 +1,25 @@
-"""How old what lies at a position is, by asking the partition's leader where times begin."""
+"""The age of the message at a position, found by asking the partition's leader for the positions of times."""
 
 from __future__ import annotations
 
 from logd.client.admin.admin import Admin
 
-#: Seconds: no log is asked about times before that (some 34 years).
+#: The greatest age, in seconds, that a log is asked about (some 34 years).
 OLDEST = 1 << 30
-#: How exact an answer is: to a second, or to this part of the age where that is more.
+#: The precision of an answer: one second, or this part of the age if that is more.
 EXACT = 1 / 64
 
 
 async def age_at(admin: Admin, topic: str, partition: int, position: int, now_ms: int) -> float:
-    """Seconds from the time of the message at ``position`` until ``now_ms``, found by doubling and halving.
+    """Return the seconds from the time of the message at ``position`` until ``now_ms``, by doubling and halving.
 
-    A message's time is its timestamp, or when it was appended, as exactly as the broker's index knows that (see Time):
-    the answer may be too small by what one entry of the index covers. Some ten questions for an age of minutes, twenty
-    for one of days. Fails as ``Admin.describe_log`` does.
+    A message's time is its timestamp, or the time of its append, as exact as the broker's index (see Time): the answer
+    may be too small by the time that one index entry covers. Takes some ten requests for an age of minutes, twenty for
+    one of days. Fails as ``Admin.describe_log`` does.
     """
 
     async def reached(age: float) -> bool:
-        """Whether something at or before the position is as new as that."""
+        """Return whether a message at or before the position may be as new as ``age``."""
         found = await admin.describe_log(topic, partition, time=max(0, now_ms - round(age * 1000)))
         return 0 <= found.time_position <= position
 

@@ -1,4 +1,4 @@
-"""Has brokers look at their logs for damage, and mend it."""
+"""Repair requests: brokers check their logs for damage, and mend it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from logd.client.cluster.cluster import Cluster
 from logd.errors import error_for_code
 from logd.protocol.requests.repair import Repair, RepairResponse
 
-#: Seconds: the broker looks at a whole segment before it answers, perhaps on a slow disk that others use, too.
+#: Seconds: the broker checks a whole segment before it answers, perhaps on a slow or busy disk.
 ANSWER_SECONDS = 600.0
 
 
 async def repair_log(
     cluster: Cluster, topic: str, partition: int, dry_run: bool, cut: bool, accept_at: int | None = None
 ) -> AsyncIterator[RepairResponse]:
-    """Yield the leader's answers, about a segment each, from the log's start to where it ended at the first of them.
+    """Yield the leader's answers, about a segment each, from the log's start to its end at the first answer.
 
     With ``accept_at`` a lost log begins again at that position. Raises BrokerUnavailable, UnknownTopic, WrongPartition,
-    or what else it answers.
+    or another error that the leader answers.
     """
     if cluster.known(topic) is None and cluster.settings.discover:
         await cluster.read(topic)

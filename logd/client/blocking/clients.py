@@ -1,6 +1,6 @@
 """Producer and Consumer for code that blocks: scripts, notebooks, threads. The reactor runs in a thread of its own.
 
-What crosses between the threads are sets and batches, never single messages. Ctrl-C interrupts every wait.
+Sets and batches cross between the threads, never single messages. Ctrl-C interrupts every wait.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from logd.client.producer.producer import Messages
 from logd.client.starting_positions import Starts
 from logd.errors import ClientClosed
 
-#: Seconds that leaving a producer by KeyboardInterrupt gives to what is on its way.
+#: Seconds to deliver the sets under way when a producer is left by KeyboardInterrupt.
 INTERRUPTED_SECONDS = 0.5
-#: Sends that may lie between the threads before ``send`` blocks.
+#: Sends that may be queued between the threads before ``send`` blocks.
 SENDS_BETWEEN = 1000
 
 
 class SendResult:
-    """What became of one ``send``, once it is known."""
+    """The result of one ``send``, once it is known."""
 
     _log = Logger()
 
@@ -46,13 +46,13 @@ class SendResult:
         self._seen = False
 
     def wait(self, timeout: float | None = None) -> Sent:
-        """Wait for the set to be delivered, at most ``timeout`` seconds; return where it is.
+        """Wait for the set to be delivered, at most ``timeout`` seconds; return its place.
 
-        Raises TimeoutError (the set is still on its way), or what ``Producer.send`` fails with.
+        Raises TimeoutError (the set is still under way), or the error that ``Producer.send`` fails with.
         """
         try:
             done = self._done.wait(timeout)
-        except BaseException:  # Ctrl-C: the one that waited knows that it did not learn the end
+        except BaseException:  # Ctrl-C: the waiting caller knows that it did not learn the result
             self._seen = True
             raise
         if not done:
@@ -66,7 +66,7 @@ class SendResult:
 
     @property
     def done(self) -> bool:
-        """Whether ``wait`` would return at once."""
+        """Return whether ``wait`` would return at once."""
         return self._done.is_set()
 
     def _finish(self, result: Sent | Failure) -> None:
@@ -78,19 +78,19 @@ class SendResult:
             self._log.failure("a send failed, and nothing waited for its result", self._result)
 
 
-#: A topic of None asks for a flush.
+#: The arguments of a send, and its result. A topic of None asks for a flush.
 _Item = tuple[str | None, Messages, int | None, bytes | None, SendResult]
 
 
 class BlockingProducer:
     """``logd.client.producer.producer.Producer`` for threads. A context manager: leaving it closes it.
 
-    Leaving it by KeyboardInterrupt gives up after half a second what is not delivered; otherwise closing waits for up
-    to ``delivery_timeout``.
+    Left by KeyboardInterrupt, it gives up undelivered sets after half a second; otherwise closing waits for up to
+    ``delivery_timeout``.
     """
 
     def __init__(self, brokers: str | Sequence[str | tuple[str, int]] = "127.0.0.1:6667", **settings: Any) -> None:
-        """As Producer; raises ConfigurationError, and RuntimeError on the reactor's thread."""
+        """Make a Producer with these settings. Raises ConfigurationError, and RuntimeError on the reactor's thread."""
         self._reactor = running_reactor()
         self._producer: _producer.Producer = call_there(
             self._reactor, lambda: _producer.Producer(brokers, reactor=self._reactor, **settings)
@@ -102,9 +102,10 @@ class BlockingProducer:
     def send(
         self, topic: str, messages: Messages, *, partition: int | None = None, key: bytes | None = None
     ) -> SendResult:
-        """Publish; returns once there is room. The result's ``wait()`` says where the set is, or what went wrong.
+        """Publish, blocking while there is no room. The result's ``wait()`` returns the set's place, or raises its
+        error.
 
-        Sends from one thread stay in order. A failure that nobody waits for is logged. Raises ClientClosed.
+        Sends from one thread stay in order. A failure is logged if nothing waits for it. Raises ClientClosed.
         """
         if self._closed:
             raise ClientClosed("the producer is closed")
@@ -113,13 +114,13 @@ class BlockingProducer:
         return result
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent before has ended, at most ``timeout`` seconds. Raises TimeoutError."""
+        """Wait until all earlier sends have ended, at most ``timeout`` seconds. Raises TimeoutError."""
         flushed = SendResult()
         self._put((None, (), None, None, flushed))
         flushed.wait(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush for at most ``timeout`` seconds and disconnect. What was not delivered by then fails."""
+        """Flush for at most ``timeout`` seconds and disconnect. Sets not delivered by then fail."""
         if not self._closed:
             self._closed = True
             try:
@@ -136,12 +137,12 @@ class BlockingProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Who presses Ctrl-C does not want to wait for a broker that is away.
+        # Ctrl-C must not wait for a broker that is away.
         self.close(INTERRUPTED_SECONDS if isinstance(error, KeyboardInterrupt) else None)
 
     def _put(self, item: _Item) -> None:
         self._outbox.put(item)
-        if self._wanted.acquire(blocking=False):  # nobody empties the outbox at the moment
+        if self._wanted.acquire(blocking=False):  # no coroutine empties the outbox at the moment
             self._reactor.callFromThread(self._empty)
 
     # On the reactor's thread.
@@ -150,7 +151,7 @@ class BlockingProducer:
         ensureDeferred(self._carry())
 
     async def _carry(self) -> None:
-        """Send what lies in the outbox, waiting for room each time."""
+        """Send the items in the outbox, waiting for room each time."""
         producer = self._producer
         outbox = self._outbox
         while True:
@@ -170,7 +171,7 @@ class BlockingProducer:
             except Exception:
                 result._finish(Failure())
             finally:
-                del result  # the traceback of a failure holds this frame: with it, the result would live on for a while
+                del result  # a failure's traceback holds this frame, which would keep the result alive for a while
 
 
 def _flushed(result: SendResult, _: None) -> None:
@@ -181,7 +182,7 @@ class BlockingConsumer:
     """``logd.client.consumer.consumer.Consumer`` for threads. A context manager: leaving it closes it."""
 
     def __init__(self, brokers: str | Sequence[str | tuple[str, int]] | None = None, **settings: Any) -> None:
-        """As Consumer; raises ConfigurationError, and RuntimeError on the reactor's thread."""
+        """Make a Consumer with these settings. Raises ConfigurationError, and RuntimeError on the reactor's thread."""
         self._reactor = running_reactor()
         self._consumer: _consumer.Consumer = call_there(
             self._reactor, lambda: _consumer.Consumer(brokers, reactor=self._reactor, **settings)
@@ -211,7 +212,7 @@ class BlockingConsumer:
         return call_there(self._reactor, create)
 
     def commit(self) -> None:
-        """In a group: store what is handled. Raises what Consumer.commit fails with."""
+        """Commit handled positions of a group's consumer. Raises the errors that Consumer.commit fails with."""
         wait_there(self._reactor, self._consumer.commit)
 
     def close(self) -> None:

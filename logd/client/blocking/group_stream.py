@@ -1,4 +1,4 @@
-"""A stream of a consumer group for code that blocks: what counts as handled is what the other thread has done."""
+"""A stream of a consumer group for code that blocks: the other thread's progress decides what counts as handled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.topic import TopicPartition
 
 @frozen(eq=False)
 class InHand:
-    """The batch that the application has; the iterator over it, if that goes message by message; its first length."""
+    """The batch that the application has, its iterator if it is read message by message, and its first length."""
 
     batch: MessageBatch
     messages: Iterator[Message] | None
@@ -27,28 +27,28 @@ class InHand:
 
 
 class GroupPump(Pump):
-    """Pump for a stream of a group: what is in the thread's hands counts, and what is taken away is dropped.
+    """A Pump for a group's stream: counts the batch in the thread's hands, and drops partitions taken away.
 
-    The thread goes on meanwhile: of what it does then a message may come twice.
+    The thread goes on meanwhile, so a message that it handles then may come twice.
     """
 
     def __init__(self, stream: GroupStream, thread_queue: ThreadQueue[MessageBatch]) -> None:
         super().__init__(stream, thread_queue)
         self.handled = stream.group_state.handled
         self.hand: InHand | None = None
-        #: Whether asking for the next message counts.
-        self.taken = stream.cross(self._telling, self._taken_away)
+        #: Whether asking for the next message marks the last one as handled.
+        self.taken = stream.read_from_thread(self._before_report, self._revoked)
 
-    def _telling(self) -> None:
-        """Positions are asked for: count what the thread has handled of the batch that it is in."""
+    def _before_report(self) -> None:
+        """Mark what the thread has handled of its current batch, before positions are reported."""
         hand = self.hand
         if self.taken and hand is not None and hand.messages is not None:
             delivered = len(hand.batch.messages) - length_hint(hand.messages)
             if delivered > 1:
                 self.handled(hand.batch.messages[delivered - 2])
 
-    def _taken_away(self, where: TopicPartition | None, failed: bool) -> None:
-        """A partition is another's (None: all are): hand over nothing of it that is not in the thread's hands."""
+    def _revoked(self, where: TopicPartition | None, failed: bool) -> None:
+        """Drop queued batches of a partition that was taken away (None: of all)."""
         self.thread_queue.drop(lambda batch: where is None or (batch.topic, batch.partition) == where)
         hand = self.hand
         if (
@@ -57,15 +57,15 @@ class GroupPump(Pump):
             and where in (None, (hand.batch.topic, hand.batch.partition))
             and (left := length_hint(hand.messages))
         ):
-            del hand.batch.messages[-left:]  # which ends the iterator over them
+            del hand.batch.messages[-left:]  # it ends the iterator over them
         if failed:
             self.begin()
 
 
 class BlockingGroupStream(BlockingStream):
-    """``GroupStream`` for one thread: what counts as handled is what that thread has asked beyond.
+    """``GroupStream`` for one thread. Messages count as handled once that thread asks for the next one.
 
-    What lies between the threads does not, and is dropped when its partition is taken away.
+    Messages queued between the threads do not count, and are dropped when their partition is taken away.
     """
 
     def __init__(self, reactor: Any, stream: GroupStream) -> None:
@@ -73,7 +73,7 @@ class BlockingGroupStream(BlockingStream):
         super().__init__(reactor, stream, pump)
 
     def handled(self, item: Message | MessageBatch) -> None:
-        """See GroupStream.handled."""
+        """Mark an item as handled; see GroupStream.handled."""
         call_there(self._reactor, lambda: self._group_pump.handled(item))
 
     def _advance(self, timeout: float | None) -> bool:

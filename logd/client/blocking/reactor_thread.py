@@ -22,11 +22,11 @@ _started = False
 def running_reactor() -> Any:
     """Return the reactor; start it in a daemon thread if nothing runs it yet, once for the process.
 
-    A daemon, so that a script ends when its last line is done; ``close`` what you opened, or what is still buffered
-    goes with it. Raises RuntimeError on the reactor's own thread, which must not block.
+    The thread is a daemon, so that a script ends after its last line. ``close`` the clients that you opened, or
+    buffered messages are lost. Raises RuntimeError on the reactor's own thread, which must not block.
     """
     global _started
-    from twisted.internet import reactor  # installed by the import, so not before it is needed
+    from twisted.internet import reactor  # its import installs a reactor, so not before one is needed
 
     running: Any = reactor
     with _lock:
@@ -48,13 +48,13 @@ def running_reactor() -> Any:
 
 
 def call_there(reactor: Any, call: Callable[[], T]) -> T:
-    """Call ``call()`` on the reactor's thread and return its result; raise what it raises."""
+    """Call ``call()`` on the reactor's thread and return its result; raise its error."""
     result: Any = blockingCallFromThread(reactor, call)
-    return result  # type: ignore[no-any-return]  # T; blockingCallFromThread has no type for what is no Deferred
+    return result  # type: ignore[no-any-return]  # T; blockingCallFromThread has no type for calls without a Deferred
 
 
 def wait_there(reactor: Any, call: Callable[[], Deferred[T]]) -> T:
-    """Call ``call()`` on the reactor's thread and wait until its Deferred fires; raise what it fails with."""
+    """Call ``call()`` on the reactor's thread and wait until its Deferred fires; raise the error it fails with."""
     calling: Callable[[], Any] = call
     result: Any = blockingCallFromThread(reactor, calling)
     return result  # type: ignore[no-any-return]  # T, by the Deferred

@@ -16,14 +16,14 @@ from logd.client.consumer.stream import MessageStream
 from logd.errors import ClientClosed
 from logd.protocol.message import Message
 
-#: Batches of one stream that may lie between the threads.
+#: Batches of one stream that may be queued between the threads.
 BATCHES_BETWEEN = 4
 
 
 class Pump:
-    """Carries a stream's batches to where another thread takes them. All of it runs on the reactor's thread.
+    """Carries a stream's batches into the queue of another thread. Runs on the reactor's thread alone.
 
-    Nothing in it leads to the BlockingStream, so that one which is dropped is noticed.
+    Nothing in it refers to the BlockingStream, so that a dropped one is noticed.
     """
 
     def __init__(self, stream: MessageStream, thread_queue: ThreadQueue[MessageBatch]) -> None:
@@ -32,12 +32,12 @@ class Pump:
         self._running: Deferred[None] = succeed(None)
 
     def begin(self) -> None:
-        """Carry from now on."""
+        """Begin to carry batches."""
         if self._stream is not None:
             self._running = Deferred.fromCoroutine(self._carry(self._stream))
 
     def seek(self, partition: int, position: int) -> None:
-        """Go on elsewhere. Raises what MessageStream.seek raises."""
+        """Continue at another position. Raises what MessageStream.seek raises."""
         stream = self._stream
         if stream is not None:
             failed = stream.failed
@@ -47,10 +47,10 @@ class Pump:
                 self.begin()
 
     def abandon(self) -> None:
-        """Nobody takes anything any more."""
+        """Stop, since no thread takes batches any more."""
         stream, self._stream = self._stream, None
         if stream is not None:
-            stream.let_go()
+            stream.treat_as_dropped()
             self._running.cancel()
 
     async def _carry(self, stream: MessageStream) -> None:
@@ -68,8 +68,9 @@ class Pump:
 
 
 class BlockingStream:
-    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does, and ends as that does
-    when it is dropped.
+    """``MessageStream`` for one thread: ``for message in stream``. Fails as MessageStream does.
+
+    When dropped, it is closed like a MessageStream.
     """
 
     def __init__(self, reactor: Any, stream: MessageStream, pump: Pump | None = None) -> None:
@@ -85,23 +86,23 @@ class BlockingStream:
 
     @property
     def topic(self) -> str:
-        """The topic's name."""
+        """Return the topic's name, or the pattern's text."""
         return self._stream.topic
 
     def __iter__(self) -> Iterator[Message]:
-        """Messages, for ever: blocks while there are none (paper section 3.1). Ends when the stream is closed."""
+        """Yield messages for ever, blocking while there are none (paper section 3.1). Ends when closed."""
         while True:
             yield from self._messages
             if not self._advance(None):
                 return
 
     def batches(self, timeout: float | None = None) -> Iterator[MessageBatch]:
-        """Batches, for ever, or until none comes within ``timeout`` seconds (TimeoutError)."""
+        """Yield batches, for ever or until none comes within ``timeout`` seconds (TimeoutError)."""
         while (batch := self._next_batch(timeout)) is not None:
             yield batch
 
     def get(self, timeout: float | None = None) -> Message:
-        """One message. Raises TimeoutError, and ClientClosed when the stream is closed."""
+        """Return one message. Raises TimeoutError, and ClientClosed when the stream is closed."""
         while True:
             for message in self._messages:
                 return message
@@ -109,9 +110,9 @@ class BlockingStream:
                 raise ClientClosed(f"the stream of topic {self.topic!r} is closed")
 
     def positions(self, topic: str | None = None) -> dict[int, int]:
-        """The position behind what was handed over, for each partition that handed over anything.
+        """Return the position behind the messages handed over, for each partition that handed over any.
 
-        ``topic``: by default the stream's own; that of a group's pattern has several.
+        ``topic``: by default the stream's own; a stream of a group's pattern has several.
         """
         topic = self.topic if topic is None else topic
         positions = {number: position for (name, number), position in self._positions.items() if name == topic}
@@ -122,11 +123,11 @@ class BlockingStream:
         return positions
 
     def end_positions(self) -> dict[int, int]:
-        """Where each partition's visible log ends now. Raises BrokerUnavailable or a WireError."""
+        """Return the present end of each partition's visible log. Raises BrokerUnavailable or a WireError."""
         return wait_there(self._reactor, self._stream.end_positions)
 
     def seek(self, partition: int, position: int) -> None:
-        """Go on at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
+        """Continue at ``position`` in one partition. Raises WrongPartition, ConfigurationError."""
         call_there(self._reactor, lambda: self._pump.seek(partition, position))
         if self._batch is not None and self._batch.partition == partition:
             self._batch.messages.clear()
@@ -135,27 +136,27 @@ class BlockingStream:
 
     @property
     def gaps(self) -> int:
-        """See MessageStream; these five may be ahead of what was handed over by some batches."""
+        """Return the count of MessageStream; these five may be ahead of the messages handed over by some batches."""
         return self._stream.gaps
 
     @property
     def gap_bytes(self) -> int:
-        """See MessageStream."""
+        """Return the count of MessageStream."""
         return self._stream.gap_bytes
 
     @property
     def skipped(self) -> int:
-        """See MessageStream."""
+        """Return the count of MessageStream."""
         return self._stream.skipped
 
     @property
     def skipped_bytes(self) -> int:
-        """See MessageStream."""
+        """Return the count of MessageStream."""
         return self._stream.skipped_bytes
 
     @property
     def jumps(self) -> int:
-        """See MessageStream."""
+        """Return the count of MessageStream."""
         return self._stream.jumps
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The bounded way from the reactor's thread to an application's: batches, never single messages."""
+"""The bounded queue from the reactor's thread to an application's thread, for batches, never single messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ThreadQueue(Generic[T]):
-    """``put`` on the reactor's thread, ``get`` on another. ``limit`` items lie between them at most."""
+    """A queue with ``put`` on the reactor's thread and ``get`` on another. It holds at most ``limit`` items."""
 
     def __init__(self, reactor: Any, limit: int) -> None:
         self._reactor = reactor
@@ -27,7 +27,7 @@ class ThreadQueue(Generic[T]):
         self._waiting: Deferred[None] | None = None
 
     def put(self, item: T) -> Deferred[None] | None:
-        """Hand an item over; None if there is room for more, else a Deferred that fires once there is."""
+        """Add an item; return None if there is room for more, else a Deferred that fires once there is."""
         with self._changed:
             self._items.append(item)
             self._changed.notify()
@@ -37,23 +37,23 @@ class ThreadQueue(Generic[T]):
             return self._waiting
 
     def end(self, error: Exception | None = None) -> None:
-        """Nothing more will come: once the items are taken, ``get`` returns None, or raises ``error``."""
+        """End the queue: once its items are taken, ``get`` returns None, or raises ``error``."""
         with self._changed:
             self._ended = True
             self._error = error
             self._changed.notify_all()
 
     def drop(self, unwanted: Callable[[T], bool]) -> None:
-        """Take out the items that are not wanted any more (on the reactor's thread), and end an error."""
+        """Remove unwanted items and clear the end or error, on the reactor's thread."""
         with self._changed:
             self._items = deque(item for item in self._items if not unwanted(item))
             self._ended, self._error = False, None
         self._resume()
 
     def get(self, timeout: float | None = None) -> T | None:
-        """The next item, waiting at most ``timeout`` seconds (for ever by default); None at the end.
+        """Return the next item, waiting at most ``timeout`` seconds (for ever by default); None at the end.
 
-        Raises TimeoutError, or the error that ended it.
+        Raises TimeoutError, or the error that ended the queue.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._items or self._ended, timeout):

@@ -1,1 +1,1 @@
-"""The brokers as a client knows them: metadata, a link to each, and word of those that are away."""
+"""A client's view of its cluster: metadata, a link to each broker, and warnings about brokers that are away."""

@@ -1,4 +1,4 @@
-"""Says in the log that a broker is away, once that has lasted a few seconds, and that it is back."""
+"""Log lines about a broker that has been away for a few seconds, and about its return."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from twisted.logger import Logger
 
 from logd.interfaces import Clock, Timer
 
-#: Seconds without a connection after which a person wants to know: longer than a restart's gap.
+#: Seconds without a connection before a warning: longer than the gap of a restart.
 WARN_SECONDS = 3.0
 
 
 class BrokerOutage:
-    """The absence of one broker.
+    """The outage of one broker.
 
-    ``name`` is its address as people write it. ``attempt`` makes an attempt to connect, or joins the one under way: a
-    client that has nothing to send makes none by itself, and what is told has to be true.
+    ``name`` is the broker's address as people write it. ``attempt`` makes an attempt to connect, or joins the one under
+    way: a client without anything to send makes none by itself, and the warnings must be true.
     """
 
     _log = Logger()
@@ -27,32 +27,32 @@ class BrokerOutage:
         self._attempt = attempt
         self._since: float | None = None
         self._reason = ""
-        #: An attempt has begun since the connection was lost.
+        #: True when an attempt has begun since the connection was lost.
         self._tried = False
         self._told = False
         self._timer: Timer | None = None
 
     def lost(self, reason: str) -> None:
-        """The connection has ended."""
+        """Begin an outage: the connection has ended."""
         self._reason = reason
         self._begin()
 
     def trying(self) -> None:
-        """An attempt to connect begins."""
+        """Note that an attempt to connect begins."""
         if self._since is None:
             self._reason = "no answer to the attempt to connect"
         self._tried = True
         self._begin()
 
     def failed(self, reason: str) -> None:
-        """An attempt to connect has failed; the latest reason is the one that is told."""
+        """Note a failed attempt to connect; warnings give the latest reason."""
         self._reason = reason
         if self._timer is None and self._since is not None:
             self._tell()
             self._attempt()
 
     def over(self) -> None:
-        """There is a connection."""
+        """End the outage: there is a connection."""
         if self._told and self._since is not None:
             seconds = self._clock.seconds() - self._since
             self._log.warn(
@@ -62,7 +62,7 @@ class BrokerOutage:
         self._end()
 
     def close(self) -> None:
-        """Nobody wants to know any more."""
+        """End the outage without a line in the log."""
         self._end()
 
     def _begin(self) -> None:
@@ -81,7 +81,7 @@ class BrokerOutage:
             return
         self._told = True
         self._log.warn(
-            "no connection to the broker at {name} for {seconds:.0f} seconds ({reason}); it is tried again and again",
+            "no connection to the broker at {name} for {seconds:.0f} seconds ({reason}); still trying",
             name=self._name, seconds=self._clock.seconds() - self._since, reason=self._reason,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A client's cluster: the metadata that it has read, and a link to each broker."""
+"""A client's cluster: the metadata last read, and a link to each broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from logd.protocol.requests.metadata import Metadata, MetadataResponse
 
 
 def default_connect(reactor: Any, settings: LinkSettings) -> Connect:
-    """Connections over the network."""
+    """Return the function that connects over the network."""
 
     def connect(address: Address) -> Deferred[ClientConnection]:
         connecting: Deferred[Any] = BrokerConnection.connect(
@@ -44,9 +44,10 @@ class Cluster:
         connect: Connect | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
-        """``reactor`` gives time (without ``connect``, the network too). Raises ConfigurationError for ``brokers``.
+        """``reactor`` gives the time, and without ``connect`` the network. Raises ConfigurationError for bad
+        ``brokers``.
 
-        ``brokers`` may be () when ``begin_at`` tells them later.
+        ``brokers`` may be () when ``begin_at`` gives them later.
         """
         if connect is None:
             warn_without_log()
@@ -60,11 +61,11 @@ class Cluster:
         self._asking: dict[tuple[str, bool], WaitingDeferreds[TopicView]] = {}
 
     def begin_at(self, addresses: Sequence[Address]) -> None:
-        """Ask these brokers first from now on, when no connection is there."""
+        """Ask these brokers first from now on, while there is no connection."""
         self._bootstrap = tuple(addresses) or self._bootstrap
 
     def known(self, topic: str) -> TopicView | None:
-        """Return what was last read about the topic. Never waits."""
+        """Return the topic's metadata as last read. Never waits."""
         return self._view.known(topic)
 
     def forget(self, topic: str) -> None:
@@ -72,17 +73,17 @@ class Cluster:
         self._view.forget(topic)
 
     def leader(self, topic: str, partition: int) -> BrokerLink:
-        """The link to the partition's leader by what was last read.
+        """Return the link to the partition's leader by the metadata last read.
 
-        Raises WrongPartition when the topic has no such partition or it has no leader, PartitionOffline when its broker
-        does not serve it, UnknownTopic when nothing was read.
+        Raises WrongPartition when the topic has no such partition or the partition no leader, PartitionOffline when its
+        broker does not serve it, UnknownTopic when no metadata was read.
         """
         if not self.settings.discover:
             return self.link(self._bootstrap[0])
         return self.link(self._view.leader(topic, partition))
 
     def keeper(self, topic: str, partition: int) -> BrokerLink:
-        """The link to the broker that leads the partition, or would if it were not offline there.
+        """Return the link to the broker that leads the partition, or would if the partition were not offline there.
 
         Raises as ``leader`` does, but for PartitionOffline.
         """
@@ -91,7 +92,7 @@ class Cluster:
         return self.link(self._view.keeper(topic, partition))
 
     def backoff(self) -> Backoff:
-        """Return the delays of one thing that fails, as the settings have them."""
+        """Return new retry delays as the settings have them."""
         return Backoff(self.settings.retry_delay, self.settings.retry_delay_limit, self.random)
 
     def link(self, address: Address) -> BrokerLink:
@@ -102,7 +103,7 @@ class Cluster:
         return link
 
     async def any_link(self) -> tuple[BrokerLink, ClientConnection]:
-        """A live connection to any broker. Raises BrokerUnavailable, naming the last reason, when none can be had."""
+        """Return a live connection to any broker. Raises BrokerUnavailable with the last reason when there is none."""
         for link in self._links.values():
             if link.current is not None:
                 return link, link.current
@@ -121,15 +122,15 @@ class Cluster:
         return await link.ask(connection, request, self.settings.request_timeout)
 
     async def metadata(self, topics: tuple[str, ...] | None, create: bool = False) -> MetadataResponse:
-        """Read metadata of some topics (None: of all), creating missing ones if asked to. Raises BrokerUnavailable."""
+        """Read metadata of some topics (None: all), creating missing ones if ``create``. Raises BrokerUnavailable."""
         response: MetadataResponse = await self.ask_any(Metadata(topics, create))
         self._view.read(response, self.clock.seconds())
         return response
 
     def read(self, topic: str, create: bool = False) -> Deferred[TopicView]:
-        """Read one topic's metadata; calls at the same time share one request. Cancellable.
+        """Read one topic's metadata; concurrent calls share one request. Cancellable.
 
-        Fails with BrokerUnavailable, UnknownTopic, or what else the broker answers (TopicCreationDisabled,
+        Fails with BrokerUnavailable, UnknownTopic, or another error that the broker answers (TopicCreationDisabled,
         InvalidTopic ...).
         """
         key = topic, create
@@ -142,12 +143,12 @@ class Cluster:
         return waiter
 
     def refresh(self, topic: str) -> None:
-        """Read a topic's metadata again, unless that is under way. What is known stays so until it was read."""
+        """Read a topic's metadata again, unless that is under way. The old metadata is valid until then."""
         if (topic, False) not in self._asking:
-            self.read(topic).addErrback(lambda _: None)  # who uses what is known finds out what is wrong with it
+            self.read(topic).addErrback(lambda _: None)  # callers that use the old metadata meet the error themselves
 
     def close(self) -> Deferred[None]:
-        """Close every connection once what was written has left."""
+        """Close every connection once its written bytes have left."""
         if not self._links:
             return succeed(None)
         return gatherResults([link.close() for link in self._links.values()]).addCallback(lambda _: None)

@@ -1,4 +1,4 @@
-"""When answers are late: many deadlines, one timer."""
+"""Deadlines of answers: many deadlines, one timer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Deadlines(Generic[Key]):
         self._timer_at = 0.0
 
     def watch(self, key: Key, seconds: float) -> None:
-        """Expect that ``key`` is forgotten within ``seconds``."""
+        """Call ``late(key)`` unless ``key`` is forgotten within ``seconds``."""
         deadline = self._clock.seconds() + seconds
         self._deadlines[key] = deadline
         if self._timer is None:
@@ -34,7 +34,7 @@ class Deadlines(Generic[Key]):
             self._arm(deadline)
 
     def forget(self, key: Key) -> bool:
-        """Expect nothing of ``key`` any more; say whether anything was."""
+        """Remove the deadline of ``key``; return whether it had one."""
         if self._deadlines.pop(key, None) is None:
             return False
         if not self._deadlines and self._timer is not None:

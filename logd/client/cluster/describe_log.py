@@ -1,4 +1,4 @@
-"""Asks the leader of a partition about its log."""
+"""Requests to the leader of a partition about its log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from logd.deferreds.gathering import gather_some
 from logd.errors import error_for_code
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 
-#: Logs that are asked about at a time: enough to make no round trip for each, few enough for any broker's bounds.
+#: Logs described at a time: enough to save round trips, few enough for any broker's limits.
 DESCRIBED_AT_ONCE = 50
 
 
 async def describe_log(
     cluster: Cluster, topic: str, partition: int, positions: tuple[int, ...] = (), time: int = -1
 ) -> DescribeLogResponse:
-    """Return what the leader says, trying once.
+    """Return the leader's description of its log, trying once.
 
-    Raises BrokerUnavailable when it cannot be reached, UnknownTopic, WrongPartition, or what else it answers.
+    Raises BrokerUnavailable when the leader cannot be reached, UnknownTopic, WrongPartition, or what it answers.
     """
     if cluster.known(topic) is None and cluster.settings.discover:
         await cluster.read(topic)
@@ -35,6 +35,6 @@ async def describe_log(
 async def describe_logs(
     cluster: Cluster, topic: str, partitions: Sequence[int], time: int = -1
 ) -> dict[int, DescribeLogResponse]:
-    """Return what the leaders of these partitions say. Raises what describe_log raises."""
+    """Return the leaders' descriptions of these partitions' logs. Raises what describe_log raises."""
     found = await gather_some((describe_log(cluster, topic, each, time=time) for each in partitions), DESCRIBED_AT_ONCE)
     return dict(zip(partitions, found, strict=True))

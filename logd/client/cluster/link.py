@@ -1,4 +1,4 @@
-"""The link to one broker: its connection, made when it is first needed and again when it was lost, never too often."""
+"""The link to one broker: its connection, made when first needed and again after a loss, with growing delays."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from logd.errors import BrokerUnavailable, CannotConnect, ClientClosed, LogdErro
 from logd.interfaces import Clock, Timer
 from logd.protocol.requests.responses import ErrorResponse
 
-#: A connection that lived shorter than this counts as a failed attempt: a broker that throws us out is not asked in
-#: a loop.
+#: A connection that lived shorter than this counts as a failed attempt, so that a broker that drops each connection
+#: is not called in a loop.
 SHORT_LIFE_SECONDS = 1.0
-#: Seconds that a broker has, while we close, for taking what was written.
+#: Seconds that a broker has to take the written bytes while the link closes.
 CLOSE_SECONDS = 5.0
 
 
 class ClientConnection(Protocol):
-    """The part of ``logd.net.connection.BrokerConnection`` that clients use; tests have a scripted one in its place."""
+    """The part of ``logd.net.connection.BrokerConnection`` that clients use; tests script one in its place."""
 
     writable: bool
 
@@ -58,7 +58,7 @@ class _Asked:
 
 
 class BrokerLink:
-    """The connection to one address, made again when it is lost. ``current`` is the live one or None."""
+    """The connection to one address, made again when it is lost. ``current`` is the live connection or None."""
 
     _log = Logger()
 
@@ -72,8 +72,8 @@ class BrokerLink:
         self._settings = settings
         self._backoff = Backoff(settings.retry_delay, settings.retry_delay_limit, random)
         self._deadlines: Deadlines[_Asked] = Deadlines(clock, self._late)
-        self._absence = BrokerOutage(clock, name_of(address), self._keep_trying)
-        #: When the next attempt may begin (clock's seconds).
+        self._outage = BrokerOutage(clock, name_of(address), self._keep_trying)
+        #: The time at which the next attempt may begin (clock's seconds).
         self.next_attempt = 0.0
         self._attempt: Deferred[ClientConnection] | None = None
         self._timer: Timer | None = None
@@ -81,10 +81,10 @@ class BrokerLink:
         self._closed = False
 
     def get(self) -> Deferred[ClientConnection]:
-        """The live connection, or the next one. Cancellable.
+        """Return the live connection, or the next one. Cancellable.
 
-        Fails with BrokerUnavailable when the next attempt to connect fails (further attempts wait longer and longer),
-        and with ClientClosed after ``close``.
+        Fails with BrokerUnavailable when the next attempt to connect fails (the delays between attempts grow), and with
+        ClientClosed after ``close``.
         """
         if self.current is not None:
             return succeed(self.current)
@@ -100,24 +100,24 @@ class BrokerLink:
         return waiter
 
     def ask(self, connection: ClientConnection, request: Any, timeout: float) -> Deferred[Any]:
-        """Send a request and wait at most ``timeout`` seconds; then the connection is given up, for it has stopped to
-        answer.
+        """Send a request and wait at most ``timeout`` seconds; then the connection is closed, since it no longer
+        answers.
 
-        Fails with BrokerUnavailable, also for an answer that does not belong to the request, or, if the broker refused
-        the request as a whole, with what it answered (a WireError).
+        Fails with BrokerUnavailable, also for an answer that does not match the request, and with the broker's
+        WireError if the broker refused the request as a whole.
         """
         try:
             answer = connection.request(request)
-        except LogdError as error:  # a request that cannot be written, as the conversation says
+        except LogdError as error:  # the conversation cannot write this request
             return fail(error)
         asked = _Asked(request, answer, connection, timeout)
         self._deadlines.watch(asked, timeout)
         return answer.addBoth(self._ended, asked)
 
     def close(self) -> Deferred[None]:
-        """Let go of the connection, once what was written has left. Fires when it is gone."""
+        """Close the connection once the written bytes have left. Fires when it is closed."""
         self._closed = True
-        self._absence.close()
+        self._outage.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -144,7 +144,7 @@ class BrokerLink:
         if isinstance(result, ErrorResponse):
             raise error_for_code(result.error, result.text)
         if isinstance(result, Failure) and result.check(ProtocolViolation):
-            # One that speaks nonsense is as good as none.
+            # A broker that breaks the protocol is as good as none.
             raise BrokerUnavailable(f"the broker at {name_of(self.address)}: {result.getErrorMessage()}")
         wrong = "" if isinstance(result, Failure) else misfit(asked.request, result)
         if wrong:
@@ -156,7 +156,7 @@ class BrokerLink:
         return result
 
     def _late(self, asked: _Asked) -> None:
-        """The connection has stopped to answer: give it up."""
+        """Abort a connection that has not answered in time."""
         asked.connection.abort()
         if self.current is asked.connection:
             self._forget("no answer in time")
@@ -164,7 +164,7 @@ class BrokerLink:
 
     def _begin(self) -> None:
         self._timer = None
-        self._absence.trying()
+        self._outage.trying()
         self._attempt = self._connect(self.address)
         self._attempt.addCallbacks(self._connected, self._failed)
 
@@ -175,7 +175,7 @@ class BrokerLink:
             return
         born = self._clock.seconds()
         self.current = connection
-        self._absence.over()
+        self._outage.over()
         connection.when_lost().addCallback(self._lost, connection, born)
         self._waiters.fire(connection)
 
@@ -192,10 +192,10 @@ class BrokerLink:
         self._log.debug("{error}; the next attempt waits {delay:.2f} seconds", error=error, delay=delay)
         self._fail(error)
         if not self._closed:
-            self._absence.failed(error.reason if isinstance(error, CannotConnect) else failure.getErrorMessage())
+            self._outage.failed(error.reason if isinstance(error, CannotConnect) else failure.getErrorMessage())
 
     def _keep_trying(self) -> None:
-        self.get().addErrback(lambda _: None)  # the absence is told of the failure
+        self.get().addErrback(lambda _: None)  # _failed reports the failure to the outage
 
     def _lost(self, reason: BaseException, connection: ClientConnection, born: float) -> None:
         if self._clock.seconds() - born < SHORT_LIFE_SECONDS:
@@ -210,7 +210,7 @@ class BrokerLink:
         if not self._closed:
             address = name_of(self.address)
             self._log.info("lost the connection to the broker at {address}: {reason}", address=address, reason=reason)
-            self._absence.lost(reason.rstrip("."))
+            self._outage.lost(reason.rstrip("."))
 
     def _fail(self, error: Exception) -> None:
         self._waiters.fail(error)

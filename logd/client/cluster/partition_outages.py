@@ -1,4 +1,4 @@
-"""Says in the log which partitions brokers do not let be read, once that has lasted a few seconds, and when they do."""
+"""Log lines about partitions that could not be read for a few seconds, and about their return."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from logd.clientcore.partition_numbers import in_words
 from logd.interfaces import Clock, Timer
 from logd.topic import TopicPartition
 
-#: Seconds for which returns are gathered, so that those of many partitions make one line.
+#: Seconds for which returns are gathered, so that many partitions make one line.
 GATHER_SECONDS = 1.0
 
 
 @define
 class _Trouble:
-    """Since when a partition cannot be read, why by the latest answer, and whether that was said."""
+    """The outage of one partition: its begin, the latest reason, and whether it was logged."""
 
     since: float
     reason: str
@@ -26,48 +26,48 @@ class _Trouble:
 
 
 class UnavailablePartitions:
-    """Those of one consumer. A broker that is away is another matter (see absence.py)."""
+    """The unavailable partitions of one consumer. Brokers that are away are another matter (see broker_outages.py)."""
 
     _log = Logger()
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._troubles: dict[TopicPartition, _Trouble] = {}
-        #: Partitions that are read again, and that was not said yet.
+        #: Partitions that can be read again, and whose return is not logged yet.
         self._returned: dict[TopicPartition, _Trouble] = {}
         self._timers: dict[str, Timer] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Return whether any partition is unavailable."""
         return bool(self._troubles)
 
     def noticed(self, where: TopicPartition, reason: str) -> None:
-        """A broker's answer was an error; the latest reason is the one that is told."""
+        """Note that a broker answered with an error; the log gives the latest reason."""
         found = self._troubles.get(where)
         if found is not None:
             found.reason = reason
             return
         back = self._returned.pop(where, None)
-        if back is not None:  # only for a moment: nothing was said of it, and nothing is now
+        if back is not None:  # it was back only for a moment: its return is not logged, and neither is this
             self._troubles[where] = back
             return
         self._troubles[where] = _Trouble(self._clock.seconds(), reason)
         self._later("told", WARN_SECONDS, self._tell)
 
     def over(self, where: TopicPartition) -> None:
-        """It was read."""
+        """Note that a partition was read."""
         found = self._troubles.pop(where, None)
         if found is not None and found.told:
             self._returned[where] = found
             self._later("returned", GATHER_SECONDS, self._tell_returned)
 
     def forget(self, where: TopicPartition) -> None:
-        """It is not to be read any more."""
+        """Forget a partition that is not read any more."""
         self._troubles.pop(where, None)
         self._returned.pop(where, None)
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Stop logging."""
         self._troubles.clear()
         self._returned.clear()
         for timer in self._timers.values():
@@ -91,7 +91,7 @@ class UnavailablePartitions:
             for each in due.values():
                 each.told = True
             self._log.warn(
-                "nothing can be read of {names} for {seconds:.0f} seconds; it is tried again and again: {reason}",
+                "cannot read {names} for {seconds:.0f} seconds now, still trying: {reason}",
                 names=_names(due), seconds=now - first.since, reason=first.reason,
             )  # fmt: skip
         if len(due) < len(untold):
@@ -108,7 +108,7 @@ class UnavailablePartitions:
 
 
 def _names(places: Iterable[TopicPartition]) -> str:
-    """Topics with their partitions, in words."""
+    """Return topics with their partitions as text."""
     by_topic: dict[str, list[int]] = {}
     for where in sorted(places):
         by_topic.setdefault(where.topic, []).append(where.partition)

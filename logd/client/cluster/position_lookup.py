@@ -1,4 +1,4 @@
-"""Finds positions in a partition's log by asking its leader: what a start means, and the next entry behind damage."""
+"""Lookups of positions by asking a partition's leader: the position of a start, and the next entry behind damage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from logd.client.cluster.describe_log import describe_log
 from logd.client.starting_positions import Position, Time, resolve, time_of
 from logd.errors import UnknownTopic
 
-#: The first distance, in bytes, at which a boundary is asked for: about one entry of the broker's index.
+#: The distance, in bytes, of the first boundary asked for: about one entry of the broker's index.
 FIRST_STEP = 4096
 
 
@@ -16,18 +16,18 @@ async def locate_start(
 ) -> int:
     """Return the position of a start. Raises what describe_log raises.
 
-    ``uuid``: of the topic that is meant; UnknownTopic while the leader has another one of that name.
+    ``uuid`` is that of the topic that is meant. Raises UnknownTopic while the leader has another topic of that name.
     """
     if isinstance(start, Position):
         return start.value
     described = await describe_log(cluster, topic, partition, time=time_of(start))
     if uuid is not None and described.uuid != uuid:
-        raise UnknownTopic(f"the leader of partition {partition} has another topic {topic!r} than the tree as yet")
+        raise UnknownTopic(f"the leader of partition {partition} still has another topic {topic!r} than the tree")
     return resolve(start, described)
 
 
 async def next_boundary(cluster: Cluster, topic: str, partition: int, position: int) -> int:
-    """Return the nearest known entry boundary behind ``position``, at the latest the visible end.
+    """Return the nearest known entry boundary behind ``position``, at most the visible end.
 
     Raises what describe_log raises.
     """

@@ -99,7 +99,7 @@ class Consumer:
         if coordination is None:
             coordination = state.coordination = connect_tree(reactor, zookeeper, in_group.session_timeout)
         elif zookeeper is not None:
-            raise ConfigurationError("zookeeper and coordination are two ways to say the same: give one of them")
+            raise ConfigurationError("zookeeper and coordination exclude each other: give one of them")
         self.group = state.group = Group(
             group,
             consumer_id(consumer_name),

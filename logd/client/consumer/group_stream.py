@@ -24,8 +24,8 @@ class GroupStream(MessageStream):
     message by message. A batch that was handed over as a whole stays with the application.
     """
 
-    def __init__(self, state: GroupStreamState, consumer: object, inside: ConsumerState) -> None:
-        super().__init__(state, consumer, inside)
+    def __init__(self, state: GroupStreamState, consumer: object, consumer_state: ConsumerState) -> None:
+        super().__init__(state, consumer, consumer_state)
         #: ``state``, with its own type.
         self.group_state = state
 
@@ -48,6 +48,8 @@ class GroupStream(MessageStream):
         """Seek as in MessageStream, for the group too: messages handed over before count as handled."""
         super().seek(partition, position, topic)
 
-    def cross(self, telling: Callable[[], None], taken_away: Callable[[TopicPartition | None, bool], None]) -> bool:
-        """See GroupStreamState."""
-        return self.group_state.cross(telling, taken_away)
+    def read_from_thread(
+        self, before_report: Callable[[], None], revoked: Callable[[TopicPartition | None, bool], None]
+    ) -> bool:
+        """Read from another thread; see GroupStreamState."""
+        return self.group_state.read_from_thread(before_report, revoked)

@@ -33,13 +33,13 @@ class MessageStream:
     that the error passed are kept too.
     """
 
-    def __init__(self, state: StreamState, consumer: object, inside: ConsumerState) -> None:
-        """Read through ``state``, and keep ``consumer`` alive. ``inside`` is told once the stream is dropped."""
+    def __init__(self, state: StreamState, consumer: object, consumer_state: ConsumerState) -> None:
+        """Read through ``state``, and keep ``consumer`` alive. ``consumer_state`` is told when this is dropped."""
         #: The state behind the stream, for the other parts of the client.
         self.state = state
         self._consumer = consumer
-        self._inside = inside
-        self._dropped = when_dropped(self, inside.cluster.clock, inside.dropped, state)
+        self._consumer_state = consumer_state
+        self._dropped = when_dropped(self, consumer_state.cluster.clock, consumer_state.dropped, state)
 
     @property
     def topic(self) -> str:
@@ -150,9 +150,9 @@ class MessageStream:
     def close(self) -> None:
         """End the stream: iterations end, and nothing more is fetched for it."""
         if not self.state.closed:
-            self._inside.end(self.state)
+            self._consumer_state.end(self.state)
 
-    def let_go(self) -> None:
+    def treat_as_dropped(self) -> None:
         """Treat the stream as dropped now. For objects that stand between the stream and the application."""
         self._dropped()
 

@@ -79,7 +79,7 @@ class _Outbox:
         if failure.check(ClientClosed):
             plural = "s" if self._count > 1 else ""
             self._log.warn(
-                "{count} message{plural} with acks=0 for the broker at {address} are not sent: the producer was closed "
+                "{count} message{plural} with acks=0 for the broker at {address} are lost: the producer was closed "
                 "while there was no connection",
                 count=self._count, plural=plural, address=name_of(self.link.address),
             )  # fmt: skip

@@ -28,7 +28,7 @@ from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.topic import check_topic_name
 
-#: What ``send`` takes: a message or bytes (its payload), or several of them.
+#: The argument of ``send``: a message or bytes (its payload), or several of them.
 Messages = MessageSet | Message | bytes | Iterable[Message | bytes]
 
 #: Seconds between checks of deadlines and of the age of metadata, while a send is unfinished.

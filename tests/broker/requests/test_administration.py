@@ -188,7 +188,7 @@ class CreateTopicTests(BrokerTestCase):
         self.settle()
         (answer,) = self.peer.answers()
         self.assertEqual(answer.error, 110)
-        self.assertEqual(len(self.events.warnings("topic t is not as the coordination tree has it yet")), 1)
+        self.assertEqual(len(self.events.warnings("topic t does not agree with the coordination tree yet")), 1)
         self.assertEqual(self.broker.topics.names(), [])
         self.clock.advance(RETRY_SECONDS)
         self.settle()

@@ -248,7 +248,7 @@ class EntryTests(FetchWaitTestCase):
         )
         self.assertEqual((found[0], found[2]), (got(CONTENT[5 * SIZE :][:4], 5 * SIZE), got(CONTENT[3:8], 3)))
         self.assertEqual((found[1].error, found[1].message_set), (-1, b""))
-        self.assertEqual(len(self.events.warnings("t-1: cannot find where the entry at offset")), 1)
+        self.assertEqual(len(self.events.warnings("t-1: cannot find the start of the entry at offset")), 1)
 
     def test_connection_lost_meanwhile(self) -> None:
         """Who goes away while an entry is looked for is not answered."""

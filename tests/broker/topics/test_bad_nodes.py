@@ -48,7 +48,7 @@ class BadNodesTests(MembersTestCase):
         self.pass_time(4 * RETRY_SECONDS)
         self.assertEqual((member.broker.topics.get("t"), member.partitions("t")), (entry, [0]))
         said = [
-            text for text in map(formatEvent, events) if "topics/t cannot be read" in text or "topic t is not" in text
+            text for text in map(formatEvent, events) if "topics/t cannot be read" in text or "topic t does not" in text
         ]
         self.assertEqual(len(said), 2, said)
         self.create(member, "u", 1)

@@ -270,7 +270,7 @@ class StartTests(MembersTestCase):
         member.start()
         self.settle()
         conflict = member.membership.reconciler.conflicts["t"]
-        for word in ("'t'", "broker 1", "mine", "theirs", "move its folders away"):
+        for word in ("'t'", "broker 1", "mine", "theirs", "move their folders away"):
             self.assertIn(word, conflict)
         self.assertIsNotNone(log_of(member, "t", 0).offline)
         self.assertEqual((log_of(member, "t", 0).end, log_of(member, "t", 1).end), (len(HELLO), len(HELLO)))

@@ -20,7 +20,7 @@ class RetryTests(MembersTestCase):
         """Start the broker, and let no watch tell it of anything."""
         super().setUp()
         self.one = self.member(1)
-        self.one.membership.reconciler._mirror.stop()
+        self.one.membership.reconciler._cache.stop()
 
     def unanswered(self) -> Any:
         """No deletion of a topic is answered."""

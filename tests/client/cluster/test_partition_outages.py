@@ -33,7 +33,7 @@ class UnavailableTests(ConsumerCase):
         self.assertEqual(self.told, [])
         self.run_for(3.0)
         (line,) = self.told
-        self.assertIn("nothing can be read of topic 't', partitions [0, 2] for 3 seconds", line)
+        self.assertIn("cannot read topic 't', partitions [0, 2] for 3 seconds", line)
         self.assertIn("offline", line)
         self.run_for(20.0)
         self.assertEqual(len(self.told), 1)

@@ -154,7 +154,7 @@ class LostSegmentsTests(CliTestCase):
         self.broker.start()
         process = self.begin("consume", "u")
         lines = Lines(process)
-        lines.until("nothing can be read of topic 'u', partition [0] for ")
+        lines.until("cannot read topic 'u', partition [0] for ")
         lines.until(f"{segment} is missing")
         aside.rename(segment)
         self.logd("repair", "--broker", self.broker.address, "u", "--yes")

@@ -32,7 +32,7 @@ class Loss(NamedTuple):
 
 
 @define(eq=False)
-class LossTelling:
+class LossReporter:
     """Log lines for many losses: each jump at once; of gaps and damage the first, and sums as they double.
 
     So a log of a million gaps makes twenty lines, and all gaps are in the sums.
@@ -40,7 +40,7 @@ class LossTelling:
 
     _sums: dict[str, _Sum] = field(factory=dict, init=False)
 
-    def told(self, loss: Loss) -> list[str]:
+    def add(self, loss: Loss) -> list[str]:
         """Add a loss; return the lines to write now."""
         if loss.bytes is None:
             return [str(loss)]
@@ -92,7 +92,7 @@ class PartitionLosses:
     #: Number of times that the position was not in the log and another one was taken.
     jumps: int = field(default=0, init=False)
     _untold: list[Loss] = field(factory=list, init=False)
-    _telling: LossTelling = field(factory=LossTelling, init=False)
+    _reporter: LossReporter = field(factory=LossReporter, init=False)
 
     def gap(self, start: int, end: int, count: int, size: int) -> None:
         """Add ``count`` gaps of ``size`` bytes in all, between two positions."""
@@ -121,12 +121,12 @@ class PartitionLosses:
 
     def close(self) -> None:
         """Log the losses that are not logged yet."""
-        self._write(self._telling.rest())
+        self._write(self._reporter.rest())
 
     def _add(self, kind: str, start: int, end: int, size: int | None, reason: str) -> None:
         loss = Loss(self.topic, self.partition, kind, start, end, size, reason)
         self._untold.append(loss)
-        self._write(self._telling.told(loss))
+        self._write(self._reporter.add(loss))
 
     def _write(self, lines: list[str]) -> None:
         for line in lines:

@@ -1,1 +1,1 @@
-"""A consumer's part in a group: streams whose partitions come and go."""
+"""The group side of a consumer: streams whose partitions come and go."""

@@ -1,4 +1,4 @@
-"""Follows the lengths of entries through raw bytes, to know which whole entries were handed over."""
+"""Entry boundaries in raw bytes, found by the length fields, to know which whole entries were handed over."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ _NEVER = 1 << 63
 class EntryBoundaries:
     """The end of the last complete entry, as pieces of a partition's log pass by.
 
-    Nothing but the length fields is looked at. A position inside a compressed wrapper means something
-    (docs/protocol.md), so what a group commits has to be an entry's boundary, never just the end of a piece.
+    Only the length fields are read. A position inside a compressed wrapper has a meaning of its own
+    (docs/protocol.md), so a group must commit an entry's boundary, never just the end of a piece.
     """
 
     def __init__(self, position: int) -> None:
-        """Begin at ``position``, where an entry begins."""
+        """Begin at ``position``, which must be an entry's beginning."""
         self.position = position
-        #: Bytes at the end of what passed that belong to an entry that is not complete.
+        #: Bytes at the end of the last piece that belong to an incomplete entry.
         self._open = 0
-        #: Bytes of the entry that is open which are still to come; 0 while its length is not known.
+        #: Missing bytes of the incomplete entry; 0 while its length is not known.
         self._missing = 0
-        #: What has come of a length field that a piece cut.
+        #: The first bytes of a length field that a piece cut.
         self._head = b""
 
     @property
     def end(self) -> int:
-        """Return the position where the next piece begins."""
+        """Return the position at which the next piece begins."""
         return self.position + self._open
 
     def passed(self, data: bytes | memoryview) -> int:
-        """Take the next piece; return the boundary behind its last complete entry."""
+        """Add the next piece; return the boundary behind its last complete entry."""
         at, end = 0, len(data)
         if self._missing:
             if self._missing > end:
@@ -53,7 +53,7 @@ class EntryBoundaries:
             self.position += ends[-1] - at
             at = ends[-1]
         if not missing and end - at >= LENGTH_BYTES:
-            missing = _NEVER  # no entry has such a length: a reader stops there too
+            missing = _NEVER  # no entry has such a length: a reader stops here too
         if missing:
             self._missing = missing
             self._open = end - at

@@ -1,4 +1,4 @@
-"""What a group's consumer has of its own where none is given: a client of the tree, and an id that nobody else has."""
+"""Defaults for a group's consumer: a client of the tree, and a unique id."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
 
 
 def connect_tree(reactor: Any, zookeeper: CoordinationSettings | str | None, session_timeout: float) -> ICoordination:
-    """Begin to connect to the tree; it goes on trying. Raises ConfigurationError for an address that is none.
+    """Begin to connect to the tree, for as long as it takes. Raises ConfigurationError for an invalid address.
 
-    ``zookeeper`` says how it is reached, or only where; how long a session lasts is the group's to say.
+    ``zookeeper`` is an address or full settings; the session's length comes from the group's settings in both cases.
     """
     if not isinstance(zookeeper, CoordinationSettings):
         zookeeper = CoordinationSettings(hosts="127.0.0.1:2181" if zookeeper is None else zookeeper)
@@ -36,7 +36,7 @@ def connect_tree(reactor: Any, zookeeper: CoordinationSettings | str | None, ses
 
 
 def consumer_id(name: str | None) -> str:
-    """An id that no other consumer has or had: a consumer's entry is read once for each. Raises ConfigurationError."""
+    """Return an id that no consumer has or had: each id's entry is read only once. Raises ConfigurationError."""
     begin = f"{socket.gethostname()}-{os.getpid()}" if name is None else name
     if not _NAME.match(begin):
         raise ConfigurationError(
@@ -47,4 +47,4 @@ def consumer_id(name: str | None) -> str:
 
 def _not_connected(failure: Failure, hosts: str) -> None:
     if not failure.check(ClientClosing, CancelledError):
-        _log.failure("no coordination tree at {hosts}", failure, hosts=hosts)
+        _log.failure("cannot connect to the coordination tree at {hosts}", failure, hosts=hosts)

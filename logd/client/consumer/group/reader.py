@@ -1,4 +1,4 @@
-"""A consumer's part in its group: opens streams, gives them what the membership claimed, tells what is handled."""
+"""A consumer's reader of its group: opens streams, gives them the claimed partitions, and reports handled positions."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from logd.deferreds.timeouts import with_timeout
 from logd.errors import BrokerUnavailable, ClientClosed, ConfigurationError, PartitionLost, WireError
 from logd.topic import TopicPartition, check_topic_name
 
-#: Told which partitions came, or went. The latter may return a Deferred, which is waited for.
+#: Called with the partitions that came or went. A Deferred that ``on_revoked`` returns is waited for.
 Listener = Callable[[Sequence[TopicPartition]], Any]
 
 
 @implementer(IGroupReader)
 class Group:
-    """What ``Consumer(group=...)`` has in place of partitions of its own choosing."""
+    """The group of a consumer, which decides on the partitions of its streams."""
 
     _log = Logger()
 
@@ -56,7 +56,10 @@ class Group:
         on_revoked: Listener | None,
         find_brokers: bool,
     ) -> None:
-        """``find_brokers``: learn their addresses from the tree. Raises ConfigurationError for a group's name."""
+        """Join group ``name``. Raises ConfigurationError for a name that is not allowed.
+
+        ``find_brokers``: learn the brokers' addresses from the tree.
+        """
         self.name = name
         self._clock = cluster.clock
         self._cluster = cluster
@@ -69,11 +72,11 @@ class Group:
         self._on_revoked = on_revoked
         self._by_topic: dict[str, list[GroupStreamState]] = {}
         self._by_pattern: list[tuple[PatternStreams, list[GroupStreamState]]] = []
-        #: Streams that nobody reads any more, until what was handled of them is committed.
+        #: Streams that were closed or dropped, until their handled positions are committed.
         self._ended_streams: list[GroupStreamState] = []
         self._closing = False
         self._given: tuple[TopicPartition, ...] = ()
-        #: How often partitions were given: what was begun for an earlier time is of no use.
+        #: The number of times that partitions were given: work begun for an earlier time is void.
         self._starts = 0
         self._background = Background("a group's reading")
         try:
@@ -88,32 +91,32 @@ class Group:
 
     @property
     def consumer(self) -> str:
-        """This consumer's id in the group."""
+        """Return this consumer's id in the group."""
         return self._membership.consumer
 
     @property
     def phase(self) -> Phase:
-        """What it is doing: waiting, rebalancing, steady, left."""
+        """Return the phase of the membership: waiting, rebalancing, steady or left."""
         return self._membership.phase
 
     @property
     def counts(self) -> Counts:
-        """What it has gone through: rebalances, conflicts, commits, partitions lost, silences."""
+        """Return the counts of rebalances, conflicts, errors, commits, lost partitions, and losses of contact."""
         return self._membership.counts
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """What is delivered to this consumer's streams at the moment."""
+        """Return the partitions that are delivered to this consumer's streams at the moment."""
         return self._given
 
     def settled(self) -> Deferred[None]:
-        """Fires once it has its share of the group by what it has seen. Fails with ClientClosed."""
+        """Fire once this consumer has its share, by the group that it has seen. Fails with ClientClosed."""
         return self._membership.settled()
 
     def open(self, topic: str | re.Pattern[str], n: int) -> list[GroupStreamState]:
-        """``n`` streams over the group's share of a topic, or of all that a pattern matches.
+        """Return ``n`` streams over the group's share of a topic, or of all topics that a pattern matches.
 
-        Raises ConfigurationError for a number of streams, or a pattern, that the others would not take.
+        Raises ConfigurationError for a number of streams, or a pattern, that other members would not accept.
         """
         try:
             check_streams(n)
@@ -122,7 +125,7 @@ class Group:
         if isinstance(topic, str):
             check_topic_name(topic)
             if topic in self._by_topic:
-                raise ConfigurationError(f"topic {topic!r}: there are streams of it already; ask for more at once")
+                raise ConfigurationError(f"topic {topic!r} has streams already: create all of its streams in one call")
             made = self._by_topic[topic] = self._make(topic, n)
         else:
             text = pattern_text(topic)
@@ -132,7 +135,7 @@ class Group:
         return list(made)
 
     def end(self, stream: GroupStreamState) -> None:
-        """Nobody reads a stream any more: commit what is handled of it, and let others have its partitions."""
+        """End a stream: commit its handled positions, and release its partitions to others."""
         stream.close()
         if self._closing or stream in self._ended_streams:
             return
@@ -152,20 +155,20 @@ class Group:
         self._subscribe()
 
     def commit(self) -> Deferred[None]:
-        """Store what is handled. Fails with PartitionLost, ClientClosed, or a CoordinationError; cancellable."""
+        """Commit handled positions. Fails with PartitionLost, ClientClosed, or a CoordinationError; cancellable."""
         return self._membership.commit()
 
     def close(self) -> Deferred[None]:
-        """Stop, commit, give back and sign off; fires when that is done. Never fails."""
+        """Stop, commit, give partitions back and sign off; fires when done. Never fails."""
         self._closing = True
         if self._brokers is not None:
             self._brokers.stop()
         return self._membership.leave().addCallback(lambda _: self._end())
 
-    # IGroupReader: what the membership tells.
+    # IGroupReader: called by the membership.
 
     def stop(self) -> Deferred[None] | None:
-        """See IGroupReader."""
+        """Stop the delivery of all partitions; see IGroupReader."""
         for stream in self._streams_to_account_for():
             stream.stop()
         given, self._given = self._given, ()
@@ -177,7 +180,7 @@ class Group:
         return None
 
     def handled(self) -> Mapping[TopicPartition, int]:
-        """See IGroupReader."""
+        """Return the handled positions; see IGroupReader."""
         positions: dict[TopicPartition, int] = {}
         for stream in self._streams_to_account_for():
             positions.update(stream.handled_positions())
@@ -189,7 +192,7 @@ class Group:
         positions: Mapping[TopicPartition, int | None],
         uuids: Mapping[str, str],
     ) -> None:
-        """See IGroupReader."""
+        """Begin the delivery of claimed partitions; see IGroupReader."""
         fetches: dict[GroupStreamState, list[PartitionFetch]] = {stream: [] for stream in self._streams()}
         late: list[tuple[GroupStreamState, PartitionFetch]] = []
         self._starts += 1
@@ -198,7 +201,7 @@ class Group:
         for where, name in sorted(streams.items()):
             mine = self._streams_of(where.topic)
             index = int(name.rpartition("-")[2])
-            if index < len(mine):  # else it was claimed before the subscription changed, and is given back soon
+            if index < len(mine):  # else the claim is older than the subscription, and is given back soon
                 position = positions[where]
                 start = start_for(self._start, where.partition) if position is None else Position(position)
                 fetch = PartitionFetch(where.topic, where.partition, start, self._settings, uuids.get(where.topic))
@@ -213,15 +216,15 @@ class Group:
         self._tell(self._on_assigned, self._given)
 
     def lost(self, where: TopicPartition) -> None:
-        """See IGroupReader."""
-        self._cluster.forget(where.topic)  # which may be another one by now
+        """Stop the delivery of a partition that another consumer owns; see IGroupReader."""
+        self._cluster.forget(where.topic)  # it may be another topic by now
         for stream in self._streams_to_account_for():
             stream.drop(where)
         if where in self._given:
             self._given = tuple(each for each in self._given if each != where)
             self._tell(self._on_revoked, (where,))
 
-    # The inside.
+    # Private.
 
     def _make(self, topic: str, n: int) -> list[GroupStreamState]:
         may_deliver = self._membership.may_deliver
@@ -235,7 +238,7 @@ class Group:
         return [stream for streams in every for stream in streams]
 
     def _streams_to_account_for(self) -> list[GroupStreamState]:
-        """The streams of which something may have to be committed."""
+        """Return the streams that may have positions to commit."""
         return [*self._ended_streams, *self._streams()]
 
     def _subscribe(self) -> None:
@@ -247,16 +250,17 @@ class Group:
         )
 
     def _streams_of(self, topic: str) -> list[GroupStreamState]:
-        """The streams of a topic, by the rule of Subscription."""
+        """Return the streams of a topic, by the rule of Subscription."""
         named = self._by_topic.get(topic)
         if named is not None:
             return named
         return next((streams for pattern, streams in self._by_pattern if pattern.matches(topic)), [])
 
     async def _begin_late(self, stream: GroupStreamState, fetch: PartitionFetch) -> None:
-        """Begin a partition of a new group; where that is gets stored before anything is handed over.
+        """Begin a partition of a new group: store its first position before anything is handed over.
 
-        Else a kill before the first commit would move the end of the log, and what came in between would be passed by.
+        Otherwise a kill before the first commit would move the start to a later end of the log, and the messages in
+        between would be skipped.
         """
         starts = self._starts
         backoff = self._cluster.backoff()
@@ -291,7 +295,7 @@ class Group:
             maybeDeferred(listener, places).addErrback(self._listener_failed)
 
     def _listener_failed(self, failure: Failure) -> None:
-        self._log.failure("a listener of group {group} failed", failure, group=self.name)
+        self._log.failure("on_assigned or on_revoked of group {group} failed", failure, group=self.name)
 
     def _broker_changed(self, _name: str) -> None:
         if self._brokers is not None:

@@ -1,4 +1,4 @@
-"""The inside of a stream of a group: its partitions come and go, and it knows which of its messages were handled."""
+"""The state of a group's stream: its partitions come and go, and its handled positions are tracked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logd.topic import TopicPartition
 
 
 class GroupStreamState(StreamState):
-    """What a GroupStream reads; there it says what counts as handled."""
+    """The state of a GroupStream, which defines handled messages."""
 
     def __init__(
         self,
@@ -31,31 +31,33 @@ class GroupStreamState(StreamState):
         super().__init__(topic, clock, fetcher, settings)
         self._explicit = explicit
         self._may_deliver = may_deliver
-        #: What was handed over last and not asked beyond yet, with its partition fetch.
+        #: The item handed over last, and its partition fetch, until the application asks for the next one.
         self._hand: tuple[PartitionFetch, MessageBatch | RawChunk] | None = None
-        #: The entries that passed raw, with the boundary before the chunk in hand, and those behind chunks.
+        #: The boundaries of entries that passed raw; the boundary before the chunk in hand; the boundaries behind
+        #: chunks.
         self._raw: dict[PartitionFetch, EntryBoundaries] = {}
         self._before: dict[PartitionFetch, int] = {}
         self._ends: dict[PartitionFetch, dict[int, int]] = {}
-        #: Up to where the application said that it has handled; where the first thing handed over began.
+        #: The position up to which the application has reported messages as handled; at first the start of the first
+        #: item.
         self._marks: dict[PartitionFetch, int] = {}
         #: Partitions that were taken away, until their positions are committed and others are given.
         self._past: dict[tuple[str, int], PartitionFetch] = {}
-        #: See ``cross``.
-        self._telling: Callable[[], None] = lambda: None
-        self._taken_away: Callable[[TopicPartition | None, bool], None] = lambda where, failed: None
+        #: The callbacks of ``read_from_thread``.
+        self._before_report: Callable[[], None] = lambda: None
+        self._revoked: Callable[[TopicPartition | None, bool], None] = lambda where, failed: None
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """See GroupStream."""
+        """Return the partitions; see GroupStream."""
         return tuple(sorted(TopicPartition(*key) for key in self._fetches))
 
     def handled(self, item: Message | MessageBatch | RawChunk) -> None:
-        """See GroupStream."""
-        fetch = self._feed(item.topic or "", item.partition)
+        """Mark an item as handled; see GroupStream."""
+        fetch = self._fetch_of(item.topic or "", item.partition)
         if fetch is None or not self._explicit:
             return
         mark = self._marks.get(fetch)
-        if mark is None:  # nothing was handed over since the partition was taken away, and given back
+        if mark is None:  # nothing was handed over since the partition was taken away and given back
             return
         position = item.next_position
         if isinstance(item, RawChunk):
@@ -67,38 +69,38 @@ class GroupStreamState(StreamState):
             self._marks[fetch] = position
 
     def seek(self, partition: int, position: int, topic: str | None = None) -> None:
-        """See GroupStream."""
+        """Continue at a position; see GroupStream."""
         super().seek(partition, position, topic)
         fetch = self._fetches[self.topic if topic is None else topic, partition]
         self._forget(fetch)
 
-    # What the group tells it.
+    # Called by the group.
 
     def begin(self, fetches: list[PartitionFetch]) -> None:
-        """These are its partitions from now on."""
+        """Take these partitions from now on."""
         for fetch in self._past.values():
             self._forget(fetch)
         self._past.clear()
         self.assign(fetches)
 
     def expect(self, fetch: PartitionFetch) -> None:
-        """This partition will be its own once its first position is stored."""
+        """Expect a partition, which is assigned once its first position is stored."""
         self._past[fetch.topic, fetch.partition] = fetch
 
     def more(self, fetch: PartitionFetch) -> None:
-        """The one that was expected is its own now, unless it was taken away meanwhile."""
+        """Assign an expected partition, unless it was taken away meanwhile."""
         key = fetch.topic, fetch.partition
         if self._past.get(key) is fetch:
             del self._past[key]
             self.assign([fetch])
 
     def stop(self) -> None:
-        """Its partitions are taken away: hand nothing more over, and drop what is held."""
+        """Hand nothing more over, and drop the bytes held: all partitions are taken away."""
         batch = self._batch
         if batch is not None and length_hint(self.messages):
             position = self._begun(batch)
-            del batch.messages[len(batch.messages) - length_hint(self.messages) :]  # which ends the iterator over them
-            fetch = self._feed(batch.topic, batch.partition)
+            del batch.messages[len(batch.messages) - length_hint(self.messages) :]  # it ends the iterator over them
+            fetch = self._fetch_of(batch.topic, batch.partition)
             if fetch is not None:
                 fetch.seek(position)
         for fetch in self._fetches.values():
@@ -109,10 +111,10 @@ class GroupStreamState(StreamState):
         self._fetches.clear()
         self._ready.clear()
         failed, self.failure = self.failure is not None, None
-        self._taken_away(None, failed)
+        self._revoked(None, failed)
 
     def drop(self, where: TopicPartition) -> None:
-        """One partition is another's, and nothing of it is to be committed any more."""
+        """Drop a partition that another consumer owns; nothing of it is committed any more."""
         fetch = self._fetches.pop(where, None)
         if fetch is None:
             self._past.pop(where, None)
@@ -126,26 +128,28 @@ class GroupStreamState(StreamState):
         failed = self.failure is not None
         if failed:
             self.failure = next((each.error for each in self._fetches.values() if each.error is not None), None)
-        self._taken_away(where, failed and self.failure is None)
+        self._revoked(where, failed and self.failure is None)
 
     def handled_positions(self) -> dict[TopicPartition, int]:
-        """The position behind what is handled, for each partition whose place is known."""
-        self._telling()
+        """Return the position behind the handled messages, for each partition with a known position."""
+        self._before_report()
         found = {**self._past, **self._fetches}
         positions = {TopicPartition(*key): self._handled(fetch) for key, fetch in found.items()}
         return {where: position for where, position in positions.items() if position >= 0}
 
-    def cross(self, telling: Callable[[], None], taken_away: Callable[[TopicPartition | None, bool], None]) -> bool:
-        """Another thread reads, and says by ``handled`` how far it is; return whether asking for the next counts.
+    def read_from_thread(
+        self, before_report: Callable[[], None], revoked: Callable[[TopicPartition | None, bool], None]
+    ) -> bool:
+        """Read from another thread, which reports progress by ``handled``; return whether asking for the next counts.
 
-        ``telling()`` is called before positions are told, ``taken_away(partition, failed)`` when a partition was taken
-        away (None: all were), ``failed`` if reading had failed before.
+        ``before_report()`` is called before positions are reported, ``revoked(partition, failed)`` after a partition
+        was taken away (None: all were), with ``failed`` if reading had failed before.
         """
         taken, self._explicit = not self._explicit, True
-        self._telling, self._taken_away = telling, taken_away
+        self._before_report, self._revoked = before_report, revoked
         return taken
 
-    # The inside.
+    # Private.
 
     def _handled(self, fetch: PartitionFetch) -> int:
         if self._explicit:
@@ -164,7 +168,7 @@ class GroupStreamState(StreamState):
                 return item.messages[delivered - 2].next_position
         return item.position
 
-    def _feed(self, topic: str, partition: int) -> PartitionFetch | None:
+    def _fetch_of(self, topic: str, partition: int) -> PartitionFetch | None:
         key = topic, partition
         return self._fetches.get(key) or self._past.get(key)
 
@@ -199,7 +203,7 @@ class GroupStreamState(StreamState):
             if fetch in self._raw:
                 self._forget_raw(fetch)  # decoding knows the boundaries itself
             mark = self._marks.setdefault(fetch, batch.position)
-            if mark > batch.position:  # the position was not in the log, and reading went on before it
+            if mark > batch.position:  # the position was not in the log, and reading continued before it
                 mark = self._marks[fetch] = batch.position
             if batch.messages:
                 self._hand = fetch, batch
@@ -214,9 +218,9 @@ class GroupStreamState(StreamState):
         if chunk is not None:
             fetch = self._fetches[chunk.topic, chunk.partition]
             if fetch in self._raw and self._raw[fetch].end != chunk.position:
-                self._forget(fetch)  # its position was not in the log: it went on elsewhere, at an entry
+                self._forget(fetch)  # its position was not in the log: reading continued elsewhere, at an entry
             if fetch not in self._raw:
-                begin = self._raw_from  # which may be inside the wrapper that the chunk begins with
+                begin = self._raw_from  # it may be inside the wrapper that the chunk begins with
                 self._raw[fetch] = EntryBoundaries(chunk.position)
                 self._before[fetch] = begin
                 self._marks.setdefault(fetch, begin)
@@ -228,7 +232,7 @@ class GroupStreamState(StreamState):
 
     def _rest(self, batch: MessageBatch) -> MessageBatch:
         rest = super()._rest(batch)
-        fetch = self._feed(batch.topic, batch.partition)
+        fetch = self._fetch_of(batch.topic, batch.partition)
         if fetch is not None:
             self._hand = fetch, rest
         return rest

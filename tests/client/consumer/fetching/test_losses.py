@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from logd.client.consumer.fetching.batches import MessageBatch
-from logd.client.consumer.fetching.losses import Loss, LossTelling
+from logd.client.consumer.fetching.losses import Loss, LossReporter
 from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
@@ -240,15 +240,15 @@ class JumpTests(SynchronousTestCase):
         self.assertEqual((batch.position, [loss.end for loss in batch.losses]), (ANEW + ENTRY, [ANEW]))
 
 
-class TellingTests(SynchronousTestCase):
-    """``LossTelling``."""
+class LossReporterTests(SynchronousTestCase):
+    """``LossReporter``."""
 
     def test_sums(self) -> None:
         """Jumps are told one by one; of the rest the first, and then sums."""
-        telling = LossTelling()
+        reporter = LossReporter()
         gap = Loss("t", 0, "gap", 0, 50, 10, "1 gap of 10 bytes")
         jump = Loss("t", 0, "jump", 0, ANEW, None, "lost")
-        lines = [line for loss in [gap, jump, *[gap] * 5, jump] for line in telling.told(loss)]
+        lines = [line for loss in [gap, jump, *[gap] * 5, jump] for line in reporter.add(loss)]
         self.assertEqual(
             lines,
             [
@@ -259,5 +259,6 @@ class TellingTests(SynchronousTestCase):
                 "topic 't', partition 0: lost",
             ],
         )
-        self.assertEqual(telling.rest(), ["topic 't', partition 0: 1 gap of 10 bytes (6 such losses by now, 60 bytes)"])
-        self.assertEqual(telling.rest(), [])
+        rest = ["topic 't', partition 0: 1 gap of 10 bytes (6 such losses by now, 60 bytes)"]
+        self.assertEqual(reporter.rest(), rest)
+        self.assertEqual(reporter.rest(), [])
