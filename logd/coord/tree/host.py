@@ -88,12 +88,12 @@ class TreeHost:
         self._flushed = tree.zxid
         #: The queue of answers and notifications: the last change shown; the recipient (None: without attachment); the
         #: callback, and its argument.
-        self._line: deque[tuple[int, Attachment | None, Callable[[Any], None], Any]] = deque()
-        self._telling = False
+        self._queue: deque[tuple[int, Attachment | None, Callable[[Any], None], Any]] = deque()
+        self._delivering = False
         self._afterwards: list[Callable[[], None]] = []
         self._attachments: dict[int, Attachment] = {}
         self._tracker = SessionTracker(clock.seconds(), limits.stood_still)
-        self._look: Timer | None = None
+        self._expiry_timer: Timer | None = None
 
     # The host's own life
 
@@ -104,7 +104,7 @@ class TreeHost:
         for session in self.tree.sessions.values():
             self._track(session)
         self._journal.start(self._on_flushed, self._on_failed)
-        self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+        self._expiry_timer = self._clock.callLater(self.limits.look, self._check_expiry)
 
     def resume(self, tree: Tree) -> None:
         """Resume after the journal failed, with the recovered tree, as after a new start."""
@@ -115,9 +115,9 @@ class TreeHost:
     def stop(self) -> None:
         """Cut every connection. Sessions live on in the tree; answers to unflushed changes are not delivered."""
         self.serving = False
-        if self._look is not None and self._look.active():
-            self._look.cancel()
-        self._line.clear()
+        if self._expiry_timer is not None and self._expiry_timer.active():
+            self._expiry_timer.cancel()
+        self._queue.clear()
         attachments, self._attachments = self._attachments, {}
         for session_id, attachment in attachments.items():
             self.tree.forget_watches(session_id)
@@ -131,11 +131,11 @@ class TreeHost:
     @property
     def held_back(self) -> int:
         """The number of answers and notifications that wait for the journal."""
-        return len(self._line)
+        return len(self._queue)
 
     def afterwards(self, call: Callable[[], None]) -> None:
         """Call once everything deliverable was delivered: so a connection can write its output together."""
-        if self._telling:
+        if self._delivering:
             self._afterwards.append(call)
         else:
             call()
@@ -164,7 +164,7 @@ class TreeHost:
         attachment = Attachment(self, session, listener, identities)
         self._attachments[session.id] = attachment
         self._committed(outcome)
-        self._tell(attachment, opened, attachment)
+        self._enqueue(attachment, opened, attachment)
         return attachment
 
     def attach(
@@ -187,14 +187,14 @@ class TreeHost:
         session = self.tree.sessions.get(session_id)
         if session is None or not compare_digest(session.password, password):
             # The end of the session is reported only once it is durable.
-            self._line.append((self.tree.zxid, None, attached, None))
-            self._tell_flushed()
+            self._queue.append((self.tree.zxid, None, attached, None))
+            self._deliver_flushed()
             return None
         self._let_go(session_id, CutReason.MOVED)
         attachment = Attachment(self, session, listener, identities)
         self._attachments[session_id] = attachment
         self.heard(session_id)
-        self._tell(attachment, attached, attachment)
+        self._enqueue(attachment, attached, attachment)
         return attachment
 
     def expire(self, session_id: int) -> None:
@@ -212,7 +212,7 @@ class TreeHost:
         outcome = self.tree.execute(session_id, attachment.identities, request, int(now * 1000))
         if outcome.change is not None or outcome.notifications:
             self._committed(outcome)
-        self._tell(attachment, answered, outcome)
+        self._enqueue(attachment, answered, outcome)
 
     def heard(self, session_id: int) -> None:
         """See Attachment."""
@@ -229,7 +229,7 @@ class TreeHost:
                 del self._attachments[attachment.session.id]
             closed()
 
-        self._tell(attachment, tell, None)
+        self._enqueue(attachment, tell, None)
 
     def detach(self, attachment: Attachment) -> None:
         """See Attachment."""
@@ -242,35 +242,35 @@ class TreeHost:
 
     def _committed(self, outcome: Outcome) -> None:
         """Journal the change of a request, and queue its notifications."""
-        told_of = NO_CHANGE if outcome.change is None else outcome.zxid
+        event_zxid = NO_CHANGE if outcome.change is None else outcome.zxid
         for session_id, event, acl in outcome.notifications:
             attachment = self._attachments.get(session_id)
             if attachment is not None and is_allowed(acl, Permission.READ, attachment.identities):
-                self._line.append((outcome.zxid, attachment, partial(attachment.notified, told_of), event))
+                self._queue.append((outcome.zxid, attachment, partial(attachment.notified, event_zxid), event))
         if outcome.change is not None:
             self._journal.append(outcome.change)
 
-    def _tell(self, attachment: Attachment, told: Callable[[T], None], of: T) -> None:
-        self._line.append((self.tree.zxid, attachment, told, of))
-        if self._line[0][0] <= self._flushed:
-            self._tell_flushed()
+    def _enqueue(self, attachment: Attachment, deliver: Callable[[T], None], value: T) -> None:
+        self._queue.append((self.tree.zxid, attachment, deliver, value))
+        if self._queue[0][0] <= self._flushed:
+            self._deliver_flushed()
 
-    def _tell_flushed(self) -> None:
+    def _deliver_flushed(self) -> None:
         # A recipient may send another request at once: its answer goes to the end of the queue.
-        if self._telling:
+        if self._delivering:
             return
-        self._telling = True
+        self._delivering = True
         raised: Exception | None = None
         try:
-            while self._line and self._line[0][0] <= self._flushed:
-                _, attachment, told, of = self._line.popleft()
+            while self._queue and self._queue[0][0] <= self._flushed:
+                _, attachment, deliver, value = self._queue.popleft()
                 if attachment is None or attachment.attached:
                     try:
-                        told(of)
+                        deliver(value)
                     except Exception as error:  # a bug in that listener; the others are called first
                         raised = raised or error
         finally:
-            self._telling = False
+            self._delivering = False
             if self._afterwards:
                 afterwards, self._afterwards = self._afterwards, []
                 for call in afterwards:
@@ -281,7 +281,7 @@ class TreeHost:
     def _on_flushed(self, zxid: int) -> None:
         self._flushed = zxid
         if self.serving:
-            self._tell_flushed()
+            self._deliver_flushed()
 
     def _on_failed(self, error: Exception) -> None:
         if self.serving:
@@ -299,13 +299,13 @@ class TreeHost:
             self.tree.forget_watches(session_id)
             attachment.cut(reason)
 
-    def _look_for_due(self) -> None:
+    def _check_expiry(self) -> None:
         due = self._tracker.due(self._clock.seconds())
         if due:
             # The reactor reads its sockets before the next turn's timers: input from clients counts first.
-            self._look = self._clock.callLater(0, self._expire_due, due)
+            self._expiry_timer = self._clock.callLater(0, self._expire_due, due)
         else:
-            self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+            self._expiry_timer = self._clock.callLater(self.limits.look, self._check_expiry)
 
     def _expire_due(self, before: list[int]) -> None:
         still = set(self._tracker.due(self._clock.seconds()))
@@ -313,7 +313,7 @@ class TreeHost:
             if session_id in still and self.serving:
                 self.expire(session_id)
         if self.serving:
-            self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+            self._expiry_timer = self._clock.callLater(self.limits.look, self._check_expiry)
 
     def _now_ms(self) -> int:
         return int(self._wall() * 1000)

@@ -44,7 +44,7 @@ from logd.coord.records import (
 from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.agreed_timeout import OverheardSocket
 from logd.coord.zookeeper.reactor_queue import ReactorQueue, ThreadReactor
-from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.coord.zookeeper.wakeup import Wakeup, WakeupReader, WakeupWriter
 
@@ -160,7 +160,7 @@ class KazooSession:
         self,
         reactor: ThreadReactor,
         settings: CoordinationSettings,
-        events: Events,
+        events: SessionCallbacks,
         identity: Identity | None = None,
     ) -> None:
         self.settings = settings
@@ -293,18 +293,18 @@ class KazooSession:
             if self._open:
                 self._connection += 1
         if state == KazooState.SUSPENDED:
-            told = Told(SessionState.SUSPENDED)
+            change = SessionChange(SessionState.SUSPENDED)
         elif state == KazooState.CONNECTED:
             heard = self._handler.socket_now
             session_id, password = self._client.client_id
             timeout = heard.session_timeout if heard is not None else 0.0
             sent = heard.opened if heard is not None else 0.0
-            told = Told(SessionState.CONNECTED, self._connection, session_id, password, timeout, sent)
+            change = SessionChange(SessionState.CONNECTED, self._connection, session_id, password, timeout, sent)
         elif self._client.client_state == KeeperState.EXPIRED_SESSION:
-            told = Told(SessionState.LOST)
+            change = SessionChange(SessionState.LOST)
         else:
             return  # closed by us, or the thread is ending: reported then
-        self._reactor.callFromThread(self.events.state, told)
+        self._reactor.callFromThread(self.events.state, change)
 
     def _outcome(self, request: Request, result: Any) -> tuple[object, errors.CoordinationError | None]:
         """Return the value or error that an answer of kazoo's stands for."""

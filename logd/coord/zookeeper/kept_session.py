@@ -25,7 +25,7 @@ from logd.coord.watches import ClientWatches, WatchKind
 from logd.coord.zookeeper.contact import Contact
 from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
-from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.coord.zookeeper.unanswered import UnansweredWarning
 from logd.deferreds.waiting import WaitingDeferreds
@@ -46,7 +46,9 @@ class KeptSession:
         self,
         reactor: ThreadReactor,
         settings: CoordinationSettings,
-        make: Callable[[ThreadReactor, CoordinationSettings, Events, Identity | None], KazooSession] = KazooSession,
+        make: Callable[
+            [ThreadReactor, CoordinationSettings, SessionCallbacks, Identity | None], KazooSession
+        ] = KazooSession,
     ) -> None:
         """``make`` creates a kazoo session, given the id and password of a session to resume."""
         self._make = make
@@ -154,7 +156,7 @@ class KeptSession:
         if self._opening is not None and not self._opening.called:
             self._opening.errback(ClientClosing("the client was closed before it was connected"))
         self.watches.fire_all(SessionState.CLOSED)
-        self._tell(SessionState.CLOSED)
+        self._notify_listeners(SessionState.CLOSED)
 
     def _say_farewell(self) -> None:
         self._ended = True
@@ -166,33 +168,33 @@ class KeptSession:
 
     def _begin(self) -> None:
         identity = (self.session_id, self.password) if self.session_id else None
-        events = Events(self._told, self._fired, self._thread_ended)
+        events = SessionCallbacks(self._state_changed, self._fired, self._thread_ended)
         self._kazoo = self._make(self._reactor, self._settings, events, identity)
         self._kazoo.start()
 
-    def _told(self, told: Told) -> None:
+    def _state_changed(self, change: SessionChange) -> None:
         if self.state is SessionState.CLOSED:
             return
-        if told.state is SessionState.CONNECTED:
-            if self.session_id not in (0, told.session_id):  # it ended while kazoo's thread was restarted
-                lost = Told(SessionState.LOST)
-                self._told(lost)
+        if change.state is SessionState.CONNECTED:
+            if self.session_id not in (0, change.session_id):  # it ended while kazoo's thread was restarted
+                lost = SessionChange(SessionState.LOST)
+                self._state_changed(lost)
                 if self.state is not lost.state:
                     return  # closed by one of the listeners
-            self._connected(told)
-        elif told.state is SessionState.SUSPENDED:
+            self._connected(change)
+        elif change.state is SessionState.SUSPENDED:
             self._suspended()
         else:
             self._over()
-        if self.state is told.state:  # not closed by one of the listeners
-            self._tell(told.state)
+        if self.state is change.state:  # not closed by one of the listeners
+            self._notify_listeners(change.state)
 
-    def _connected(self, told: Told) -> None:
+    def _connected(self, change: SessionChange) -> None:
         self.state = SessionState.CONNECTED
-        self.session_id, self.password, self._connection = told.session_id, told.password, told.connection
-        self.session_timeout = told.session_timeout or self._settings.session_timeout
+        self.session_id, self.password, self._connection = change.session_id, change.password, change.connection
+        self.session_timeout = change.session_timeout or self._settings.session_timeout
         self._unanswered.answered()
-        self.contact.begin(told.sent, self.session_timeout)
+        self.contact.begin(change.sent, self.session_timeout)
         self.calls.flush()
         if self._opening is not None and not self._opening.called:
             self._opening.callback(None)
@@ -225,7 +227,7 @@ class KeptSession:
             self._opening.errback(AuthFailed(f"{self._address.hosts}: the credentials were refused"))
             return
         self._log.warn(
-            "the connection to {hosts} ended ({reason}); it is made again in {seconds} s",
+            "the connection to {hosts} ended ({reason}); reconnecting in {seconds} s",
             hosts=self._address.hosts,
             reason="the credentials were refused" if refused else repr(error),
             seconds=_BEGIN_AGAIN,
@@ -233,9 +235,9 @@ class KeptSession:
         self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
         self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         if self.state is SessionState.CONNECTED:
-            self._told(Told(SessionState.SUSPENDED))
+            self._state_changed(SessionChange(SessionState.SUSPENDED))
 
-    def _tell(self, state: SessionState) -> None:
+    def _notify_listeners(self, state: SessionState) -> None:
         for listener in list(self._listeners.values()):
             try:
                 listener(state)
@@ -246,7 +248,7 @@ class KeptSession:
         return self.calls.ask_at_once(Sync(self._address.full("/")), "/")
 
     def _silent(self) -> None:
-        self._log.warn("{hosts}: the server is silent; its connection is given up", hosts=self._address.hosts)
+        self._log.warn("{hosts}: the server is silent; closing its connection", hosts=self._address.hosts)
         if self._kazoo is not None:
             self._kazoo.cut()
 

@@ -1,4 +1,4 @@
-"""Events that kazoo's thread reports to the session."""
+"""State changes and watch events that kazoo's thread reports to the session."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from logd.coord.watches import WatchKind
 
 
 @frozen
-class Told:
-    """An event of kazoo's session."""
+class SessionChange:
+    """A change of the state of kazoo's session."""
 
     state: SessionState
     #: The number of the connection; requests name the one that they are meant for.
@@ -26,10 +26,10 @@ class Told:
 
 
 @define(eq=False)
-class Events:
-    """The callbacks for events, called on the reactor's thread."""
+class SessionCallbacks:
+    """The callbacks of a kazoo session, called on the reactor's thread."""
 
-    state: Callable[[Told], None]
+    state: Callable[[SessionChange], None]
     fired: Callable[[WatchKind, str, EventType], None]
     #: Called when kazoo's thread ended by itself: with an exception, or None if the credentials were refused.
     ended: Callable[[BaseException | None], None]

@@ -21,7 +21,7 @@ class Inode:
     pending: list[tuple[str, int, bytes]] = field(factory=list)
     modified: float = 0.0
     #: A sync failed: the cache has clean pages that the disk never got.
-    betrayed: bool = False
+    sync_failed: bool = False
     locked: bool = False
 
     def write(self, position: int, data: bytes) -> None:
@@ -36,7 +36,7 @@ class Inode:
 
     def sync(self) -> None:
         """Bring the disk up to date."""
-        if self.betrayed:  # only dirty pages are written
+        if self.sync_failed:  # only dirty pages are written
             disk = bytearray(self.disk)
             for change in self.pending:
                 apply_change(disk, change)
@@ -124,7 +124,7 @@ class Directory:
             node.lose(random)
             if isinstance(node, Inode):
                 node.data = bytearray(node.disk)
-                node.betrayed = False
+                node.sync_failed = False
 
 
 def rename_in(

@@ -106,18 +106,18 @@ class MemoryFile:
                 self._files.fail_syncs -= 1
                 self.inode.disk = bytes(survivors(self.inode.disk, self.inode.pending, self._files.random))
                 self.inode.pending.clear()
-                self.inode.betrayed = True
+                self.inode.sync_failed = True
                 raise OSError(errno.EIO, "input/output error")
             self.inode.sync()
 
     def drop_cache(self) -> None:
         """See IFile: clean pages are dropped, dirty ones stay."""
         self._check()
-        if self._files.sync_site("drop", self.path) and self.inode.betrayed:
+        if self._files.sync_site("drop", self.path) and self.inode.sync_failed:
             self.inode.data = bytearray(self.inode.disk)
             for change in self.inode.pending:
                 apply_change(self.inode.data, change)
-            self.inode.betrayed = False
+            self.inode.sync_failed = False
 
     def punch_hole(self, position: int, count: int) -> None:
         """See IFile."""
