@@ -1,4 +1,4 @@
-"""Words for what goes wrong: one exception class for each error code of the wire, and some that stay in a process."""
+"""The exceptions of logd: one class for each error code of the wire, and some that are not on the wire."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import ClassVar
 
 
 class LogdError(Exception):
-    """Base of every error that logd raises on purpose; its text names the thing and, where there is one, the remedy."""
+    """Base of every error that logd raises on purpose. The text names the object and, if there is one, the remedy."""
 
 
 class WireError(LogdError):
-    """An error that a broker can answer; ``code`` is its int16 on the wire (docs/protocol.md lists them)."""
+    """An error that a broker can answer. ``code`` is the int16 on the wire; docs/protocol.md lists the codes."""
 
     code: ClassVar[int] = -1
-    #: Whether the same request may succeed later without being changed.
+    #: True if the same request may succeed later without a change.
     retriable: ClassVar[bool] = False
 
 
 class UnknownError(WireError):
-    """The broker failed in a way it has no code for; its log holds the traceback."""
+    """The broker failed in a way that has no error code; its log has the details."""
 
     code = -1
     retriable = True
@@ -31,13 +31,13 @@ class OffsetOutOfRange(WireError):
 
 
 class InvalidMessage(WireError):
-    """A message set was refused: a checksum, a length or a magic that does not hold."""
+    """A message set was refused for a checksum mismatch, a wrong length or an unknown magic."""
 
     code = 2
 
 
 class WrongPartition(WireError):
-    """The broker that was asked does not store that partition."""
+    """The broker does not store that partition."""
 
     code = 3
     retriable = True
@@ -50,20 +50,20 @@ class InvalidFetchSize(WireError):
 
 
 class UnsupportedVersion(WireError):
-    """The request's type is known but its version is not; the peers' releases are too far apart."""
+    """The broker knows the request's type but not its version; the releases of the two sides are too far apart."""
 
     code = 100
 
 
 class UnknownTopic(WireError):
-    """There is no such topic, and nothing asked for it to be created."""
+    """The topic does not exist, and the request did not ask to create it."""
 
     code = 101
     retriable = True
 
 
 class TopicExists(WireError):
-    """A topic of that name is there already."""
+    """A topic of that name exists already."""
 
     code = 102
 
@@ -75,55 +75,55 @@ class InvalidTopic(WireError):
 
 
 class MessageTooLarge(WireError):
-    """One message is above the topic's limit, or a set is above the frame limit."""
+    """A message is above the topic's limit, or a set is above the frame limit."""
 
     code = 104
 
 
 class PipelineBroken(WireError):
-    """An earlier set of this partition on this connection was refused: send that one again, marked as a restart."""
+    """An earlier set for this partition on this connection was refused: send that set again, marked as a restart."""
 
     code = 105
     retriable = True
 
 
 class PartitionOffline(WireError):
-    """The partition cannot be served; the text says why (damage, or a disk that failed)."""
+    """The partition cannot be served; the text gives the reason, such as damage or a failed disk."""
 
     code = 106
     retriable = True
 
 
 class StaleLeaderEpoch(WireError):
-    """The request carries another leader epoch than the broker's: read the metadata again."""
+    """The leader epoch of the request is not the broker's: read the metadata again."""
 
     code = 107
     retriable = True
 
 
 class NotEnoughReplicas(WireError):
-    """More copies were asked for than the partition has in-sync replicas."""
+    """The partition has fewer in-sync replicas than the copies that were asked for."""
 
     code = 108
     retriable = True
 
 
 class RequestTimedOut(WireError):
-    """The broker could not finish within the request's time; what was appended stays appended."""
+    """The broker did not finish within the request's time; appended messages stay appended."""
 
     code = 109
     retriable = True
 
 
 class StorageFull(WireError):
-    """The broker's disk has no room for an append; nothing of the set was kept."""
+    """The broker's disk is full; nothing of the set was stored."""
 
     code = 110
     retriable = True
 
 
 class BrokerStopping(WireError):
-    """The broker is shutting down and takes no new work."""
+    """The broker is stopping and takes no new work."""
 
     code = 111
     retriable = True
@@ -142,13 +142,13 @@ class AdministrationDisabled(WireError):
 
 
 class InvalidRequest(WireError):
-    """The frame is well formed, but a value in it is out of its range."""
+    """The request is well formed, but a value in it is out of range."""
 
     code = 113
 
 
 class CoordinationUnavailable(WireError):
-    """The coordination tree cannot be reached now, so that nothing can be created or deleted."""
+    """The coordination tree cannot be reached now, so no topic can be created or deleted."""
 
     code = 114
     retriable = True
@@ -161,7 +161,7 @@ class NoLeader(WireError):
     retriable = True
 
 
-#: Every error that has a code, by that code: the one registry both ways.
+#: The error classes by code.
 ERRORS_BY_CODE: dict[int, type[WireError]] = {
     cls.code: cls
     for cls in (
@@ -192,7 +192,7 @@ ERRORS_BY_CODE: dict[int, type[WireError]] = {
 
 
 def error_for_code(code: int, text: str = "") -> WireError:
-    """Return a new exception for a non-zero wire code; a code of a later release becomes UnknownError that names it."""
+    """Return a new exception for a non-zero wire code. An unknown code becomes an UnknownError that names the code."""
     cls = ERRORS_BY_CODE.get(code)
     if cls is None:
         return UnknownError(f"error code {code} is not known to this release" + (f": {text}" if text else ""))
@@ -200,13 +200,13 @@ def error_for_code(code: int, text: str = "") -> WireError:
 
 
 class ProtocolViolation(LogdError):
-    """A peer sent bytes that are no frame of this protocol: the connection has to be closed."""
+    """A peer sent bytes that are not a frame of the protocol: the connection has to be closed."""
 
 
 class CorruptMessage(LogdError):
-    """Stored bytes fail their checksum or make no message; they are never delivered.
+    """Stored bytes with a checksum mismatch, or that are not a message. They are never delivered.
 
-    ``position`` is the byte offset in the partition's log of the entry that is wrong.
+    ``position`` is the bad entry's position in the partition's log.
     """
 
     def __init__(self, reason: str, position: int = -1) -> None:
@@ -216,18 +216,18 @@ class CorruptMessage(LogdError):
 
 
 class WrapperTooLarge(LogdError):
-    """A compressed wrapper would become more than a setting of its reader allows; nothing in it is damaged.
+    """A compressed wrapper would expand to more than a setting of its reader allows. It is not damaged.
 
-    ``setting`` is the name of that setting. The wrapper lies from ``position`` to ``end`` of the partition's log, so
-    that reading may go on at ``end``.
+    ``setting`` is the name of that setting. The wrapper is at ``position`` to ``end`` of the partition's log, so
+    reading can continue at ``end``.
     """
 
     def __init__(self, setting: str, limit: int, position: int = -1, end: int = -1, where: str = "") -> None:
         what = "messages" if setting.lower().endswith("messages") else "bytes"
         text = f"{where}the compressed wrapper" + (f" from position {position} to {end}" if position >= 0 else "")
         super().__init__(
-            f"{text} would become more than {limit} {what} ({setting} = {limit}); it is not damaged: "
-            f"raise {setting}" + (f", or go on behind it, at position {end}" if position >= 0 else "")
+            f"{text} would expand to more than {limit} {what} ({setting} = {limit}); it is not damaged: "
+            f"raise {setting}" + (f", or continue after it, at position {end}" if position >= 0 else "")
         )
         self.setting = setting
         self.limit = limit
@@ -236,11 +236,11 @@ class WrapperTooLarge(LogdError):
 
 
 class ConfigurationError(LogdError):
-    """A setting is unknown or its value is not allowed; the text names the key, the value and what is allowed."""
+    """A setting is unknown or its value is not allowed. The text names the key, the value and the allowed values."""
 
 
 class MissingPackage(LogdError):
-    """A package that is needed for this alone is not installed for the Python that runs it."""
+    """An optional package that the operation needs is not installed for the running Python."""
 
 
 class DataDirectoryError(LogdError):
@@ -248,20 +248,20 @@ class DataDirectoryError(LogdError):
 
 
 class BrokerUnavailable(LogdError):
-    """No connection to a broker could be had, or it was lost before the answer came."""
+    """A connection to a broker could not be made, or was lost before the response."""
 
 
 class CannotConnect(BrokerUnavailable):
-    """No connection to a broker could be made: none runs at the address, or it cannot be reached."""
+    """A connection to a broker could not be made: no broker runs at the address, or it cannot be reached."""
 
     def __init__(self, text: str, reason: str = "") -> None:
         super().__init__(text)
-        #: The part of the text that says why, without the address.
+        #: The reason in the text, without the address.
         self.reason = reason or text
 
 
 class ProducerBufferFull(LogdError):
-    """More sends wait for room than the producer's settings allow: wait for ``ready()`` between sends."""
+    """More sends wait for buffer space than the producer's settings allow: wait for ``ready()`` between sends."""
 
 
 class DeliveryFailed(LogdError):
@@ -273,4 +273,4 @@ class ClientClosed(LogdError):
 
 
 class PartitionLost(LogdError):
-    """A position could not be stored: the partition belongs to another consumer of the group by now."""
+    """A position could not be stored, as the partition now belongs to another consumer of the group."""

@@ -8,50 +8,50 @@ from attrs import frozen
 
 from logd.errors import NotEnoughReplicas, StaleLeaderEpoch
 
-#: The leader of a partition none of whose replicas is live.
+#: The leader of a partition that has no live replica.
 NO_LEADER = -1
 
 
 @frozen
 class PartitionLeadership:
-    """One partition's leadership as known at one moment. Brokers stand here by their ids.
+    """The leadership of one partition as known at one moment. Brokers are named by their ids.
 
-    Until there is replication every partition has one replica, which leads in epoch 0 and is alone in sync.
+    Without replication every partition has one replica, which is the leader in epoch 0 and the only in-sync replica.
     """
 
-    #: The broker that takes messages and answers fetches, NO_LEADER for none.
+    #: The broker that takes messages and answers fetches; NO_LEADER if there is none.
     leader: int
-    #: Rises with each change of the leader.
+    #: The leader epoch, which rises with each change of the leader.
     epoch: int
-    #: The brokers that hold the partition, the preferred leader first.
+    #: The brokers that store the partition, the preferred leader first.
     replicas: tuple[int, ...]
-    #: The replicas that have everything that is visible.
+    #: The replicas that have all visible messages.
     in_sync: tuple[int, ...]
 
     @classmethod
     def alone(cls, broker: int) -> PartitionLeadership:
-        """Return the leadership of a partition that ``broker`` alone holds, and leads."""
+        """Return the leadership of a partition that only ``broker`` stores and leads."""
         return cls(broker, 0, (broker,), (broker,))
 
     @classmethod
     def of_first_live(cls, replicas: tuple[int, ...], live: Container[int]) -> PartitionLeadership:
-        """Return the leadership of a partition whose leader is the first of its replicas that is live."""
+        """Return the leadership of a partition whose leader is its first live replica."""
         return cls(next((broker for broker in replicas if broker in live), NO_LEADER), 0, replicas, replicas)
 
     @property
     def is_alone(self) -> bool:
-        """Whether one replica alone is in sync, so that all that it has flushed is visible."""
+        """True if only one replica is in sync, so that everything it has flushed is visible."""
         return len(self.in_sync) == 1
 
     def check_fetch(self, epoch: int) -> None:
-        """Raise StaleLeaderEpoch for a fetch that names a later leader epoch; one that knows none names -1."""
+        """Raise StaleLeaderEpoch for a fetch that names a later leader epoch. A client without one names -1."""
         if epoch > self.epoch:
             raise StaleLeaderEpoch(f"leader epoch {epoch} is not this broker's")
 
     def check_produce(self, epoch: int, acks: int) -> None:
-        """Check a produce that names this leader epoch and waits for so many copies (-1: all in-sync replicas).
+        """Check the leader epoch of a produce, and the number of copies it waits for (-1: all in-sync replicas).
 
-        Raises StaleLeaderEpoch, and NotEnoughReplicas for more copies than there are in-sync replicas.
+        Raises StaleLeaderEpoch, and NotEnoughReplicas if there are fewer in-sync replicas than copies.
         """
         if acks > len(self.in_sync):
             raise NotEnoughReplicas(f"{acks} copies were asked for; the partition has {len(self.in_sync)} in sync")

@@ -1,4 +1,4 @@
-"""``twistd logd``: reads options and the settings file, and wires the broker's service; nothing is opened here."""
+"""``twistd logd``: reads options and the settings file, and wires the broker's service. Opens nothing."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from logd.config.zookeeper import values_of_environment
 from logd.errors import ConfigurationError
 from logd.log.disk.names import COORDINATION, META
 
-#: Where the coordination tree is, when nothing else says it.
+#: The environment variable with the servers of the coordination tree, used if no setting names them.
 ZOOKEEPER_VARIABLE = "LOGD_ZOOKEEPER"
 
-#: The settings that say whether a broker joins a coordination tree or serves its own.
+#: The settings that decide whether a broker joins a coordination tree or serves its own.
 _TREE_SETTINGS = ("zookeeper.hosts", "zookeeper.listen")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -37,7 +37,7 @@ def _described(row: Setting) -> str:
 
 
 class Options(UsageOptions):
-    """What stands after ``twistd logd``. ``settings`` is there once the options are parsed."""
+    """The options of ``twistd logd``. ``settings`` is set once the options are parsed."""
 
     settings: BrokerSettings
     environ: Mapping[str, str] = os.environ
@@ -48,8 +48,8 @@ class Options(UsageOptions):
 Runs a broker: it collects messages that producers send, keeps them in partitioned logs under --data, and delivers them
 to consumers. Try it: "twistd -n logd --data /tmp/logd" in one terminal; in others "echo hello | logd produce greetings"
 and "logd consume greetings --from earliest". Without -n it runs in the background (see --pidfile and --logfile of
-twistd); SIGTERM stops it in order. Settings are looked for in the file of --config, then in --set, then in the other
-options; the last one counts. docs/configuration.md lists them all."""
+twistd); SIGTERM stops it cleanly. Settings are read from the file of --config, then from --set, then from the other
+options; the last value counts. docs/configuration.md lists them all."""
 
     optParameters: list[list[Any]] = [  # noqa: N815, RUF012  # Twisted reads it
         *([row.option, None, None, _described(row)] for row in _ROWS),
@@ -74,29 +74,29 @@ options; the last one counts. docs/configuration.md lists them all."""
         raise SystemExit(0)
 
     def parseArgs(self, *arguments: str) -> None:  # noqa: N802  # Twisted calls it
-        """There is nothing but options."""
+        """Refuse arguments that are not options."""
         if arguments:
-            raise UsageError(f"{arguments[0]!r} is no option; options begin with --, see twistd logd --help")
+            raise UsageError(f"{arguments[0]!r} is not an option; options begin with --, see twistd logd --help")
 
     def parseOptions(self, options: list[str] | None = None) -> None:  # noqa: N802  # Twisted's
-        """Parse; under twistd, which prints its whole help before an error, say the error alone and exit with 2."""
+        """Parse. Under twistd, which prints its whole help before an error, print only the error and exit with 2."""
         try:
             super().parseOptions(options)  # type: ignore[no-untyped-call]  # as above
         except UsageError as error:
             if getattr(self, "parent", None) is None:
                 raise
             print(f"twistd logd: {error}", file=sys.stderr)
-            print('"twistd logd --help" names the options.', file=sys.stderr)
+            print('"twistd logd --help" lists the options.', file=sys.stderr)
             raise SystemExit(2) from None
 
     @property
     def foreground(self) -> bool:
-        """Whether twistd stays in the foreground, with a person who reads what it prints."""
+        """True if twistd stays in the foreground, where a person reads its output."""
         parent = getattr(self, "parent", None)
         return parent is not None and bool(parent.get("nodaemon"))
 
     def postOptions(self) -> None:  # noqa: N802  # Twisted calls it
-        """Merge and validate; a UsageError names the key, the value and what is allowed."""
+        """Merge and validate the settings. A UsageError names the key, the value and the allowed values."""
         try:
             sources = [Source("", values_of_environment(self.environ))]
             if self["config"] is not None:
@@ -119,18 +119,18 @@ options; the last one counts. docs/configuration.md lists them all."""
 
 
 def _is_own_tree(hosts: str) -> bool:
-    """Whether ``hosts`` is nothing but this machine's address of the tree that a broker serves by default."""
+    """Return whether ``hosts`` is only this machine's address of the tree that a broker serves by default."""
     host, _, port = hosts.rpartition(":")
     return host in _LOOPBACK and f":{port}:" in str(ROWS["zookeeper.listen"].default)
 
 
 def _has_joined(data: str) -> bool:
-    """Whether the data directory is that of a broker which has joined a tree, and has never served its own."""
+    """Return whether the data directory belongs to a broker that joined a tree and never served its own."""
     return os.path.exists(os.path.join(data, META)) and not os.path.exists(os.path.join(data, COORDINATION))
 
 
 def _check_endpoints(settings: BrokerSettings) -> None:
-    """Let Twisted read the descriptions now: later, in the background, nobody sees the error."""
+    """Parse the endpoint descriptions now, as an error later, in the background, would go unnoticed."""
     from twisted.internet import reactor
 
     for name, description in (
@@ -144,19 +144,19 @@ def _check_endpoints(settings: BrokerSettings) -> None:
             except Exception as error:  # an endpoint's parser may raise anything: ValueError, TypeError, OSError, SSL's
                 raise ConfigurationError(
                     f"{name} = {description!r} is not allowed ({error}); "
-                    "allowed is the description of a Twisted server endpoint, such as 'tcp:6667:interface=127.0.0.1'"
+                    "allowed is a Twisted server endpoint description, such as 'tcp:6667:interface=127.0.0.1'"
                 ) from error
 
 
 def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
-    """The broker and, when asked for, its pages. Runs before twistd forks: nothing is started here."""
+    """Return the broker's service, with its HTTP pages if configured. Starts nothing, as twistd forks later."""
     from twisted.internet import reactor
 
     from logd.broker.service import BrokerService
     from logd.net.monotonic import use_monotonic_time
 
     use_monotonic_time(reactor)
-    # What is loaded now stays: the garbage collector need not look at it again and again while requests come and go.
+    # Objects loaded so far stay: the garbage collector need not scan them again and again.
     gc.freeze()
     settings = options.settings
     broker = BrokerService(reactor, settings, foreground=options.foreground)
@@ -164,7 +164,7 @@ def makeService(options: Options) -> IService:  # noqa: N802  # twistd calls it
         return broker
     from logd.web.service import PagesService
 
-    # The pages first: a port in use is found before a data directory is touched.
+    # The pages start first, so that a port in use is found before the data directory is touched.
     services = MultiService()
     pages = PagesService(reactor, settings.http, broker.health, broker.registry, options.foreground)
     for each in (pages, broker):

@@ -1,4 +1,4 @@
-"""A topic's name, and what is kept about it: the value at ``/brokers/topics/<topic>`` or in topics.json."""
+"""Topic names, and topic entries: the values at ``/brokers/topics/<topic>`` and in topics.json."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from logd.checkedjson import INT64_MAX, decimal, excerpt, whole_number
 from logd.errors import InvalidTopic
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
-#: A topic's uuid is a node's name too.
+#: A topic's uuid is also used as a node's name.
 _UUID = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 
 
 def check_topic_name(name: str) -> str:
-    """Return ``name`` if a topic may be called so, else raise InvalidTopic."""
+    """Return ``name`` if it is allowed for a topic, else raise InvalidTopic."""
     if not _NAME.match(name) or name in (".", ".."):
         raise InvalidTopic(
             f"topic name {name[:210]!r} is not allowed: "
@@ -28,9 +28,9 @@ def check_topic_name(name: str) -> str:
 
 @frozen
 class TopicEntry:
-    """One topic: ``uuid`` tells it from another of the same name, ``partitions`` lists the brokers of each partition.
+    """One topic's entry: ``uuid`` tells topics of the same name apart, ``partitions`` lists the brokers of each.
 
-    ``settings`` overrides the broker's defaults by their dotted names, such as ``retention.ms``.
+    ``settings`` overrides the broker's defaults by dotted name, such as ``retention.ms``.
     """
 
     uuid: str
@@ -38,7 +38,7 @@ class TopicEntry:
     settings: Mapping[str, int] = field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the value as it is stored (plain JSON types)."""
+        """Return the stored value, in plain JSON types."""
         return {
             "uuid": self.uuid,
             "partitions": {str(number): list(brokers) for number, brokers in sorted(self.partitions.items())},
@@ -47,11 +47,11 @@ class TopicEntry:
 
     @classmethod
     def from_json(cls, value: Any) -> TopicEntry:
-        """Read a stored value, as load_json gives it; raise ValueError when it is not one, and nothing else."""
+        """Return the entry of a stored value from load_json. Raises ValueError alone, for any other value."""
         try:
             name, partitions, settings = value["uuid"], value["partitions"], value.get("settings", {})
             if not isinstance(name, str) or not _UUID.match(name):
-                raise ValueError(f"{excerpt(name)} is no uuid of a topic")
+                raise ValueError(f"{excerpt(name)} is not a topic's uuid")
             return cls(
                 uuid=name,
                 partitions={decimal(number): _brokers(listed) for number, listed in partitions.items()},
@@ -63,18 +63,18 @@ class TopicEntry:
 
 def _brokers(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
-        raise ValueError(f"{excerpt(value)} is no list of brokers")
+        raise ValueError(f"{excerpt(value)} is not a list of brokers")
     return tuple(map(whole_number, value))
 
 
 def _setting(value: object) -> int:
     if type(value) is not int or abs(value) > INT64_MAX:
-        raise ValueError(f"{excerpt(value)} is no setting's value")
+        raise ValueError(f"{excerpt(value)} is not a setting's value")
     return value
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic, by its numbers in the cluster."""
+    """One partition of one topic: the topic's name and the partition's number in the cluster."""
 
     topic: str
     partition: int

@@ -104,7 +104,7 @@ class OptionsTests(TestCase):
             self.assertEqual(ended.exception.code, 2)
             first, second = said.getvalue().splitlines()
             self.assertIn(words, first)
-            self.assertEqual(second, '"twistd logd --help" names the options.')
+            self.assertEqual(second, '"twistd logd --help" lists the options.')
 
     def test_order_of_sources(self) -> None:
         """The file is overridden by --set, and that by the option, wherever they stand."""
@@ -120,7 +120,7 @@ class OptionsTests(TestCase):
         self.assertIn("id = 'x' is not allowed; allowed is a whole number", self.refused("--data", "d", "--id", "x"))
         self.assertIn("did you mean flush.ms", self.refused("--data", "d", "--set", "flush.m=1"))
         self.assertIn("'nowhere.toml' cannot be read", self.refused("--config", "nowhere.toml"))
-        self.assertIn("'extra' is no option", self.refused("--data", "d", "extra"))
+        self.assertIn("'extra' is not an option", self.refused("--data", "d", "extra"))
         self.assertIn("message.bytes = 99999999", self.refused("--data", "d", "--set", "message.bytes=99999999"))
 
     def test_endpoints(self) -> None:

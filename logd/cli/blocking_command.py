@@ -11,10 +11,10 @@ from logd.errors import LogdError
 
 
 class Signalled(KeyboardInterrupt):
-    """SIGINT or SIGTERM: raised wherever the command is, so that what it holds is let go of.
+    """SIGINT or SIGTERM, raised wherever the command is, so that its resources are released.
 
-    A KeyboardInterrupt, since on that py4j closes the line whose answer it was waiting for. On anything else it would
-    ask its next question there, such as pyspark has on the way out of a query, and wait for the query's end.
+    A KeyboardInterrupt makes py4j close the connection on which it waits for an answer. With any other exception it
+    would send its next request there, such as pyspark's clean-up after a query, and wait for the end of the query.
     """
 
     def __init__(self, number: int) -> None:
@@ -27,8 +27,8 @@ _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 def run_blocking(work: Callable[[], None], said: str, statuses: Mapping[str, int] | None = None) -> int:
     """Run ``work`` and return the exit status.
 
-    ``said`` stands behind the name of a signal that ended it; ``statuses`` has those of errors by the names of their
-    classes, which the command may not import before it runs.
+    ``said`` is appended to the line that names the signal which ended the work. ``statuses`` maps the class names of
+    errors to exit statuses: names, because the command may not import the classes before it runs.
     """
 
     came: list[int] = []
@@ -45,7 +45,7 @@ def run_blocking(work: Callable[[], None], said: str, statuses: Mapping[str, int
     try:
         work()
     except (KeyboardInterrupt, LogdError, OSError) as error:
-        # What fails once a signal has come fails by it: pyspark's way out may raise an error of its own.
+        # A failure after a signal is due to the signal: pyspark's clean-up may raise an error of its own.
         if came or isinstance(error, KeyboardInterrupt):
             number = signal.Signals(came[0] if came else signal.SIGINT)
             complain(f"{_WORDS[number]}{said}")
@@ -67,5 +67,5 @@ def run_blocking(work: Callable[[], None], said: str, statuses: Mapping[str, int
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """What py4j raises, an interruption too, it logs before, with the whole stack, partly under nobody's name."""
+    """Reject records of py4j: it logs each error with its whole stack before raising it, partly on the root logger."""
     return record.module != "java_gateway"

@@ -1,4 +1,4 @@
-"""A group of commands of which only the one that is used gets imported: help and every start stay quick."""
+"""A group of commands that imports only the command in use, so that help and every start are quick."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class LazyGroup(click.Group):
     lazy: ClassVar[Mapping[str, Lazy]] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, of none of which anything is loaded."""
+        """Return the names of the commands without importing any."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None where there is none of that name."""
+        """Import and return the command of this name, or None if there is none."""
         found = self.lazy.get(cmd_name)
         return None if found is None else found.load()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a line for each."""
+        """Write one line for each command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, each.summary) for name, each in self.lazy.items()])

@@ -1,4 +1,4 @@
-"""``logd``: the command line's entrance; each command has a file of its own, imported when it is used."""
+"""The ``logd`` command; each subcommand has a file of its own, imported when it is used."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from logd import __version__
 from logd.cli.lazy_group import Lazy, LazyGroup
 
 _EPILOG = """\b
-Exit status: 0 done, 1 failed, 2 wrong use, 3 no broker reached, 130 interrupted.
-A broker is started by: logd broker --data DIR
+Exit status: 0 success, 1 failure, 2 usage error, 3 no broker reached, 130 interrupted.
+Start a broker with: logd broker --data DIR
 """
 
 
@@ -101,27 +101,27 @@ def _zookeeper() -> click.Command:
 
 
 class Commands(LazyGroup):
-    """All of them: a broker's client needs no second of imports to say what it can do."""
+    """All commands, imported lazily: importing them all for a page of help would take a second."""
 
     lazy: ClassVar[Mapping[str, Lazy]] = {
-        "bench": Lazy("Measure what this machine does with logd.", _bench),
+        "bench": Lazy("Measure the performance of logd on this machine.", _bench),
         "broker": Lazy("Run a broker in the foreground.", _broker),
-        "brokers": Lazy("Look at the brokers that share a coordination tree.", _brokers),
+        "brokers": Lazy("List the brokers that share a coordination tree.", _brokers),
         "collect": Lazy("Send the lines of files to a topic, and follow them.", _collect),
         "consume": Lazy("Write the messages of a topic to standard output.", _consume),
         "dump": Lazy("Show the entries of a segment file.", _dump),
         "groups": Lazy("List, describe, reset and delete consumer groups.", _groups),
-        "import": Lazy("Load what topics have got into files, by Spark.", _import),
+        "import": Lazy("Load new messages of topics into files, with Spark.", _import),
         "produce": Lazy("Send lines to a topic.", _produce),
-        "repair": Lazy("Make gaps in the place of damaged entries.", _repair),
-        "sql": Lazy("Ask topics a question in SQL, by Spark.", _sql),
+        "repair": Lazy("Replace damaged entries by gaps.", _repair),
+        "sql": Lazy("Query topics in SQL, with Spark.", _sql),
         "topics": Lazy("List, create, describe and delete topics.", _topics),
         "verify": Lazy("Check a data directory, a partition or a segment.", _verify),
         "zookeeper": Lazy("Serve a coordination tree to brokers and consumers.", _zookeeper),
     }
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Ctrl-C while it is being imported ends as it does later: click's own end is a status of 1."""
+        """Run a command. Ctrl-C during its import exits with 130, as it does later; click alone would exit with 1."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -136,4 +136,4 @@ class Commands(LazyGroup):
 )
 @click.version_option(__version__, message="logd %(version)s")
 def main() -> None:
-    """Run a logd broker; send, read and look after the logs that it keeps."""
+    """Run a logd broker; produce, consume and administer the logs that it keeps."""

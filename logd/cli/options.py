@@ -18,12 +18,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class BrokersParameter(click.ParamType[str]):
-    """The address of a broker, or several with commas between them."""
+    """The address of a broker, or several separated by commas."""
 
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what is no address before anything is begun."""
+        """Refuse a value that is not an address."""
         try:
             parse_brokers(value)
         except ConfigurationError as error:
@@ -37,7 +37,7 @@ class HostsParameter(click.ParamType[str]):
     name = "HOSTS"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what names no servers before anything is begun."""
+        """Refuse a value that does not name servers."""
         kind = Hosts()
         if not kind.accepts(value):
             self.fail(f"{value!r} is not allowed; allowed is {kind.allowed}", param, ctx)
@@ -80,20 +80,20 @@ def broker_option(command: Command) -> Command:
         show_envvar=True,
         default="127.0.0.1:6667",
         show_default=True,
-        help="Where to connect; several with commas between them.",
+        help="The broker to connect to, or several separated by commas.",
     )(command)
 
 
 def tls_options(command: Command) -> Command:
-    """--tls and --tls-ca, for those whose brokers are named by host and port."""
+    """--tls and --tls-ca, for commands whose brokers are named by host and port."""
     trusted = click.option(
-        "--tls-ca", metavar="FILE", type=click.Path(exists=True), help="Speak TLS, trusting the certificates of FILE."
+        "--tls-ca", metavar="FILE", type=click.Path(exists=True), help="Use TLS, trusting the certificates in FILE."
     )
-    return click.option("--tls", is_flag=True, help="Speak TLS, as --broker tls:HOST:PORT does.")(trusted(command))
+    return click.option("--tls", is_flag=True, help="Use TLS, as --broker tls:HOST:PORT does.")(trusted(command))
 
 
 def absolute(path: str | None) -> str | None:
-    """A file's path that means the same to processes that work in other folders."""
+    """Return the absolute path, which means the same to processes with other working directories."""
     return None if path is None else os.path.abspath(path)
 
 
@@ -106,20 +106,20 @@ def zookeeper_option(command: Command) -> Command:
         show_envvar=True,
         default="127.0.0.1:2181",
         show_default=True,
-        help="Where the coordination tree is: a broker's own, `logd zookeeper`, or ZooKeeper; several servers with "
-        "commas between them.",
+        help="The coordination tree: a broker's own, `logd zookeeper`, or ZooKeeper; several servers are separated by "
+        "commas.",
     )(command)
 
 
 def decompression_options(command: Command) -> Command:
-    """--max-decompressed and --max-decompressed-messages, the bounds of what a reader makes of a compressed set."""
+    """--max-decompressed and --max-decompressed-messages, the limits for one compressed message set."""
     messages = click.option(
         "--max-decompressed-messages",
         type=click.IntRange(1, 1 << 31),
         default=1_000_000,
         show_default=True,
         metavar="N",
-        help="The most messages in one compressed message set.",
+        help="The most messages that one compressed message set may contain.",
     )
     return click.option(
         "--max-decompressed",
@@ -127,7 +127,7 @@ def decompression_options(command: Command) -> Command:
         default=64 << 20,
         show_default=True,
         metavar="BYTES",
-        help="The most that one compressed message set may become.",
+        help="The largest size of one compressed message set after decompression.",
     )(messages(command))
 
 

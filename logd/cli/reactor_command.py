@@ -20,10 +20,10 @@ Work = Callable[[Any], Coroutine[Deferred[Any], Any, None]]
 
 
 def run(work: Work) -> int:
-    """Run ``work(reactor)`` to its end and return the exit status. Can be called once in a process."""
+    """Run ``work(reactor)`` to its end and return the exit status. Can be called only once in a process."""
     from twisted.internet import reactor as installed
 
-    # What is loaded now stays: the garbage collector need not look at it again for every hundred thousand messages.
+    # The modules loaded now stay, so the garbage collector need not scan them every hundred thousand messages.
     gc.freeze()
     reactor: Any = installed
     use_monotonic_time(reactor)
@@ -41,9 +41,9 @@ def run(work: Work) -> int:
 
     def interrupt(number: int, _frame: object) -> None:
         if signalled:
-            os._exit(SIGNALLED + number)  # asked twice: whatever the first one waits for, do not wait for it
+            os._exit(SIGNALLED + number)  # a second signal ends the process at once
         signalled.append(number)
-        # Looked up when the reactor comes to it: a signal in the first turn of the work may be here before ``running``.
+        # Looked up at the call: a signal during the first step of the work may arrive before ``running`` is set.
         reactor.callFromThread(lambda: running.cancel())
 
     def finish(result: object) -> None:

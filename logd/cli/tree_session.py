@@ -1,4 +1,4 @@
-"""Lets a command work on the coordination tree: a session for as long as the command takes."""
+"""Opens a session on the coordination tree for the duration of a command."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from logd.coord.zookeeper.client import ZooKeeperCoordination
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.errors import BrokerUnavailable
 
-#: Seconds in which the tree has to answer.
+#: Seconds within which the tree has to answer.
 CONNECT_SECONDS = 10.0
 
 
 def tree_settings(hosts: str) -> CoordinationSettings:
-    """How a command reaches the tree at ``hosts``: over TLS and with credentials where the environment says so.
+    """Return the settings of a client of the tree at ``hosts``, with TLS and credentials from the environment.
 
-    Raises ConfigurationError for what the environment may not say.
+    Raises ConfigurationError for a value of the environment that is not allowed.
     """
     return CoordinationSettings.secured(
         hosts,
@@ -36,7 +36,7 @@ def tree_settings(hosts: str) -> CoordinationSettings:
 
 @asynccontextmanager
 async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
-    """A client of the tree at ``hosts`` that is closed at the end. Raises BrokerUnavailable when none answers there."""
+    """Connect a client to the tree at ``hosts``; close it at the end. Raises BrokerUnavailable when none answers."""
     tree = ZooKeeperCoordination(reactor, tree_settings(hosts))
     try:
         await tree.connect()
@@ -51,9 +51,9 @@ async def tree_at(reactor: Any, hosts: str) -> AsyncIterator[ICoordination]:
 
 
 def with_tree(ctx: click.Context, hosts: str, work: Callable[[ICoordination], Awaitable[None]]) -> None:
-    """Run ``work`` with a client of the tree at ``hosts`` that is closed behind it, and end the command.
+    """Run ``work`` with a client of the tree at ``hosts``, close the client, and end the command.
 
-    The status is 3 when no tree answers there.
+    The exit status is 3 when no tree answers.
     """
 
     async def running(reactor: Any) -> None:

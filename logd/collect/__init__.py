@@ -1,6 +1,6 @@
-"""Collecting lines from growing files: which file is which, how far each was read, what is acknowledged.
+"""Collects lines from growing files: identifies the files, reads them, and records what is acknowledged.
 
-``follower`` is the state machine: given files (``files.Files``) and a clock it finds, tells apart and reads, without
-threads and Twisted. ``ledger`` and ``statefile`` remember what was acknowledged. ``collector`` puts them and a producer
-on a reactor.
+``follower`` is the state machine: given files (``files.Files``) and a clock it finds, identifies and reads them,
+without threads and Twisted. ``ledger`` and ``state_file`` record what is acknowledged. ``collector`` runs them with a
+producer on a reactor.
 """

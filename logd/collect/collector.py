@@ -1,4 +1,4 @@
-"""Puts a follower, a producer and a state file on a reactor: reads while there is room, saves what is acknowledged."""
+"""Runs a follower, a producer and a state file on a reactor: reads while there is room, saves acknowledged marks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from logd.deferreds.sleeping import InterruptibleSleep
 from logd.interfaces import Clock, Timer
 from logd.protocol.message import Message
 
-#: Seconds between two writes of the state: what is repeated after a crash, and an fsync or three.
+#: Seconds between two writes of the state: at most this much is sent again after a crash; a write takes 1-3 fsyncs.
 SAVE_SECONDS = 1.0
-#: Pieces that may be on their way, besides the producer's bound of bytes: each costs some hundred bytes of its own.
+#: The most pieces in flight, beside the producer's limit of bytes: each takes some hundred bytes itself.
 OPEN_PIECES = 4096
-#: Seconds without an acknowledgement after which a person is told.
+#: Seconds without an acknowledgement after which a notice is given.
 SILENCE_SECONDS = 10.0
 
 
 class LineSender(Protocol):
-    """What is needed of a Producer, whose acks are -1."""
+    """The part of a Producer with acks -1 that the collector uses."""
 
     @property
     def has_room(self) -> bool: ...
@@ -45,33 +45,35 @@ InThread = Callable[..., Deferred[Any]]
 
 @frozen(kw_only=True)
 class MessageShape:
-    """How lines become messages, and where they go.
+    """The shape and destination of the messages made of lines.
 
-    Without ``partition``, and unless ``spread``, all lines of one file go to the partition that its name chooses, and
-    so stay in order.
+    Without ``partition`` and ``spread``, all lines of a file go to one partition, chosen by its name, and so stay in
+    order.
     """
 
     topic: str
     partition: int | None = None
     spread: bool = False
-    #: The key of a file's messages, by its name.
+    #: Returns the key of a file's messages for its name.
     key: Callable[[str], bytes | None] = field(default=lambda _: None)
-    #: The time of messages, in ms since the epoch, when their lines are read; None: they have no time.
+    #: Returns the timestamp of messages, in ms since the epoch, when their lines are read; None: no timestamps.
     clock: Callable[[], int] | None = None
-    #: Headers of a file's messages, by its name.
+    #: Returns the headers of a file's messages for its name.
     headers: Callable[[str], tuple[tuple[str, bytes | None], ...]] = field(default=lambda _: ())
 
 
 def _route(name: str) -> bytes:
-    """What chooses the partition of a file. Not its name, whose crc32 is what a partitioner looks at: names that differ
-    in one digit would all have the same last bits."""
+    """Return the key that chooses the partition of a file: a hash of its name.
+
+    The partitioner takes the crc32 of a key, whose last bits are the same for names that differ in one digit.
+    """
     return blake2b(name.encode(errors="surrogateescape"), digest_size=8).digest()
 
 
 class Collector:
-    """Runs until it is cancelled, has read everything (a follower that reads once), or fails.
+    """Collects until it is cancelled, fails or, with ``once``, has read everything.
 
-    ``report`` takes a line for a person, ``progress`` is called after each step.
+    ``report`` takes a notice of one line, and ``progress`` is called after each step.
     """
 
     def __init__(
@@ -100,16 +102,16 @@ class Collector:
         self._failure: Exception | None = None
         self._saved_at = 0.0
         self._save_failed = False
-        #: When something was last acknowledged, or sent with nothing else on its way.
+        #: Time of the last acknowledgement, or of the last piece sent with nothing else in flight.
         self._heard_at = 0.0
         self._silent = False
         self._sleep = InterruptibleSleep(clock)
         self._waking: Timer | None = None
 
     async def run(self) -> None:
-        """Collect. Raises what a send failed with, and LineTooLong. Cancelling ends it; ``close`` has to follow."""
+        """Collect to the end, or until cancelled; then call ``close``. Raises LineTooLong and the errors of sends."""
         await self._step(False)
-        await self._save()  # where a file is begun at its end, that is known before anything is sent
+        await self._save()  # so that starting at the end of a file is recorded before anything is sent
         while True:
             room = self._has_room
             harvest = await self._step(room)
@@ -127,7 +129,7 @@ class Collector:
                 await self._pause(room)
 
     async def close(self, timeout: float) -> None:
-        """Wait for at most ``timeout`` seconds for what is on its way, then keep what is acknowledged. Never fails."""
+        """Wait at most ``timeout`` seconds for messages in flight, then save what is acknowledged. Never fails."""
         await self._sender.close(timeout=timeout)
         await self._save()
         await self._in_thread(self.follower.close)
@@ -175,7 +177,7 @@ class Collector:
         self._rouse()
 
     def _rouse(self) -> None:
-        """End a pause, once whoever acknowledges is through: only then there is room."""
+        """End a pause in the next reactor turn, when the producer has released its room."""
         if self._sleep.can_be_woken and self._waking is None:
             self._waking = self._clock.callLater(0, self._woken)
 
@@ -184,7 +186,7 @@ class Collector:
         self._sleep.wake()
 
     async def _pause(self, idle: bool) -> None:
-        """Wait for the next look; if there was no room, or everything is read that is to be, for an answer too."""
+        """Wait for the next look; without room, or with ``once``, an acknowledgement ends the pause too."""
         seconds = SAVE_SECONDS if self._unsaved or self.ledger.open else self.follower.seconds_to_look
         if not self._once:
             seconds = min(seconds, self.follower.seconds_to_look)
@@ -198,19 +200,19 @@ class Collector:
         except OSError as error:
             self.ledger.changed = True
             if not self._save_failed:
-                self._report(f"the state cannot be saved: {error.strerror or error}; trying again")
+                self._report(f"cannot save the state: {error.strerror or error}; trying again")
             self._save_failed = True
         else:
             self._save_failed = False
 
     def _listen(self) -> None:
-        """Say that no broker answers, and that one does again."""
+        """Report that no broker acknowledges, and when one does again."""
         quiet = self._clock.seconds() - self._heard_at
         if not self.ledger.open:
             quiet = 0.0
         if quiet >= SILENCE_SECONDS and not self._silent:
             self._silent = True
-            self._report(f"nothing was acknowledged for {quiet:.0f} seconds; waiting")
+            self._report(f"no broker has acknowledged anything for {quiet:.0f} seconds; waiting")
         elif quiet < SILENCE_SECONDS and self._silent:
             self._silent = False
-            self._report("acknowledged again")
+            self._report("a broker acknowledges again")

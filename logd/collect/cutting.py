@@ -1,4 +1,4 @@
-"""Cuts what was read into lines: at the newline and nowhere else, every other byte kept, over-long ones by a policy."""
+"""Cuts data into lines at newlines only, keeping every other byte; over-long lines are cut by a policy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from attrs import frozen
 
 from logd.errors import LogdError
 
-#: What becomes of a line that is longer than the limit: pieces of the limit's length, nothing, or the end.
+#: Policy for lines longer than the limit: split into pieces of that length, skip, or fail.
 LongLines = Literal["split", "skip", "fail"]
 
 
 class LineTooLong(LogdError):
-    """A line is longer than allowed, and the setting says that this is the end."""
+    """A line is longer than allowed, and the policy is to fail."""
 
 
 @frozen
 class Rules:
-    """How lines are cut: ``limit`` in bytes without the newline."""
+    """The rules for cutting lines; ``limit`` is in bytes, without the newline."""
 
     limit: int
     long_lines: LongLines = "split"
@@ -26,21 +26,21 @@ class Rules:
 
 @frozen
 class Cut:
-    """Lines, how many bytes they came with, and what was left out of them by ``skip``."""
+    """The lines cut, the bytes used for them, and the bytes skipped."""
 
     lines: list[bytes]
     used: int
-    #: Bytes of over-long lines that were left out.
+    #: Bytes of over-long lines that were skipped.
     skipped: int = 0
-    #: Whether the rest of an over-long line is still to come, and to be left out.
+    #: True while the rest of an over-long line is still to be skipped.
     skipping: bool = False
 
 
 def cut(data: bytes, rules: Rules, whole: bool = False, skipping: bool = False) -> Cut:
     """Cut the lines that are complete; with ``whole`` the unfinished rest is a line too.
 
-    ``data`` begins at a line, or, ``skipping``, inside one that is too long; to find a line that is, it has to hold
-    more than ``rules.limit`` bytes. Raises LineTooLong.
+    ``data`` begins at a line or, with ``skipping``, inside an over-long line. It has to hold more than ``rules.limit``
+    bytes for an over-long line to be detected. Raises LineTooLong.
     """
     start = skipped = 0
     if skipping:
@@ -71,7 +71,7 @@ def cut(data: bytes, rules: Rules, whole: bool = False, skipping: bool = False) 
 
 
 def _shorten(lines: list[bytes], rules: Rules) -> tuple[list[bytes], int]:
-    """The lines by the policy, and how many bytes were left out (newlines counted)."""
+    """Apply the policy; return the lines and the number of skipped bytes, newlines included."""
     limit = rules.limit
     if rules.long_lines == "fail":
         raise LineTooLong(f"a line is longer than {limit} bytes")

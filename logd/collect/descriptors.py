@@ -1,4 +1,4 @@
-"""The files that are held open: at most so many, and those that would be lost if they were closed last."""
+"""Keeps a limited number of files open, and closes those last that could not be opened again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from logd.collect.source import SourceFile
 
 
 class Descriptors:
-    """Opens the files of sources and closes those that can be spared.
+    """Opens the files of sources, and closes files when there are too many.
 
-    An open file survives the removal of its name, so files stay open as long as there is room: those whose name is
-    gone, and those with something unread, are the last to be closed.
+    An open file survives the removal of its name, so files stay open while there is room. Files whose name is gone,
+    and files with unread bytes, are closed last.
     """
 
     def __init__(self, files: Files, limit: int) -> None:
         self._files = files
         self._limit = max(1, limit)
-        #: In the order of their last use.
+        #: Ordered by last use, the oldest first.
         self._open: OrderedDict[SourceFile, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -26,11 +26,11 @@ class Descriptors:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more can be opened without closing another."""
+        """True when a file can be opened without closing another."""
         return len(self._open) < self._limit
 
     def get(self, source: SourceFile) -> OpenFile | None:
-        """The source's file, None when another file is at its path now. Raises OSError."""
+        """Return the source's open file, or None when another file is at its path now. Raises OSError."""
         file = source.file
         if file is None:
             file = self._files.open(source.path)
@@ -59,5 +59,5 @@ class Descriptors:
 
 
 def _worth(source: SourceFile) -> int:
-    """What closing would cost; of equals, ``min`` takes the one that was not used for the longest."""
+    """Return the cost of closing the file; of equals, ``min`` takes the least recently used."""
     return 2 * (source.missed > 0) + (source.unread > 0)

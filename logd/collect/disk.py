@@ -12,7 +12,7 @@ from attrs import frozen
 
 from logd.collect.files import OpenFile, Seen
 
-#: O_NONBLOCK: what was a file when it was found may be a pipe without a writer when it is opened.
+#: O_NONBLOCK: the path of a regular file may have become a pipe without a writer when it is opened.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -28,11 +28,11 @@ class LocalOpenFile:
     descriptor: int
 
     def seen(self) -> Seen:
-        """What fstat says."""
+        """Return the file's current state, by fstat."""
         return _seen(self.path, os.fstat(self.descriptor))
 
     def read(self, position: int, count: int) -> bytes:
-        """One pread: of a regular file it is short at the end alone."""
+        """Read with one pread, which is short only at the end of a regular file."""
         return os.pread(self.descriptor, count, position)
 
     def close(self) -> None:
@@ -44,15 +44,15 @@ class Disk:
     """The local file system."""
 
     def find(self, patterns: Sequence[str]) -> list[Seen]:
-        """See Files. A pattern is that of the shell; ``**`` matches folders of any depth."""
+        """Implement ``Files.find`` with shell patterns; ``**`` matches folders of any depth."""
         paths: set[str] = set()
         for pattern in patterns:
-            # A name with a bracket in it is a name first, and only then a pattern.
+            # An existing name that contains a bracket is a name, not a pattern.
             paths.update([pattern] if os.path.lexists(pattern) else glob.iglob(pattern, recursive=True))
         return list(_regular(sorted(paths)))
 
     def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
-        """See Files: only what is wanted costs a stat."""
+        """Implement ``Files.in_folder``; only wanted files cost a stat."""
         try:
             with os.scandir(folder or ".") as entries:
                 paths = [entry.path if folder else entry.name for entry in entries if wanted(entry.name, entry.inode())]
@@ -61,7 +61,7 @@ class Disk:
         return list(_regular(sorted(paths)))
 
     def open(self, path: str) -> OpenFile:
-        """See Files."""
+        """Implement ``Files.open``."""
         return LocalOpenFile(path, os.open(path, _FLAGS))
 
 

@@ -1,16 +1,16 @@
-"""Which file is which: finds files by pattern and tells rotated, copied, emptied, new and vanished ones apart.
+"""Finds files by pattern and identifies them: rotated, copied, truncated, new and vanished ones.
 
-One look, in this order:
+One look has these steps:
 
-1. Files are found by pattern, then sources that are missing are sought by inode in the folders where they last were.
-2. A source that is smaller than what was read of it, or no longer fits its mark, is *broken*: its file was emptied
-   (copytruncate) or overwritten, or its inode was given to another file.
-3. Rotated files are looked for beside names that something happened to (``rotated``). A compressed one is matched with
-   the source that it was made from; one that was made from a file which nobody read is a loss.
-4. A broken or missing source moves to a file beside it that fits its mark: the copy that copytruncate made, a file
-   that was written anew with the same content, a restored one. One that is broken and has no such file is given up.
-5. What is left over is new, unless it is a copy of a source that is still whole: that holds nothing new. The files of
-   one name are in order, the oldest first.
+1. Find files by pattern, then missing sources by inode in the folders where they were last.
+2. A source is *broken* when its file is shorter than the part that was read, or no longer fits its mark: the file was
+   truncated (copytruncate) or overwritten, or its inode was given to another file.
+3. Look for rotated files beside names that have changed (``rotated``). A compressed file is matched with the source
+   that it was made from; one made from a file that was never read is a loss.
+4. A broken or missing source moves to a file beside it that fits its mark: the copy made by copytruncate, a file
+   rewritten with the same content, or a restored file. A broken source without such a file is given up.
+5. All other files are new, except copies of a source that is still whole, which hold nothing new. The files of one
+   name are ordered, the oldest first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOK_BACK_BYTES = 1 << 20
 
 
 class Catalogue:
-    """The sources. ``report`` takes one line about something that a person may want to know."""
+    """The sources that are followed. ``report`` takes a notice of one line for the operator."""
 
     def __init__(
         self,
@@ -44,39 +44,39 @@ class Catalogue:
         report: Callable[[str], None],
         restored: State | None = None,
     ) -> None:
-        """``restored``: the memory of an earlier run."""
+        """``restored`` is the state of an earlier run."""
         self._files = files
         self._patterns = patterns
         self._excluded = excluded
         self._descriptors = descriptors
         self._report = report
         self.sources: dict[Identity, SourceFile] = {}
-        #: By the name that they were first seen under, the oldest first.
+        #: Sources by the name under which they were first seen, the oldest first.
         self.by_name: dict[str, list[SourceFile]] = {}
-        #: Whether something changed that a state file should know.
+        #: True when a change has to be saved in the state file.
         self.changed = False
         self._told: dict[SourceFile, str] = {}
         self._rotated = RotatedFiles(files, patterns, excluded, restored)
         self._losses = Losses(files, self._rotated, report)
         self._first = True
-        #: Names that something happened to in this look.
+        #: Names that changed in this look.
         self._stirred: set[str] = set()
         for source in restored.sources if restored is not None else ():
             self.add(source)
 
     @property
     def lost(self) -> int:
-        """Bytes that are known to have been written and not read before they were gone."""
+        """The bytes known to have been lost: written, and gone before they were read."""
         return self._losses.bytes
 
     @property
     def losses(self) -> int:
-        """How often something was lost, of a known number of bytes or not."""
+        """The number of losses, of known size or not."""
         return self._losses.count
 
     @property
     def state(self) -> State:
-        """The memory that the next run needs."""
+        """The state that the next run needs."""
         sources = [source for same in self.by_name.values() for source in same]
         return State(sources, frozenset(self._patterns), list(self._rotated.passed.values()))
 
@@ -87,7 +87,7 @@ class Catalogue:
         self.changed = True
 
     def forget(self, source: SourceFile) -> None:
-        """Follow a source no more; copies of it that are left hold nothing new up to where they were compared."""
+        """Stop following a source. Its remaining copies are followed from where they were last compared."""
         self._descriptors.close(source)
         self._detach(source)
         self._told.pop(source, None)
@@ -100,20 +100,20 @@ class Catalogue:
             self._adopt(seen, source)
 
     def trouble(self, source: SourceFile, error: OSError) -> None:
-        """A source cannot be read until the next look; say so unless that was said."""
+        """Record that a source cannot be read until the next look; report each reason once."""
         source.trouble = error.strerror or str(error)
         if self._told.get(source) != source.trouble:
             self._told[source] = source.trouble
             self._report(f"{source.path} cannot be read: {source.trouble}")
 
     def look(self, now: float) -> list[SourceFile]:
-        """Look at all files; return the sources that are new. ``now`` in seconds."""
+        """Check all files and return the new sources. ``now`` is in seconds."""
         found = self._find()
         strays = self._strays(found)
         present = {**strays, **found}
         newest = {same[-1]: same[-1].path for same in self.by_name.values()} if self._first else {}
         for source in self.sources.values():
-            if source.identity not in present:  # these first: meeting others opens files, and may close what is open
+            if source.identity not in present:  # first, because _meet opens files and may close open ones
                 self._miss(source, now)
         for source in self.sources.values():
             if source.identity in present:
@@ -121,7 +121,7 @@ class Catalogue:
         followed = list(self.sources.values())
         for source in followed:
             if source.broken:
-                self._detach(source)  # what has its inode now may be what another one is looking for
+                self._detach(source)  # the file that has its inode now may be one that another source is missing
         siblings = self._beside(found)
         unread = [each.seen for same in siblings.values() for each in same if not each.packed]
         packed = self._match_packed(siblings, followed, present)
@@ -154,9 +154,9 @@ class Catalogue:
         return found
 
     def _strays(self, found: dict[Identity, Seen]) -> dict[Identity, Seen]:
-        """Sources that no pattern finds, where they are now: renamed in their folders."""
+        """Return the sources that no pattern finds and that were renamed within their folders."""
         strays: dict[Identity, Seen] = {}
-        for _ in range(2):  # who is renamed while a folder is listed may not be in that list, but is in the next
+        for _ in range(2):  # a file renamed during a listing may be missing from it, but not from the next
             missing: dict[str, set[int]] = {}
             for source in self.sources.values():
                 if source.identity not in found and source.identity not in strays:
@@ -168,7 +168,7 @@ class Catalogue:
         return strays
 
     def _meet(self, source: SourceFile, seen: Seen, now: float) -> None:
-        """A source was found."""
+        """Update a source whose file was found."""
         source.missed = 0
         source.trouble = ""
         path, modified = source.path, source.modified
@@ -177,15 +177,15 @@ class Catalogue:
         if seen.size < (source.mark.position or source.sound_size):
             source.broken = True
         elif not source.known.head_bytes and not may_become(path, seen.path, source.name):
-            source.broken = True  # found empty: there is nothing to know it by but the name
+            source.broken = True  # found empty: only the name identifies it
         elif changed:
             if not source.known.head_bytes:
-                self._stirred.add(source.name)  # copied and emptied since it was found empty, perhaps
+                self._stirred.add(source.name)  # perhaps copied and truncated since it was found empty
             source.size, source.modified, source.changed_at = seen.size, seen.modified, now
-        # Reading verifies too; but whether it is still the same file has to be known before others are.
+        # Reading verifies too, but the other files can be identified only after this one.
         if not source.broken and (changed or not source.verified):
             self._verify(source)
-        if source.broken:  # another file may have its inode now, wherever that is
+        if source.broken:  # another file, at any path, may have its inode now
             source.path, source.modified = path, modified
             self._stirred.add(source.name)
         elif path != seen.path:
@@ -211,7 +211,7 @@ class Catalogue:
             source.birth = beginning(mark_at(file, min(source.size, HEAD_BYTES)))
 
     def _miss(self, source: SourceFile, now: float) -> None:
-        """A source has no name any more; what is open can still be read."""
+        """Update a source that has no name any more; an open file can still be read."""
         source.missed += 1
         if source.missed == 1:
             self._stirred.add(source.name)
@@ -230,8 +230,7 @@ class Catalogue:
             source.sound_size = max(source.sound_size, seen.size)
 
     def _beside(self, found: dict[Identity, Seen]) -> dict[str, list[Sibling]]:
-        """Return the rotated files that are not known, by name: of names that something happened to, and in the first
-        look of all that are followed."""
+        """Return the unknown rotated files by name: those of changed names and, in the first look, of all names."""
         names = set(self._stirred)
         unknown = list(found.values()) if self._first else self._unknown(found)
         followed = {seen.path for seen in found.values()} | set(self.by_name) if unknown else set()
@@ -246,7 +245,7 @@ class Catalogue:
     def _match_packed(
         self, siblings: dict[str, list[Sibling]], followed: Sequence[SourceFile], present: dict[Identity, Seen]
     ) -> dict[SourceFile, str]:
-        """Return the sources that were compressed, and where they are."""
+        """Return the sources that were compressed, with the paths of the compressed files."""
         packed: dict[SourceFile, str] = {}
         paths = {seen.path for seen in present.values()}
         paths.update(each.seen.path for same in siblings.values() for each in same)
@@ -258,18 +257,17 @@ class Catalogue:
         return packed
 
     def _is_doubtful(self, source: SourceFile, found: dict[Identity, Seen]) -> bool:
-        """Whether a source that is gone may have had more than was ever seen: while no collector ran its content was
-        replaced, or another file took its name."""
+        """Return True if a source may have lost unseen lines: it was replaced or renamed while no collector ran."""
         if not self._first or self.by_name[source.name][-1] is not source:
             return False
         names = (source.name,)
         return source.broken or any(self._rotated.name_of(seen.path, names) in names for seen in found.values())
 
     def _move(self, source: SourceFile, found: dict[Identity, Seen], packed: str) -> None:
-        """Go on in a copy, if there is one; give a source up that cannot be gone on with."""
+        """Continue a source in its copy, if there is one; else give it up if it cannot be read any more."""
         candidates = self._candidates(source, found)
         copy = first_that_fits(self._files, source.known, candidates)
-        what = "emptied" if source.broken else "replaced"
+        what = "truncated" if source.broken else "replaced"
         if packed:
             copy = None
         elif copy is not None and source.known.head_bytes < MIN_BYTES:
@@ -297,7 +295,7 @@ class Catalogue:
             self.give_up(source, not packed and self._is_doubtful(source, found), packed)
 
     def _candidates(self, source: SourceFile, found: dict[Identity, Seen]) -> list[Seen]:
-        """Files that may be copies of a source: those found, and those beside it that no pattern finds."""
+        """Return the files that may be copies of a source: those found, and those beside it that no pattern finds."""
         beginning = stem(source.path)
         beside = self._files.in_folder(
             dirname(source.path), lambda name, _: name.startswith(beginning) and not is_compressed(name)
@@ -307,27 +305,29 @@ class Catalogue:
         return [each for key, each in listed.items() if key not in self.sources and key not in copies]
 
     def give_up(self, source: SourceFile, doubtful: bool = False, packed: str = "") -> None:
-        """Forget a source that cannot be read any further; say so if something is lost by that, or, ``doubtful``, may
-        be. ``packed``: the compressed file that it became."""
+        """Forget a source that cannot be read any further, and report a loss, or a possible one if ``doubtful``.
+
+        ``packed`` is the path of the compressed file that it became.
+        """
         position = source.mark.position
         lost = max(0, source.sound_size - position)
-        gone = f"{source.path} was emptied or overwritten" if source.broken else f"{source.path} is gone"
+        gone = f"{source.path} was truncated or overwritten" if source.broken else f"{source.path} is gone"
         if packed:
             gone = f"{source.path} was compressed (now {packed}, which is skipped)"
         read = f"{gone}: it was read up to byte {position}"
         if lost:
             if source.broken:
-                self._losses.add(f"{read}, what came behind it is lost: {lost} bytes, or as many as there were", lost)
+                self._losses.add(f"{read}; at least {lost} bytes after that are lost", lost)
             else:
-                self._losses.add(f"{read}, {lost} bytes or more are lost", lost)
+                self._losses.add(f"{read}; at least {lost} bytes are lost", lost)
         elif doubtful:
-            self._losses.add(f"{read}, and lines that came behind that while no collector ran are lost, if any")
+            self._losses.add(f"{read}; any later lines, written while no collector ran, are lost")
         elif source.broken and not packed and source.sound_size:
             self._report(f"{gone}, reading from its start")
         self.forget(source)
 
     def _compare_copies(self, found: dict[Identity, Seen]) -> None:
-        """Copies that changed may be copies no more."""
+        """Compare the copies that have changed, and follow those that are no longer copies."""
         for source in list(self.sources.values()):
             for identity, before in list(source.copies.items()):
                 seen = found.get(identity)
@@ -341,7 +341,7 @@ class Catalogue:
                         self._adopt(before, source)
 
     def _adopt(self, copy: Seen, of: SourceFile) -> None:
-        """Follow what was a copy from where it was compared last, as far as that was acknowledged of the original."""
+        """Follow a former copy from where it was last compared, but not beyond what is acknowledged of the original."""
         if copy.identity in self.sources:
             return
         source = SourceFile(copy.path, copy.identity, copy.path)
@@ -349,21 +349,21 @@ class Catalogue:
             file = self._descriptors.get(source)
             if file is not None:
                 place = of.acknowledged.position
-                if place > copy.size:  # a copy that was not finished ends anywhere
+                if place > copy.size:  # an unfinished copy may end within a line
                     place = line_start(file, copy.size, LOOK_BACK_BYTES)
                 source.mark = source.acknowledged = mark_at(file, place)
                 source.size = source.sound_size = file.seen().size
                 self.add(source)
         except OSError:
-            self._descriptors.close(source)  # the next look finds what it is, if it is
+            self._descriptors.close(source)  # the next look identifies it, if it still exists
 
     def _unknown(self, found: dict[Identity, Seen]) -> list[Seen]:
-        """Files that are neither sources nor copies of some."""
+        """Return the files that are neither sources nor copies of sources."""
         known = {*self.sources, *self._copied()}
         return [seen for key, seen in found.items() if key not in known]
 
     def _relatives(self, unknown: list[Seen]) -> list[tuple[Seen, SourceFile]]:
-        """The sources that files may be copies of, by name; the closest name first."""
+        """Return each file with the sources that it may be a copy of by its name, the closest name first."""
         if not unknown:
             return []
         by_path = {source.path: source for source in self.sources.values() if not source.missed}
@@ -371,9 +371,9 @@ class Catalogue:
         return [(seen, by_path[path]) for seen in unknown for path in stems.of(seen.path)]
 
     def _add_new(self, unknown: list[Seen], now: float) -> list[SourceFile]:
-        """Follow files, unless they are copies; the oldest of a name first.
+        """Follow the files that are not copies, the oldest of a name first.
 
-        An empty file that may be the beginning of a copy is left for when it has content.
+        An empty file that may become a copy is left until it has content.
         """
         apart: set[Identity] = set()
         for seen, source in self._relatives(unknown):

@@ -1,16 +1,16 @@
-"""The seam to the file system: the few things that following files needs of it, so that a test can be one."""
+"""The part of a file system that following files needs; tests have their own implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-#: Device and inode: what a file keeps when it is renamed, and what another file may get once it is gone.
+#: Device and inode: unchanged by a rename, and possibly reused for another file after a removal.
 Identity = tuple[int, int]
 
 
 class Seen(NamedTuple):
-    """A regular file as it was found at a path."""
+    """The state of a regular file found at a path."""
 
     path: str
     device: int
@@ -27,30 +27,30 @@ class Seen(NamedTuple):
 
 
 class OpenFile(Protocol):
-    """A file open for reading: it stays readable when its name is taken away."""
+    """A file open for reading, which stays readable when its name is removed."""
 
     def seen(self) -> Seen:
-        """What the file is like now; the path is that of its opening. Raises OSError."""
+        """Return the file's current state, with the path under which it was opened. Raises OSError."""
         ...
 
     def read(self, position: int, count: int) -> bytes:
-        """Up to ``count`` bytes at ``position``; fewer only at the end of the file. Raises OSError."""
+        """Return up to ``count`` bytes at ``position``; fewer only at the end of the file. Raises OSError."""
         ...
 
     def close(self) -> None: ...
 
 
 class Files(Protocol):
-    """The file system. Calls may wait for a disk."""
+    """The file system. Calls may block on the disk."""
 
     def find(self, patterns: Sequence[str]) -> list[Seen]:
-        """The regular files that match a pattern, sorted by path; one that is there under two names is in it twice."""
+        """Return the regular files that match a pattern, sorted by path; a file with two names is listed twice."""
         ...
 
     def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
-        """The regular files of a folder for which ``wanted(name, inode)``; none when there is no such folder."""
+        """Return the regular files of a folder for which ``wanted(name, inode)``; none when there is no such folder."""
         ...
 
     def open(self, path: str) -> OpenFile:
-        """Open for reading. Raises OSError."""
+        """Open a file for reading. Raises OSError."""
         ...

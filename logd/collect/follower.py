@@ -1,4 +1,4 @@
-"""The state machine that follows files: looks at them now and then, and reads what is new in turns."""
+"""The state machine that follows files: checks them regularly, and reads new data from each in turn."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from logd.collect.mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile
 from logd.collect.state import State
 
-#: Bytes read at a time (more where a line may be longer): large enough that a call for each does not count.
+#: Bytes read at a time (more if a line may be longer): large enough to make the cost of a call negligible.
 CHUNK_BYTES = 256 << 10
-#: One step reads at most this, in bytes and in pieces, so that the other end is fed meanwhile.
+#: The most that one step reads, in bytes and in pieces, so that sending goes on meanwhile.
 STEP_BYTES = 512 << 10
 STEP_PIECES = 256
 
@@ -32,42 +32,42 @@ def _none_unmatched(_: float) -> list[str]:
 
 @frozen(kw_only=True)
 class FollowSettings:
-    """What is followed, and how."""
+    """The settings of a follower."""
 
-    #: As of a shell, with ``**``; absolute, as the current folder is no part of what is remembered.
+    #: Shell patterns, with ``**``; absolute, since the state does not contain the working directory.
     patterns: Sequence[str]
     rules: Rules
-    #: Says of a path that it is not to be read.
+    #: Returns True for a path that is not to be read.
     excluded: Callable[[str], bool] = _nothing_excluded
-    #: Seconds between looks.
+    #: Seconds between checks of the files.
     poll: float = 1.0
     #: Files held open at a time.
     open_files: int = 64
-    #: Seconds after which an unfinished last line is taken as it is; None: never, while its file is there.
+    #: Seconds after which an unfinished last line is sent as it is; None: never, while its file exists.
     flush_partial: float | None = None
-    #: Seconds without a change after which a file that lost its name is let go; its writer may not know yet.
+    #: Seconds without a change after which a file without a name is closed: its writer may still be using it.
     gone: float = 30.0
-    #: Begin at the end of the files that are there at the first look.
+    #: Begin at the end of the files found by the first look.
     from_end: bool = False
-    #: Read what is there at the first look, and no more.
+    #: Read only what the first look finds.
     once: bool = False
-    #: Asked at each look, with the time, for lines about FILEs that match nothing.
+    #: Called at each look with the time; returns notices about FILEs that match nothing.
     unmatched: Callable[[float], list[str]] = _none_unmatched
 
 
 @define
 class Harvest:
-    """What one step brought."""
+    """The result of one step."""
 
     pieces: list[Piece] = field(factory=list)
-    #: Lines for a person.
+    #: Notices for the operator, of one line each.
     notices: list[str] = field(factory=list)
-    #: Whether there is nothing to read before the next look.
+    #: True when there is nothing to read before the next look.
     idle: bool = False
 
 
 class Follower:
-    """Finds and reads. Not for two threads at a time; its calls may wait for a disk."""
+    """Finds files and reads them. Use from one thread at a time; calls may block on the disk."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Follower:
         settings: FollowSettings,
         restored: State | None = None,
     ) -> None:
-        """``restored``: the memory of an earlier run. ``clock`` gives seconds."""
+        """``restored`` is the state of an earlier run; ``clock`` returns seconds."""
         self._clock = clock
         self._settings = settings
         self._notices: list[str] = []
@@ -87,11 +87,11 @@ class Follower:
         self._from_end = settings.from_end
         self._next_look: float | None = None
         self._look_now = True
-        #: Names that may have something to read, in turns.
+        #: Names that may have something to read, in the order of their turns.
         self._turns: deque[str] = deque()
-        #: Bytes of over-long lines that were left out.
+        #: Bytes of over-long lines that were skipped.
         self.skipped = 0
-        #: Whether a FILE matched nothing when that was last looked at.
+        #: True when a FILE has matched nothing in a look.
         self.unmatched = False
 
     @property
@@ -101,11 +101,11 @@ class Follower:
 
     @property
     def behind(self) -> int:
-        """Bytes that were seen and are not read yet."""
+        """The bytes that were seen and are not read yet."""
         return sum(source.unread for source in self.catalogue.sources.values())
 
     def step(self, read: bool = True) -> Harvest:
-        """Look, if it is time to, and read something, if ``read``. Raises LineTooLong."""
+        """Look if a look is due, and read if ``read``. Raises LineTooLong."""
         now = self._clock()
         harvest = Harvest()
         if self._look_now or (not self._settings.once and self.seconds_to_look == 0.0):
@@ -145,13 +145,13 @@ class Follower:
             quiet = now - source.changed_at
             if source.missed and not source.ready and (settings.once or quiet >= settings.gone):
                 if source.unread and not source.trouble and not source.flush:
-                    source.flush = True  # nobody will finish that line
+                    source.flush = True  # the line will never be finished
                 else:
                     self.catalogue.give_up(source)
             elif settings.flush_partial is not None and source.unread and quiet >= settings.flush_partial:
                 source.flush = True
             if source.ready and source.file is None and self._descriptors.has_room:
-                self._open(source)  # even if it cannot be read now: what is open stays, whatever becomes of its name
+                self._open(source)  # even if it is not read now: an open file stays readable without a name
         waiting = set(self._turns)
         for name, sources in self.catalogue.by_name.items():
             if name not in waiting and any(source.ready for source in sources):
@@ -164,7 +164,7 @@ class Follower:
             self.catalogue.trouble(source, error)
 
     def _to_end(self, source: SourceFile) -> None:
-        """Skip what is there, but for an unfinished line."""
+        """Skip the present content, except an unfinished last line."""
         try:
             file = self._descriptors.get(source)
             if file is not None:
@@ -174,7 +174,7 @@ class Follower:
             self.catalogue.trouble(source, error)
 
     def _next(self) -> SourceFile | None:
-        """Whose turn it is. Of one name the oldest first: a rotated file is read to its end before its successor."""
+        """Return the source whose turn it is. Of one name the oldest is read to its end before its successor."""
         turns = self._turns
         while turns:
             for source in self.catalogue.by_name.get(turns[0], ()):
@@ -185,14 +185,14 @@ class Follower:
 
     @property
     def _window(self) -> int:
-        """Bytes to read at a time: an over-long line has to show that it is."""
+        """The bytes to read at a time: enough to detect an over-long line."""
         return max(CHUNK_BYTES, self._settings.rules.limit + 1)
 
     def _read(self, source: SourceFile) -> Piece | None:
         window = self._window
         try:
             file = self._descriptors.get(source)
-            if file is None:  # another file is there: where this one is the next look finds out
+            if file is None:  # another file has the path: the next look finds this one
                 source.trouble = "moved"
                 self._look_now = True
                 return None
@@ -213,7 +213,7 @@ class Follower:
         try:
             found = cut(data, rules, source.flush and at_end, source.skipping)
         except LineTooLong as error:
-            raise LineTooLong(f"{source.path}, behind byte {position}: {error}; see --long-lines") from None
+            raise LineTooLong(f"{source.path}, after byte {position}: {error}; see --long-lines") from None
         left = len(data) - found.used
         if at_end and left <= (0 if source.flush else rules.limit):
             source.stuck_at = source.size
@@ -223,13 +223,13 @@ class Follower:
             return None
         source.mark = moved(source.mark, data, found.used, before)
         if found.skipping:
-            return None  # if this is the last that is heard of it, the next run begins with that line again
+            return None  # if this run ends here, the next one begins with this line again
         return Piece(source, found.lines, source.mark, found.used)
 
     def _count_skipped(self, source: SourceFile, count: int, more: bool) -> None:
         source.skipping = more
         source.skipped += count
         if source.skipped and not more:
-            self._notices.append(f"{source.path}: over-long lines were left out, {source.skipped} bytes")
+            self._notices.append(f"{source.path}: over-long lines were skipped, {source.skipped} bytes")
             self.skipped += source.skipped
             source.skipped = 0

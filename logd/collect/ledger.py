@@ -1,4 +1,4 @@
-"""What is on its way, and up to where each source is acknowledged without a gap."""
+"""Keeps the pieces in flight, and the mark up to which each source is acknowledged without a gap."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from logd.collect.source import Piece
 
 
 class Ledger:
-    """Counts pieces. A source's place moves over what is acknowledged from its beginning on, whatever came first."""
+    """Counts pieces, and moves a source's acknowledged mark when all pieces before it are acknowledged."""
 
     def __init__(self) -> None:
-        #: Pieces that are not acknowledged.
+        #: Pieces in flight.
         self.open = 0
         self.lines = 0
         self.acknowledged_lines = 0
         self.bytes = 0
-        #: Whether a place moved that a state file should know.
+        #: True when an acknowledged mark has moved since the state was saved.
         self.changed = False
 
     def sent(self, piece: Piece) -> None:
-        """A piece is on its way; those of one source in order."""
+        """Record that a piece was sent; pieces of one source are sent in order."""
         piece.source.pending.append(piece)
         self.open += 1
         self.lines += len(piece.lines)
         self.bytes += piece.bytes
 
     def acknowledged(self, piece: Piece) -> None:
-        """A piece is where it should be."""
+        """Record that a piece was acknowledged, in any order."""
         self.open -= 1
         self.acknowledged_lines += len(piece.lines)
         piece.acknowledged = True

@@ -1,4 +1,4 @@
-"""One file that is followed: which it is, how far it was read, how far that is acknowledged."""
+"""A followed file: its identity, the mark up to which it was read, and the acknowledged mark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logd.collect.mark import START, ReadMark, beginning
 
 @define(eq=False)
 class Piece:
-    """Some lines of a source; ``mark`` is the place behind them, ``bytes`` what they took in the file."""
+    """Lines of a source; ``mark`` is the mark after them, ``bytes`` their size in the file."""
 
     source: SourceFile
     lines: list[bytes]
@@ -23,72 +23,71 @@ class Piece:
 
 @define(eq=False)
 class SourceFile:
-    """A file under whatever name. The thread that reads owns all but the two fields at the end.
+    """A followed file under any name. The reading thread owns all fields except the last two.
 
-    A file that was copied and emptied (copytruncate) leaves its source to the copy: what was read of one was read of
-    the other.
+    When a file is copied and truncated (copytruncate), its source moves to the copy, which has the same content.
     """
 
-    #: Where it was first seen: what its lines are called after, through rotations.
+    #: The path where the file was first seen; its lines keep this name through rotations.
     name: str
     identity: Identity
-    #: Where it is now (or was last).
+    #: The current or last known path.
     path: str
-    #: The place up to which it was read.
+    #: The mark up to which the file was read.
     mark: ReadMark = START
-    #: Its beginning when it was found, at position 0: what it is known by until some of it is read.
+    #: The mark of position 0 when the file was found; identifies the file until some of it is read.
     birth: ReadMark = START
-    #: What was last seen of it, in bytes and ns; -1: nothing yet.
+    #: Size (bytes) and modification time (ns) when last seen; -1: not seen yet.
     size: int = -1
     modified: int = -1
-    #: The size that it had when its content was last known to be what was read.
+    #: The size when the content was last verified against the mark.
     sound_size: int = 0
-    #: Seconds (clock's) when it was last seen to have changed.
+    #: The clock's time in seconds when the file was last seen to have changed.
     changed_at: float = 0.0
-    #: Whether the content was compared with the mark since the mark came from a state file.
+    #: False until the content has been compared with a mark from the state file.
     verified: bool = True
-    #: Whether its content turned out not to be what was read: emptied or overwritten.
+    #: True when the content no longer fits the mark: the file was truncated or overwritten.
     broken: bool = False
-    #: How many looks in a row did not find it.
+    #: The number of successive looks that did not find the file.
     missed: int = 0
-    #: Copies of it beside it: they hold nothing that is not in it, as long as it is whole.
+    #: Copies beside the file; they hold nothing else, as long as the file is whole.
     copies: dict[Identity, Seen] = field(factory=dict)
     file: OpenFile | None = None
-    #: The size at which no complete line was left, -1 when that is not so.
+    #: The size at which no complete line was left, or -1.
     stuck_at: int = -1
-    #: Whether its unfinished last line is to be taken as it is.
+    #: True when the unfinished last line is to be sent as it is.
     flush: bool = False
-    #: Whether the rest of an over-long line is being left out, and how much of it was.
+    #: True while the rest of an over-long line is being skipped, and the bytes of it skipped so far.
     skipping: bool = False
     skipped: int = 0
-    #: Why it could not be read at the last attempt.
+    #: The reason why the last attempt to read failed.
     trouble: str = ""
 
-    #: Owner: the ledger. The place up to which everything is acknowledged.
+    #: Owner: the ledger. The mark up to which everything is acknowledged.
     acknowledged: ReadMark = START
-    #: Owner: the ledger. Pieces on their way, in order.
+    #: Owner: the ledger. Pieces in flight, in order.
     pending: deque[Piece] = field(factory=deque)
 
     @property
     def known(self) -> ReadMark:
-        """The mark that its file has to fit."""
+        """The mark that the file has to fit."""
         return self.mark if self.mark.position else self.birth
 
     @property
     def kept(self) -> ReadMark:
-        """The mark to go on from in another run: of the place that is acknowledged."""
+        """The acknowledged mark, from which the next run continues."""
         if self.acknowledged.position or not self.mark.position:
             return self.acknowledged if self.acknowledged.position else self.birth
         return beginning(self.mark)
 
     @property
     def unread(self) -> int:
-        """Bytes that are there and were not read."""
+        """The bytes in the file that are not read yet."""
         return max(0, self.size - self.mark.position)
 
     @property
     def ready(self) -> bool:
-        """Whether reading may bring something."""
+        """True when reading may return lines."""
         return (
             self.size > self.mark.position
             and (self.stuck_at != self.size or self.flush)

@@ -1,17 +1,17 @@
-"""The state as bytes: JSON of the places up to which every source is acknowledged.
+"""The state as bytes: JSON of the marks up to which every source is acknowledged.
 
 ::
 
     {"version": 1, "topic": TOPIC, "patterns": [PATTERN, ...], "files": [
-        {"name": where it was first seen, "path": where it is, "device": N, "inode": N, "size": last seen,
+        {"name": first path, "path": current path, "device": N, "inode": N, "size": last seen,
          "modified": NS, "position": N, "head_bytes": N, "head": HEX, "tail_bytes": N, "tail": HEX,
          "copies": [[path, device, inode, size, modified], ...]}, ...],
      "passed": [rotated files that are not read: as above, without copies], ...]}
 
-Earlier releases wrote neither ``patterns`` nor ``modified`` nor ``passed``, and pass over them.
+Earlier releases did not write ``patterns``, ``modified`` and ``passed``, and ignore them.
 ``head`` and ``tail`` are BLAKE2b of 8 bytes over the first ``head_bytes`` bytes and the ``tail_bytes`` bytes before
-``position`` (of position 0 the head alone, of bytes that were seen). Files are in the order in which they were found,
-so that of one name the oldest is first.
+``position`` (at position 0 only the head, of bytes that were seen). Files are in the order in which they were found,
+so the oldest of one name is first.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ VERSION = 1
 
 
 class BadState(LogdError):
-    """A state file cannot be used; the text says why and what to do."""
+    """A state file cannot be used; the message says why and what to do."""
 
 
 @frozen
 class State:
-    """The memory of a collector between two runs."""
+    """The state of a collector between two runs."""
 
-    #: In the order of reading: of one name the oldest first.
+    #: In reading order: the oldest of one name first.
     sources: Sequence[SourceFile]
-    #: The patterns that were followed; None when the state was written by a release that did not keep them.
+    #: The patterns that were followed; None in a state written by a release that did not store them.
     patterns: frozenset[str] | None = None
     #: Rotated files that are known and not read.
     passed: Sequence[Passed] = ()
 
 
 def encode_state(topic: str, state: State) -> bytes:
-    """Return the state as bytes; of a source the place that is acknowledged."""
+    """Return the state as bytes, with the acknowledged mark of each source."""
     files = [
         {
             **_seen(source.name, Seen(source.path, *source.identity, source.sound_size, source.modified)),
@@ -67,7 +67,7 @@ def _seen(name: str, seen: Seen) -> dict[str, Any]:
 
 
 def decode_state(data: bytes, topic: str) -> State:
-    """Return the state of an earlier run; its sources are verified before they are read on. Raises BadState."""
+    """Return the state of an earlier run, whose sources have yet to be verified. Raises BadState."""
     try:
         state: Any = json.loads(data)
         version, of = state["version"], state["topic"]
@@ -80,11 +80,13 @@ def decode_state(data: bytes, topic: str) -> State:
                 [Passed(*_entry(each)) for each in state.get("passed", ())],
             )
     except (ValueError, LookupError, TypeError) as error:
-        raise BadState(f"is damaged, or none ({error}): name another one, or move it away to begin anew") from None
+        raise BadState(
+            f"is damaged, or not a state file ({error}): give another one, or move it away to begin anew"
+        ) from None
     if version != VERSION:
-        raise BadState(f"has version {version!r}, and this release knows {VERSION}")
+        raise BadState(f"has version {version!r}, but this release supports only {VERSION}")
     if of != topic:
-        raise BadState(f"is that of topic {of!r}; use another for topic {topic!r}")
+        raise BadState(f"belongs to topic {of!r}; give another one for topic {topic!r}")
     return decoded
 
 

@@ -1,4 +1,4 @@
-"""The state file: replaced as a whole, so that a crash leaves the old state or the new; one collector at a time."""
+"""The state file: locked by one collector and replaced atomically, so that a crash leaves the old or the new state."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from logd.interfaces import IFile, IFileOperations
 from logd.log.disk.atomic import read_file, replace_file
 
 LOCK_SUFFIX = ".lock"
-#: A hundred thousand files with long names take less.
+#: Limit in bytes; the state of a hundred thousand files with long names is smaller.
 _LARGEST = 1 << 30
 
 
 class StateInUse(LogdError):
-    """Another process has the state file: both would send the same lines."""
+    """Another process uses the state file: both would send the same lines."""
 
 
 def default_path(topic: str, broker: str, patterns: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Where the state is kept when nothing is said: one file for each combination of topic, broker and patterns.
+    """Return the default path of the state file, one for each combination of topic, broker and patterns.
 
-    ``$XDG_STATE_HOME/logd/collect-<hash>.json``, where XDG_STATE_HOME is ``~/.local/state`` unless it is set.
+    It is ``$XDG_STATE_HOME/logd/collect-<hash>.json``, where XDG_STATE_HOME is ``~/.local/state`` by default.
     """
     said = "\0".join((topic, broker, *sorted(set(patterns))))
     base = environment.get("XDG_STATE_HOME") or join(environment.get("HOME") or "/", ".local", "state")
@@ -33,7 +33,7 @@ def default_path(topic: str, broker: str, patterns: Sequence[str], environment: 
 
 
 class StateFile:
-    """One state file. Calls wait for the disk."""
+    """One state file. Calls block on the disk."""
 
     def __init__(self, files: IFileOperations, path: str, topic: str) -> None:
         """``path`` is absolute."""
@@ -43,7 +43,7 @@ class StateFile:
         self._lock: IFile | None = None
 
     def open(self) -> State | None:
-        """Lock it and return what is in it, None when there is no state yet. Raises StateInUse and BadState."""
+        """Lock the file and return its state, or None when there is none yet. Raises StateInUse and BadState."""
         folder = dirname(self._path)
         try:
             self._make_folders(folder)
@@ -51,7 +51,7 @@ class StateFile:
             content = read_file(self._files, self._path, _LARGEST)
         except BlockingIOError:
             raise StateInUse(
-                f"another process collects with the state file {self._path}: end it, or give --state another one"
+                f"another process collects with the state file {self._path}: stop it, or give another --state"
             ) from None
         except OSError as error:
             raise BadState(f"the state file {self._path} cannot be used: {error.strerror or error}") from error
@@ -63,11 +63,11 @@ class StateFile:
             raise BadState(f"the state file {self._path} {error}") from None
 
     def save(self, state: State) -> None:
-        """Keep what is acknowledged; on return that survives a loss of power. Raises OSError: the old state stands."""
+        """Save the state, which then survives a loss of power. Raises OSError, with the old state intact."""
         replace_file(self._files, dirname(self._path), basename(self._path), encode_state(self._topic, state))
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release the lock."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()

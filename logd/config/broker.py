@@ -12,88 +12,88 @@ from logd.config.setting import setting
 from logd.config.zookeeper import ZooKeeperSecurity
 from logd.errors import ConfigurationError
 
-#: Room in a frame for what stands around a message set: type, version, topic (202 bytes), numbers, lengths.
+#: Room in a frame for the fields around a message set: type, version, topic (202 bytes), numbers, lengths.
 FRAME_ROOM = 1024
 _MEBIBYTE = 1 << 20
-#: Room beside the largest frame for what one read of its connection brings with it.
+#: Room beside the largest frame for the further bytes of one read of its connection.
 READ_ROOM = _MEBIBYTE
 
 
 @attrs.frozen(kw_only=True)
 class BrokerSettings:
-    """Everything a broker is told at its start. Raises ConfigurationError for values that are not allowed."""
+    """All settings of a broker. Raises ConfigurationError for a value that is not allowed."""
 
     data: str = setting(
-        "data", Folder(), None, "The data directory; made when it is missing.", required=True, option=True
+        "data", Folder(), None, "The data directory; created when it is missing.", required=True, option=True
     )
     listen: str = setting(
         "listen",
         Endpoint("tcp:6667:interface=127.0.0.1"),
         "tcp:6667:interface=127.0.0.1",
-        "Where clients connect.",
+        "The endpoint that clients connect to.",
         option=True,
     )
     advertise: str | None = setting(
         "advertise",
         Address(),
         None,
-        "The address that clients are told to connect to; by default the one that is listened on.",
+        "The address that clients are told to connect to; by default the address of `listen`.",
         option=True,
     )
     id: int | None = setting(
         "id",
         Whole(0, (1 << 31) - 1),
         None,
-        "The broker's number, once for ever; by default the one kept in the data directory, and 0 in a new one.",
+        "The broker's permanent number; by default the one stored in the data directory, and 0 in a new one.",
         option=True,
     )
     http: str | None = setting(
         "http",
         Endpoint("tcp:8080:interface=127.0.0.1"),
         None,
-        "Where /health and /metrics are served; by default nowhere.",
+        "The endpoint that serves /health and /metrics; by default none.",
         option=True,
     )
     zookeeper_hosts: str | None = setting(
         "zookeeper.hosts",
         Hosts(),
         None,
-        "The servers of the coordination tree, for several brokers: ZooKeeper's, or `logd zookeeper`; by default this "
-        "broker keeps a tree of its own.",
+        "The servers of a coordination tree that several brokers share: ZooKeeper or `logd zookeeper`; by default this "
+        "broker serves a tree of its own.",
         option="zookeeper",
     )
     zookeeper_listen: str = setting(
         "zookeeper.listen",
         Endpoint("tcp:2181:interface=127.0.0.1"),
         "tcp:2181:interface=127.0.0.1",
-        "Where the broker's own coordination tree is served, when `zookeeper.hosts` is not given.",
+        "The endpoint of the broker's own coordination tree, when `zookeeper.hosts` is not given.",
         option="zookeeper-listen",
     )
     zookeeper_nodes_max: int = setting(
         "zookeeper.nodes.max",
         Whole(1, 1 << 31, "nodes"),
         1_000_000,
-        "Nodes that the broker's own coordination tree may have; then none can be made until some are removed.",
+        "The most nodes that the broker's own coordination tree may have; creating more fails until some are deleted.",
     )
     zookeeper_nodes_bytes: int = setting(
         "zookeeper.nodes.bytes",
         Whole(1, 1 << 50, "bytes"),
         1024 * _MEBIBYTE,
-        "About the memory that the nodes of the broker's own coordination tree may take: for each 600 bytes, its path, "
-        "data and access list.",
+        "The most memory for the nodes of the broker's own coordination tree, estimated: per node 600 bytes and its "
+        "path, data and access list.",
     )
     zookeeper_session_ms: int = setting(
         "zookeeper.session.ms",
         Whole(100, DAY_MS, "milliseconds"),
         10_000,
-        "A broker that has not been heard of for this time counts as gone.",
+        "The session timeout: a broker that is silent for this time is considered dead.",
     )
     zookeeper_timeout_ms: int = setting(
         "zookeeper.timeout.ms",
         Whole(1, DAY_MS, "milliseconds"),
         10_000,
-        "How long a call on the coordination tree may take; and how long clients wait at a start for the tree, before "
-        "what is known without it is served.",
+        "The timeout of a call on the coordination tree. At a start, also the time that clients wait for the tree "
+        "before the broker serves without it.",
     )
     frame_bytes: int = setting(
         "frame.bytes",
@@ -105,112 +105,113 @@ class BrokerSettings:
         "frames.bytes",
         Whole(FRAME_ROOM, 1 << 50, "bytes"),
         128 * _MEBIBYTE,
-        "What all connections together may hold of requests that are not complete, or not yet taken; above it the "
-        "connection is closed whose request began first, of those that the broker reads.",
+        "The most memory for requests that are incomplete or not yet handled, over all connections. Above it the "
+        "broker closes, of the connections it reads, the one whose request began first.",
     )
     frame_ms: int = setting(
         "frame.ms",
         Whole(1, LONGEST_TIMER_MS, "milliseconds", none="no limit"),
         60_000,
-        "A connection is closed when a request that it has begun is not complete after this time.",
+        "A connection is closed when a request is still incomplete this long after its first byte.",
     )
     send_ms: int = setting(
         "send.ms",
         Whole(1, LONGEST_TIMER_MS, "milliseconds", none="no limit"),
         120_000,
-        "A connection is closed when its client takes nothing for this time while answers wait for it.",
+        "A connection is closed when its client reads nothing for this time while answers are waiting.",
     )
     idle_ms: int = setting(
         "idle.ms",
         Whole(1, LONGEST_TIMER_MS, "milliseconds", none="no limit"),
         -1,
-        "A connection is closed when it has sent nothing for this time and waits for nothing.",
+        "A connection is closed when it has sent nothing for this time and is waiting for no answer.",
     )
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
         Whole(1, 1 << 30, "bytes"),
         16 * _MEBIBYTE,
-        "One answer to a fetch carries no more bytes of messages than this, whatever was asked for.",
+        "The most bytes of messages in the answer to one fetch, whatever the fetch asks for.",
     )
     unflushed_bytes: int = setting(
         "unflushed.bytes",
         Whole(1, 1 << 50, "bytes"),
         256 * _MEBIBYTE,
-        "Producers are paused while more than this, over all partitions, is appended and not yet flushed.",
+        "Producers are paused while more than this is appended and not yet flushed, over all partitions.",
     )
     connections_max: int = setting(
         "connections.max",
         Whole(1, 1_000_000),
         10_000,
-        "Further connections are closed as soon as they are made.",
+        "The most open connections; further ones are closed as soon as they are made.",
     )
     connections_address_max: int = setting(
         "connections.address.max",
         Whole(1, 1_000_000, none="no limit"),
         5_000,
-        "Further connections from one address, of which so many are open, are closed as soon as they are made.",
+        "The most open connections from one address; further ones are closed as soon as they are made.",
     )
     connection_requests: int = setting(
         "connection.requests",
         Whole(1, 100_000),
         100,
-        "A connection is not read while this many of its requests wait for their answers.",
+        "A connection is not read while this many of its requests are waiting for answers.",
     )
     flush_threads: int = setting(
-        "flush.threads", Whole(1, 64), 2, "How many threads flush: the number of fdatasync calls at a time."
+        "flush.threads", Whole(1, 64), 2, "Threads that flush: the most fdatasync calls at a time."
     )
-    io_threads: int = setting(
-        "io.threads", Whole(1, 256), 4, "How many threads read what the page cache does not have."
-    )
+    io_threads: int = setting("io.threads", Whole(1, 256), 4, "Threads that read what is not in the page cache.")
     topics_create: bool | str = setting(
         "topics.create",
         SwitchOr("explicit"),
         True,
-        "The requests that create a topic: with `true` a produce to one that does not exist, and CreateTopic "
-        "(`logd topics create`); with `explicit` CreateTopic alone; with `false` none.",
+        "The requests that create a topic: with `true` a produce to a missing topic, and CreateTopic "
+        "(`logd topics create`); with `explicit` only CreateTopic; with `false` none.",
     )
     administration_requests: bool = setting(
         "administration.requests",
         Switch(),
         True,
-        "Whether DeleteTopic and Repair requests are taken, from every client that can connect.",
+        "Whether DeleteTopic and Repair requests are accepted. Every client that can connect may send them.",
     )
     legacy_refused_close: bool = setting(
         "legacy.refused.close",
         Switch(),
         False,
-        "Whether a refused produce of 0.7 closes its connection, as Kafka 0.7.2 did: such a request has no answer, so "
-        "this is the only sign that its producer can get. It loses what it sent behind the refused set.",
+        "Whether a refused produce of Kafka 0.7 closes its connection, as Kafka 0.7.2 did: such a request has no "
+        "answer, so its producer can get no other sign. Messages sent after the refused set are lost.",
     )
     topics_partitions: int = setting(
-        "topics.partitions", Whole(1, 10_000), 1, "How many partitions a topic gets that a produce creates."
+        "topics.partitions", Whole(1, 10_000), 1, "Number of partitions of a topic that a produce creates."
     )
     topics_max: int = setting(
-        "topics.max", Whole(1, 1_000_000), 10_000, "No topic is created beyond this many partitions of all topics."
+        "topics.max",
+        Whole(1, 1_000_000),
+        10_000,
+        "The most partitions of all topics together; beyond it no topic is created.",
     )
     retention_check_ms: int = setting(
         "retention.check.ms",
         Whole(1, LONGEST_TIMER_MS, "milliseconds"),
         300_000,
-        "How often old segments are looked for.",
+        "The interval between checks for old segments.",
     )
     checkpoint_ms: int = setting(
         "checkpoint.ms",
         Whole(1, LONGEST_TIMER_MS, "milliseconds"),
         60_000,
-        "How often it is written down up to where each log is sound; only what lies behind is scanned after a crash.",
+        "The interval between checkpoints, which record the sound part of each log; a crash costs a scan of the rest.",
     )
     stop_ms: int = setting(
         "stop.ms",
         Whole(0, DAY_MS, "milliseconds"),
         10_000,
-        "How long a stop may take in all: leaving, answering clients, the last flush and closing.",
+        "The longest time of a stop: leaving the tree, answering clients, the last flush and closing.",
     )
     zookeeper_security: ZooKeeperSecurity = attrs.field(
         factory=ZooKeeperSecurity, validator=attrs.validators.instance_of(ZooKeeperSecurity)
     )
     log: LogSettings = attrs.field(factory=LogSettings, validator=attrs.validators.instance_of(LogSettings))
-    #: The places that said the settings which are not left at their defaults, by the settings' names, for the log.
+    #: The source of each setting that is not a default, by the setting's name, for the log.
     origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -218,7 +219,7 @@ class BrokerSettings:
         embedded = self.zookeeper_hosts is None
         if embedded and self.zookeeper_listen.startswith("ssl:") != self.zookeeper_security.zookeeper_tls_enabled:
             raise ConfigurationError(
-                f"zookeeper.listen = {self.zookeeper_listen!r} and zookeeper.tls.enabled do not go together: the "
+                f"zookeeper.listen = {self.zookeeper_listen!r} and zookeeper.tls.enabled contradict each other: the "
                 "broker is a client of its own tree; an ssl: endpoint needs zookeeper.tls.enabled = true, others false"
             )
         if self.frames_bytes < self.frame_bytes + READ_ROOM:
@@ -229,16 +230,16 @@ class BrokerSettings:
 
     @property
     def creates_on_demand(self) -> bool:
-        """Whether a produce, or a Metadata request that asks for it, creates a topic."""
+        """True when a produce, or a Metadata request that asks for it, creates a topic."""
         return self.topics_create is True
 
     @property
     def creates_on_request(self) -> bool:
-        """Whether CreateTopic creates a topic."""
+        """True when CreateTopic creates a topic."""
         return self.topics_create is not False
 
     def log_settings(self, overrides: Mapping[str, object]) -> LogSettings:
-        """The settings of a topic's logs; raise ConfigurationError for an override that is not allowed here."""
+        """Return the settings of a topic's logs. Raises ConfigurationError for an override that is not allowed here."""
         settings = self.log.overridden(overrides)
         self._check_message_fits(settings)
         return settings
@@ -246,7 +247,7 @@ class BrokerSettings:
     def _check_message_fits(self, log: LogSettings) -> None:
         for name, limit, room in (
             ("frame.bytes", self.frame_bytes, FRAME_ROOM),
-            ("fetch.max.bytes", self.fetch_max_bytes, 4),  # an entry's length stands before its message
+            ("fetch.max.bytes", self.fetch_max_bytes, 4),  # an entry's length precedes its message
         ):
             if log.message_bytes + room > limit:
                 raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""What a setting's value may be: each kind says what it allows, accepts a value of a file and reads one from text."""
+"""Kinds of settings: each describes and checks the allowed values, and parses one from text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Read ``HOST:PORT`` (an IPv6 address in brackets) into its parts; raise ValueError when it is not one."""
+    """Parse ``HOST:PORT`` (an IPv6 address in brackets) into its parts. Raises ValueError."""
     match = _ADDRESS.match(text)
     port = int(match["port"]) if match else 0
     if not match or not 1 <= port <= 65535:
@@ -28,21 +28,21 @@ class Kind(Protocol):
 
     @property
     def allowed(self) -> str:
-        """What a value may be, as the end of a sentence that begins "allowed is"."""
+        """The allowed values, as the end of a sentence that begins "allowed is"."""
         ...
 
     def accepts(self, value: object) -> bool:
-        """Whether ``value``, already of its type, is allowed."""
+        """Return True if ``value``, as a TOML file gives it, is allowed."""
         ...
 
     def parse(self, text: str) -> object:
-        """Read a value from a command line; raise ValueError when the text makes none. It may still not be allowed."""
+        """Parse a value of a command line. Raises ValueError if malformed; the value may still be refused."""
         ...
 
 
 @frozen
 class Whole:
-    """A whole number from ``minimum`` to ``maximum``; ``none`` is what the value -1 means, where it has a meaning."""
+    """A whole number from ``minimum`` to ``maximum``; ``none`` is the meaning of -1, if -1 is allowed."""
 
     minimum: int
     maximum: int
@@ -84,7 +84,7 @@ class Switch:
 
 @frozen
 class SwitchOr(Switch):
-    """True, false, or one word for what lies between the two."""
+    """True, false, or one word for a choice between the two."""
 
     word: str
 
@@ -120,7 +120,7 @@ class Folder(Text):
 
 @frozen
 class PemFile(Text):
-    """The path of a file; whether it is there is seen when it is read."""
+    """The path of a file, which need not exist until it is read."""
 
     what: str = "a file in PEM"
 
@@ -134,7 +134,7 @@ class PemFile(Text):
 
 @frozen
 class Secret(Text):
-    """Text of the form NAME:PASSWORD, which is never shown."""
+    """Text of the form NAME:PASSWORD, never shown."""
 
     form: str
 
@@ -151,7 +151,7 @@ class Secret(Text):
 
 @frozen
 class Endpoint(Text):
-    """The description of a listening endpoint, as Twisted reads it; only its rough form is looked at here."""
+    """A Twisted server endpoint; only its rough form is checked here."""
 
     example: str
 
@@ -183,11 +183,13 @@ class Address(Text):
 
 @frozen
 class Hosts(Text):
-    """The servers of a coordination tree; only their rough form is looked at here."""
+    """The servers of a coordination tree; only their rough form is checked here."""
 
     @property
     def allowed(self) -> str:
-        return "HOST:PORT, or several with commas between them, and behind them a path, as in 'zk1:2181,zk2:2181/logd'"
+        return (
+            "HOST:PORT, or several separated by commas, optionally followed by a path, as in 'zk1:2181,zk2:2181/logd'"
+        )
 
     def accepts(self, value: object) -> bool:
         return isinstance(value, str) and _HOSTS.match(value) is not None

@@ -11,7 +11,7 @@ from logd.config.names import unknown
 from logd.config.setting import setting, settings_of
 
 DAY_MS = 24 * 60 * 60 * 1000
-#: A timer may not be longer: epoll takes its timeout in an int of milliseconds, which ends at 24.8 days.
+#: The longest timer: epoll takes its timeout as an int of milliseconds, which overflows at 24.8 days.
 LONGEST_TIMER_MS = 7 * DAY_MS
 LONGEST_AGE_MS = 100 * 365 * DAY_MS
 LARGEST_BYTES = 1 << 50
@@ -19,34 +19,34 @@ LARGEST_BYTES = 1 << 50
 
 @attrs.frozen(kw_only=True)
 class LogSettings:
-    """How one partition's log rolls, flushes and forgets. Raises ConfigurationError for a value that is not allowed."""
+    """Settings of a log's segments, flushes and retention. Raises ConfigurationError for a value not allowed."""
 
     segment_bytes: int = setting(
         "segment.bytes",
         Whole(1, LARGEST_BYTES, "bytes"),
         1 << 30,
-        "A new segment is begun before an append when the last one is larger than this.",
+        "An append begins a new segment when the last one is larger than this.",
     )
     segment_ms: int = setting(
         "segment.ms",
         Whole(1, LONGEST_AGE_MS, "milliseconds"),
         7 * DAY_MS,
-        "A new segment is begun before an append when the last one is older than this.",
+        "An append begins a new segment when the last one is older than this.",
     )
     flush_messages: int = setting(
         "flush.messages",
         Whole(1, 1 << 40, none="no such number"),
         -1,
-        "A partition is flushed to the disk when it has this many unflushed messages, and not before; only then do "
-        "consumers see them. With neither this nor `flush.ms` every append is flushed as soon as the disk is free.",
+        "A partition is flushed to disk when it has this many unflushed messages, and not before; only then are "
+        "they visible to consumers. With neither this nor `flush.ms` each append is flushed once the disk is free.",
     )
     flush_ms: int = setting(
         "flush.ms",
         Whole(0, LONGEST_TIMER_MS, "milliseconds", none="no such time"),
         -1,
-        "A partition is flushed to the disk when its oldest unflushed message has waited this long, and not before; 0 "
-        "is at once. Of this and `flush.messages`, what comes first counts. A producer that asks for acks -1, a full "
-        "segment, half of `unflushed.bytes` and a stop do not wait for either.",
+        "A partition is flushed to disk when its oldest unflushed message has waited this long, and not before; 0 is "
+        "at once. Of this and `flush.messages`, whichever is reached first counts. A produce with acks -1, a "
+        "full segment, half of `unflushed.bytes` and a stop do not wait for either.",
     )
     retention_ms: int = setting(
         "retention.ms",
@@ -64,17 +64,17 @@ class LogSettings:
         "index.bytes",
         Whole(1, 1 << 30, "bytes"),
         4096,
-        "The index keeps about one entry's position, with its time, in this many bytes of log.",
+        "The index stores about one entry's position, with its time, for this many bytes of log.",
     )
     message_bytes: int = setting(
         "message.bytes",
         Whole(1, 1 << 30, "bytes"),
         1_000_000,
-        "A message (or compressed wrapper) that is larger is refused.",
+        "A larger message (or compressed wrapper) is refused.",
     )
 
     def overridden(self, overrides: Mapping[str, object]) -> LogSettings:
-        """These settings with some replaced, by dotted names; raise ConfigurationError for a bad name or value."""
+        """Return a copy with settings replaced, by dotted names. Raises ConfigurationError for a bad name or value."""
         rows = {row.name: row for row in settings_of(LogSettings)}
         for name in overrides:
             if name not in rows:

@@ -1,4 +1,4 @@
-"""What to say about a setting's name that does not exist."""
+"""The error for an unknown setting, with suggestions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from logd.errors import ConfigurationError
 
 
 def unknown(name: str, known: Iterable[str]) -> ConfigurationError:
-    """The error for ``name``, with the names that may have been meant; all of them where none is near."""
+    """Return the error for ``name``, with similar names, or with all names if none is similar."""
     names = sorted(known)
     inside = [each for each in names if each.startswith(f"{name}.")]
     near = inside or get_close_matches(name, names, n=3, cutoff=0.6)

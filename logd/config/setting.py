@@ -1,4 +1,4 @@
-"""A setting: its dotted name, kind, default and meaning, kept on the field that holds its value."""
+"""A setting: its dotted name, kind, default and meaning, stored on the field that holds its value."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _KEY = "logd.setting"
 
 @attrs.frozen
 class Setting:
-    """One row of the table that file, command line, validation and documentation all come from."""
+    """One row of the table from which file, command line, validation and documentation are derived."""
 
     name: str
     kind: Kind
     default: object
     meaning: str
-    #: Whether a value has to be given.
+    #: True when a value has to be given.
     required: bool = False
-    #: Its option on the command line, without the dashes; "" where there is none but ``--set``.
+    #: The option on the command line, without dashes; "" when there is only ``--set``.
     option: str = ""
-    #: Whether the value is shown to nobody.
+    #: True when the value is never shown.
     secret: bool = False
 
     @property
@@ -33,14 +33,14 @@ class Setting:
         return self.name.replace(".", "_")
 
     def check(self, value: object) -> None:
-        """Raise ConfigurationError, naming the key, the value and what is allowed, unless ``value`` is allowed."""
+        """Raise ConfigurationError unless ``value`` is allowed; it names the key, the value and what is allowed."""
         if value is None and self.default is None and not self.required:
             return
         if not self.kind.accepts(value):
             raise self.refusal(value)
 
     def parse(self, text: str) -> object:
-        """Read the value from a command line's text; raise ConfigurationError when it is none that is allowed."""
+        """Parse a value of the command line. Raises ConfigurationError if it is not allowed."""
         try:
             value = self.kind.parse(text)
         except ValueError:
@@ -49,7 +49,7 @@ class Setting:
         return value
 
     def refusal(self, value: object) -> ConfigurationError:
-        """The error for a value that is not allowed."""
+        """Return the error for a value that is not allowed."""
         shown = "..." if self.secret else repr(value)
         return ConfigurationError(f"{self.name} = {shown} is not allowed; allowed is {self.kind.allowed}")
 
@@ -64,10 +64,10 @@ def setting(
     required: bool = False,
     secret: bool = False,
 ) -> Any:
-    """Return an attrs field that carries its Setting and checks its value by it.
+    """Return an attrs field that holds its Setting and validates values with it.
 
-    ``option``: whether the command line has one of the setting's name, or one of the name given here. A ``secret``
-    value is in no error and no ``repr``.
+    ``option`` is True for a command-line option of the setting's name, or the option's name. A ``secret`` value
+    appears in no error and no ``repr``.
     """
     called = option if isinstance(option, str) else name if option else ""
     row = Setting(
@@ -82,5 +82,5 @@ def setting(
 
 
 def settings_of(cls: type[attrs.AttrsInstance]) -> tuple[Setting, ...]:
-    """The rows on a settings class, in the order of its fields."""
+    """Return the settings of a settings class, in the order of its fields."""
     return tuple(field.metadata[_KEY] for field in attrs.fields(cls) if _KEY in field.metadata)

@@ -1,4 +1,4 @@
-"""Where settings come from: TOML files and command lines, merged in order, each error naming its source."""
+"""Sources of settings: TOML files and command lines, merged in order; errors name their source."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ROWS: dict[str, Setting] = {**_BROKER_ROWS, **SECURITY_ROWS, **_LOG_ROWS}
 
 @attrs.frozen
 class Source:
-    """Values by dotted names, and what to call the place that they come from (empty: say nothing)."""
+    """Values by dotted names, and the name of their source for errors (empty: none)."""
 
     origin: str
     values: Mapping[str, object]
 
 
 def read_toml(path: str) -> Source:
-    """Read a settings file, where nested tables are dotted names; raise ConfigurationError (unreadable, no TOML)."""
+    """Read a settings file; nested tables become dotted names. Raises ConfigurationError (unreadable, not TOML)."""
     try:
         with open(path, "rb") as file:
             tables = tomllib.load(file)
@@ -53,7 +53,7 @@ def _flattened(tables: Mapping[str, Any], prefix: str) -> dict[str, object]:
 
 
 def parse_value(name: str, text: str) -> object:
-    """Read one setting's value from text; raise ConfigurationError for an unknown name or a value not allowed."""
+    """Parse one setting's value. Raises ConfigurationError for an unknown name or a value that is not allowed."""
     row = ROWS.get(name)
     if row is None:
         raise unknown(name, ROWS)
@@ -61,7 +61,7 @@ def parse_value(name: str, text: str) -> object:
 
 
 def parse_assignments(assignments: Iterable[str], origin: str = "--set") -> Source:
-    """Read ``key=value`` texts of a command line; the last of a key counts."""
+    """Parse ``key=value`` texts of a command line; the last value of a key counts."""
     values = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -72,7 +72,7 @@ def parse_assignments(assignments: Iterable[str], origin: str = "--set") -> Sour
 
 
 def broker_settings(*sources: Source) -> BrokerSettings:
-    """Merge sources over the defaults, a later one wins; raise ConfigurationError (unknown, bad or missing)."""
+    """Merge sources over the defaults; later ones win. Raises ConfigurationError (unknown, not allowed or missing)."""
     merged: dict[str, object] = {}
     origins: dict[str, str] = {}
     for source in sources:

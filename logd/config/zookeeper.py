@@ -1,4 +1,4 @@
-"""Settings of how clients of the coordination tree are protected: TLS, and who they say they are."""
+"""Security settings of clients of the coordination tree: TLS and credentials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logd.errors import ConfigurationError
 
 @attrs.frozen(kw_only=True)
 class ZooKeeperSecurity:
-    """The same for brokers, commands and consumers. Raises ConfigurationError for what is not allowed."""
+    """Security of connections to the tree, for brokers, commands and consumers. Raises ConfigurationError."""
 
     zookeeper_tls_enabled: bool = setting(
         "zookeeper.tls.enabled", Switch(), False, "Whether the servers of the coordination tree are reached over TLS."
@@ -22,37 +22,37 @@ class ZooKeeperSecurity:
         "zookeeper.tls.authorities",
         PemFile(),
         None,
-        "Certificates that those of the servers are checked against; by default the system's.",
+        "The trusted certificate authorities for the servers' certificates; by default the system's.",
     )
     zookeeper_tls_certificate: str | None = setting(
-        "zookeeper.tls.certificate", PemFile(), None, "Our own certificate, for servers that ask for one."
+        "zookeeper.tls.certificate", PemFile(), None, "The client's own certificate, for servers that ask for one."
     )
     zookeeper_tls_key: str | None = setting(
-        "zookeeper.tls.key", PemFile(), None, "The key of our own certificate, without a password."
+        "zookeeper.tls.key", PemFile(), None, "The key of the client's own certificate, without a password."
     )
     zookeeper_tls_hostname: bool = setting(
         "zookeeper.tls.hostname",
         Switch(),
         True,
-        "Whether a server's certificate has to name the host that `zookeeper.hosts` does.",
+        "Whether a server's certificate has to name the host in `zookeeper.hosts`.",
     )
     zookeeper_digest_credentials: str | None = setting(
         "zookeeper.digest.credentials",
         Secret("USER:PASSWORD"),
         None,
-        "Who we are to the tree. What we make there only we can change then, and all can read. For the file of "
-        "`--config` or the environment: everybody on a machine can read its command lines.",
+        "The credentials of the client. Nodes that it creates can then be changed only with them, and read by all. Set "
+        "this in a file or the environment: command lines are visible to every user of the machine.",
         secret=True,
     )
     zookeeper_digest_file: str | None = setting(
-        "zookeeper.digest.file", PemFile("a file"), None, "A file that has these credentials in its first line."
+        "zookeeper.digest.file", PemFile("a file"), None, "A file with these credentials in its first line."
     )
 
     def __attrs_post_init__(self) -> None:
         if not self.zookeeper_tls_enabled:
             for name in ("authorities", "certificate", "key"):
                 if getattr(self, f"zookeeper_tls_{name}") is not None:
-                    raise ConfigurationError(f"zookeeper.tls.{name} is given and zookeeper.tls.enabled is not true")
+                    raise ConfigurationError(f"zookeeper.tls.{name} is given, but zookeeper.tls.enabled is not true")
         if (self.zookeeper_tls_certificate is None) != (self.zookeeper_tls_key is None):
             raise ConfigurationError("zookeeper.tls.certificate and zookeeper.tls.key go together: give both or none")
         if self.zookeeper_digest_credentials is not None and self.zookeeper_digest_file is not None:
@@ -63,12 +63,12 @@ SECURITY_ROWS = {row.name: row for row in settings_of(ZooKeeperSecurity)}
 
 
 def variable(name: str) -> str:
-    """The environment's variable for a setting: ``LOGD_ZOOKEEPER_TLS_ENABLED`` for ``zookeeper.tls.enabled``."""
+    """Return the environment variable of a setting: ``LOGD_ZOOKEEPER_TLS_ENABLED`` for ``zookeeper.tls.enabled``."""
     return f"LOGD_{name.upper().replace('.', '_')}"
 
 
 def values_of_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    """The values that the environment has, by dotted names. Raises ConfigurationError for one that is not allowed."""
+    """Return the values in the environment, by dotted names. Raises ConfigurationError for one that is not allowed."""
     values = {}
     for name, row in SECURITY_ROWS.items():
         text = environ.get(variable(name))
@@ -81,7 +81,7 @@ def values_of_environment(environ: Mapping[str, str]) -> dict[str, object]:
 
 
 def security_of_environment(environ: Mapping[str, str]) -> ZooKeeperSecurity:
-    """What the environment says, for commands. Raises ConfigurationError."""
+    """Return the security settings of the environment, for commands. Raises ConfigurationError."""
     values: dict[str, object] = {
         SECURITY_ROWS[name].field_name: value for name, value in values_of_environment(environ).items()
     }

@@ -56,7 +56,7 @@ class KeptEphemeral:
         self._data = data
         self._written: bytes | None = None
         self._same = same or (lambda found: found in (self._data, self._written))
-        self._told = failed or self._tell
+        self._on_failure = failed or self._log_failure
         self._retry = retry
         self._loop: Deferred[None] | None = None
         self._waiting: WaitingDeferreds[None] = WaitingDeferreds()
@@ -95,7 +95,7 @@ class KeptEphemeral:
         troubled = False
         while True:
             try:
-                watch = await self._see_to_it()
+                watch = await self._ensure()
                 troubled = False
                 changed = self._until(watch)  # before ``_waiting`` fires, since callers may call ``update`` then
                 self._waiting.fire(None)
@@ -112,7 +112,7 @@ class KeptEphemeral:
                     await self._sleep.sleep(self._retry)
                 troubled = True
 
-    async def _see_to_it(self) -> Deferred[WatchEvent]:
+    async def _ensure(self) -> Deferred[WatchEvent]:
         """Create or update the node if necessary; return the watch that fires when it may have changed."""
         while True:
             data = self._data
@@ -155,7 +155,7 @@ class KeptEphemeral:
 
     def _failed(self, failure: Failure) -> None:
         try:
-            self._told(failure)
+            self._on_failure(failure)
         except Exception:  # a bug in the listener; the node is still kept
             self._log.failure(
                 "{path} cannot be kept ({reason}), and the callback for this failed",
@@ -163,7 +163,7 @@ class KeptEphemeral:
                 reason=failure.value,
             )
 
-    def _tell(self, failure: Failure) -> None:
+    def _log_failure(self, failure: Failure) -> None:
         self._log.warn("{path} cannot be kept: {reason}", path=self.path, reason=failure.value)
 
 

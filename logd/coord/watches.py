@@ -1,4 +1,4 @@
-"""The watches that a client has left and that have not fired: one-shot, forgotten with the connection."""
+"""A client's watches that have not fired: one-shot, forgotten with the connection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logd.coord.records import EventType, SessionState, WatchEvent
 
 
 class WatchKind(enum.Enum):
-    """What a watch looks at; a server keeps those of ``get`` and ``exists`` as one."""
+    """The kind of a watch; a server treats those of ``get`` and ``exists`` as one."""
 
     DATA = "data"
     CHILDREN = "children"
@@ -26,7 +26,7 @@ class ClientWatches:
         return sum(map(len, self._left.values()))
 
     def make(self, kind: WatchKind, path: str) -> Deferred[WatchEvent]:
-        """A watch that is not left yet; cancelling it forgets it."""
+        """Return a watch that is not left yet; cancelling it forgets it."""
         return Deferred(lambda watch: self._forget(kind, path, watch))
 
     def leave(self, kind: WatchKind, path: str, watch: Deferred[WatchEvent]) -> None:
@@ -35,13 +35,13 @@ class ClientWatches:
             self._left.setdefault((kind, path), {})[watch] = None
 
     def fire(self, kind: WatchKind, path: str, event: EventType) -> None:
-        """Fire all that were left for that."""
+        """Fire all watches left for that kind and path."""
         for watch in self._left.pop((kind, path), {}):
             if not watch.called:
                 watch.callback(WatchEvent(event, path))
 
     def fire_all(self, state: SessionState) -> None:
-        """The connection is gone, and with it every watch."""
+        """Fire every watch, since the connection is gone."""
         left, self._left = self._left, {}
         for (_, path), watches in left.items():
             for watch in watches:

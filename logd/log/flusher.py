@@ -1,4 +1,4 @@
-"""Group commit: which partition is flushed next, on a few threads, and how much waits for the disk in all."""
+"""Group commit: the order in which partitions are flushed on a few threads, and the total of unflushed bytes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from logd.interfaces import Clock, IFileOperations, IThreads, Timer
 from logd.log.disk.open_files import SharedFile
 from logd.log.recovery.flush_mark import write_mark
 
-#: A partition that has waited this many seconds for a thread gets every second turn, whatever is due.
+#: A partition that has waited this many seconds for a thread gets every second turn, even while others are due.
 OVERDUE_SECONDS = 1.0
 
 
 class Place(Enum):
-    """Where a partition is between an append and its flush."""
+    """The state of a partition between an append and its flush."""
 
     CLEAN = "nothing to flush"
     GATHERING = "waits for more messages, or for its time, by flush.messages and flush.ms"
     WAITING = "waits for a thread"
-    SYNCING = "a thread is at it; what is appended meanwhile waits for the next turn"
+    SYNCING = "a thread syncs it; later appends wait for the next sync"
 
 
 @define(eq=False)
 class FlushTask:
-    """One partition's turn at the disk: what to sync, and up to where the log is flushed then."""
+    """One sync of one partition: the files and folders to sync, and the log's flushed end after it."""
 
     operations: IFileOperations
-    #: In the order of their positions, the last perhaps still growing. Held; the owner thread releases them.
+    #: Segment files, ascending; the last one may still grow. Each is held until the owner thread releases it.
     files: list[SharedFile]
-    #: Folders that have new names in them, which must last before anything in those files may be seen.
+    #: Folders with new names, which must be durable before anything in the files becomes visible.
     folders: list[str]
     #: The log's end when the sync began.
     end: int
@@ -42,10 +42,13 @@ class FlushTask:
     folder: str
 
     def run(self) -> None:
-        """Wait for the disk (any thread). Raises OSError; FileNotFoundError when a file was removed meanwhile."""
+        """Sync all of it and write the flush mark. Any thread; blocks.
+
+        Raises OSError; FileNotFoundError if a file was removed meanwhile.
+        """
         for shared in self.files:
             shared.file.sync_data()
-            shared.file.require(0)  # of a file that was removed nothing is left at the next start
+            shared.file.require(0)  # a removed file would be missing at the next start
         for folder in self.folders:
             self.operations.sync_directory(folder)
         write_mark(self.operations, self.folder, self.end)
@@ -55,47 +58,47 @@ class FlushTask:
 class FlushState:
     """The flusher's record of one partition."""
 
-    #: ``flush.messages``, infinity where it is not set; ``flush.ms`` in seconds, likewise.
+    #: ``flush.messages``, and ``flush.ms`` in seconds; infinity if not set.
     messages_limit: float = math.inf
     seconds_limit: float = math.inf
     unflushed_bytes: int = 0
     unflushed_messages: int = 0
     place: Place = Place.CLEAN
     due: bool = False
-    #: When the oldest unflushed append happened, by the flusher's clock.
+    #: Time of the oldest unflushed append, by the flusher's clock.
     since: float = 0.0
-    #: Ends the gathering when ``flush.ms`` is over.
+    #: Ends the gathering after ``flush.ms``.
     timer: Timer | None = None
-    #: Bytes that will be flushed once the sync under way is over.
+    #: Bytes covered by the sync under way.
     syncing_bytes: int = 0
 
     def limit(self, messages: int, milliseconds: int) -> None:
-        """Take the settings ``flush.messages`` and ``flush.ms``, each -1 where it is not set."""
+        """Apply the settings ``flush.messages`` and ``flush.ms``, each -1 if it is not set."""
         self.messages_limit = math.inf if messages == -1 else messages
         self.seconds_limit = math.inf if milliseconds == -1 else milliseconds / 1000
 
     def gathers(self, now: float) -> bool:
-        """Return whether the partition's unflushed messages wait for more, or for their time."""
+        """Return whether the partition still gathers messages: neither of its limits is reached."""
         if self.due or (self.messages_limit == math.inf and self.seconds_limit == math.inf):
             return False
         return self.unflushed_messages < self.messages_limit and now - self.since < self.seconds_limit
 
 
 class Flushable(Protocol):
-    """What the flusher asks of a partition log, on the owner thread."""
+    """The part of a partition log that the flusher needs. Owner thread only."""
 
     flush_state: FlushState
 
     def begin_sync(self) -> FlushTask:
-        """Say what to sync for all that is appended so far."""
+        """Return the task that syncs everything appended so far."""
         ...
 
     def end_sync(self, sync: FlushTask, error: BaseException | None) -> None:
-        """Take the outcome: move the flushed end, or go offline."""
+        """Handle the outcome of a sync: move the flushed end, or go offline."""
         ...
 
     def announce(self) -> None:
-        """Call those who waited for the visible end."""
+        """Call the listeners that wait for the visible end."""
         ...
 
 
@@ -103,24 +106,24 @@ class Flushable(Protocol):
 class Flusher:
     """Decides when each partition is flushed (docs/design/broker.md, "Flush and visibility").
 
-    A partition with neither ``flush.messages`` nor ``flush.ms`` asks for the disk at its first unflushed append. With
-    one of them it gathers first: until it has so many messages, until so much time is over, or until an acknowledgement
-    waits for the disk. Gathering also ends, for all partitions, above half of the limit on unflushed bytes and when the
-    broker stops.
+    A partition with neither ``flush.messages`` nor ``flush.ms`` is ready to be flushed at its first unflushed append.
+    With one of them it first gathers messages, until it has that many, until that time has passed, or until an
+    acknowledgement waits for the flush. Gathering also ends, for all partitions, above half of the limit on unflushed
+    bytes and when the broker stops.
 
-    While fewer than ``workers`` syncs are under way, a partition that asks for the disk is flushed at once. Else
-    partitions wait: those that are due (an acknowledgement waits) take turns with those that have waited longer than
-    OVERDUE_SECONDS; then the rest, oldest first. So neither kind starves the other, and appends that arrive during a
-    sync share the next one. Owner thread only.
+    While fewer than ``workers`` syncs are under way, a ready partition is flushed at once. Otherwise ready partitions
+    wait: those that are due (an acknowledgement waits) take turns with those that have waited longer than
+    OVERDUE_SECONDS; then come the rest, oldest first. So neither kind starves the other, and appends that arrive during
+    a sync share the next one. Owner thread only.
     """
 
     _threads: IThreads
     _clock: Clock
     _workers: int = 2
-    #: Above this many unflushed bytes in all ``_on_pressure(True)`` is called; below half of it, ``(False)``.
+    #: Above this many unflushed bytes in total ``_on_pressure(True)`` is called, and at half of it ``(False)``.
     _limit: int = 256 << 20
     _on_pressure: Callable[[bool], None] = lambda on: None
-    #: Called with each partition of which more was synced.
+    #: Called with each partition after a sync of it.
     _on_synced: Callable[[Flushable], None] = lambda log: None
     unflushed_bytes: int = 0
     pressed: bool = False
@@ -132,7 +135,7 @@ class Flusher:
     _idle_callbacks: list[Callable[[], None]] = field(factory=list)
 
     def appended(self, log: Flushable, count: int, messages: int) -> None:
-        """Note an append of ``count`` bytes; begin its flush when it is time for that and a thread is free."""
+        """Count an append of ``count`` bytes; begin its flush if it is time for that and a thread is free."""
         state = log.flush_state
         if not state.unflushed_bytes:
             state.since = self._clock.seconds()
@@ -151,7 +154,7 @@ class Flusher:
             self._gather_nothing()
 
     def due_now(self, log: Flushable) -> None:
-        """Flush ``log`` before those that nobody waits for: an acknowledgement needs it on the disk."""
+        """Give ``log`` priority, because an acknowledgement waits for its flush."""
         state = log.flush_state
         if state.due or state.place is Place.CLEAN:
             return
@@ -162,7 +165,7 @@ class Flusher:
             self.gather_no_more(log)
 
     def gather_no_more(self, log: Flushable) -> None:
-        """Flush ``log`` soon if it gathers messages; nothing else changes."""
+        """End the gathering of ``log``, if it gathers messages, and flush it soon."""
         state = log.flush_state
         if state.place is Place.GATHERING:
             self._end_gathering(log, state)
@@ -170,7 +173,7 @@ class Flusher:
             self._start()
 
     def limits_changed(self, log: Flushable) -> None:
-        """Go by other settings of a partition from now on, also for what it has gathered."""
+        """Apply a partition's changed limits, also to the messages that it has gathered."""
         state = log.flush_state
         if state.place is Place.GATHERING:
             self._end_gathering(log, state)
@@ -178,7 +181,7 @@ class Flusher:
             self._start()
 
     def forget(self, log: Flushable) -> None:
-        """Count ``log`` no longer: it went offline, its unflushed bytes will never be flushed."""
+        """Forget ``log``, which went offline: its unflushed bytes will never be flushed."""
         state = log.flush_state
         if state.place is Place.GATHERING:
             self._end_gathering(log, state)
@@ -192,13 +195,13 @@ class Flusher:
         self._check_idle()
 
     def when_idle(self, done: Callable[[], None]) -> None:
-        """Flush everything, and call ``done`` once when nothing waits for the disk; at once when that is so now."""
+        """Flush everything, and call ``done`` once nothing waits for the disk, perhaps at once."""
         self._idle_callbacks.append(done)
         self._gather_nothing()
         self._check_idle()
 
     def close(self) -> None:
-        """Leave no timer behind; what gathers is flushed no more."""
+        """Cancel all timers; partitions that gather messages are not flushed any more."""
         while self._gathering:
             log = next(iter(self._gathering))
             self._end_gathering(log, log.flush_state)
@@ -206,11 +209,11 @@ class Flusher:
 
     @property
     def _hurried(self) -> bool:
-        """Return whether no partition may gather: too many bytes are unflushed, or everything is to be flushed."""
+        """Return whether no partition may gather, as too many bytes are unflushed or everything is to be flushed."""
         return self.unflushed_bytes > self._limit // 2 or bool(self._idle_callbacks)
 
     def _place(self, log: Flushable, state: FlushState) -> None:
-        """Let a partition with unflushed bytes gather more of them, or wait for a thread."""
+        """Let a partition with unflushed bytes either gather more or wait for a thread."""
         now = self._clock.seconds()
         if self._hurried or not state.gathers(now):
             self._wait(log, state)
@@ -226,7 +229,7 @@ class Flusher:
         self.gather_no_more(log)
 
     def _gather_nothing(self) -> None:
-        """Let all partitions that gather wait for a thread, the oldest first."""
+        """End all gathering: those partitions wait for a thread, the oldest first."""
         while self._gathering:
             log = next(iter(self._gathering))
             self._end_gathering(log, log.flush_state)
@@ -246,7 +249,7 @@ class Flusher:
             self._due[log] = None
 
     def _start(self) -> None:
-        """Give every free thread something to do."""
+        """Begin syncs of waiting partitions on all free threads."""
         while self._running < self._workers and self._waiting:
             self._sync(self._next())
 
@@ -283,7 +286,7 @@ class Flusher:
             self._place(log, state)
         else:
             state.due = False
-        self._start()  # before anybody is told: the disk should not wait for them
+        self._start()  # before the listeners are called: the disk should not wait for them
         log.announce()
         self._check_idle()
 

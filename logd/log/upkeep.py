@@ -1,4 +1,4 @@
-"""Work on the disk that nobody waits for but a stop: checkpoints, and the files of expired segments."""
+"""Background work on the disk, which only a stop waits for: checkpoints, and the files of expired segments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from logd.log.recovery.flush_mark import read_mark, write_mark
 
 
 def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expired: Iterable[int]) -> None:
-    """Write the checkpoint, then remove segments. Blocks; raises OSError.
+    """Write the checkpoint, then remove the expired segments. Blocks; raises OSError.
 
-    In this order: a crash may undo any of the removals, and a hole that the checkpoint does not explain is a loss, for
-    which the next start would not serve the partition. Only where a full disk does not take the checkpoint something
-    has to go first: the content of the old checkpoint, which says with which segment the log begins, and then the
-    oldest segments, one by one, so that no crash leaves a hole.
+    The order matters: a crash may undo any of the removals, and a hole that the checkpoint does not explain counts as a
+    loss, so the next start would not serve the partition. Only if the checkpoint does not fit on a full disk is space
+    freed first: the content of the old checkpoint, which names the log's first segment, and then the oldest segments,
+    one by one, so that no crash leaves a hole.
     """
     waiting = list(expired)
     has_checkpoint = True
@@ -35,7 +35,7 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
             if has_checkpoint:
                 _leave_to_mark(files, folder, checkpoint.flushed)
                 has_checkpoint = False
-            # Those removed before have to stay removed: with one of them back, this one would leave a hole.
+            # The earlier removals must be durable first: if one were undone, this removal would leave a hole.
             files.sync_directory(folder)
             _remove(files, folder, waiting.pop(0))
     for start in waiting:
@@ -43,10 +43,10 @@ def do_upkeep(files: IFileOperations, folder: str, checkpoint: Checkpoint, expir
 
 
 def _leave_to_mark(files: IFileOperations, folder: str, flushed: int) -> None:
-    """Empty the checkpoint; from here on the mark alone vouches for what is flushed, lastingly. Raises OSError.
+    """Empty the checkpoint, and durably leave it to the mark to record the flushed end. Raises OSError.
 
-    It takes no room: the mark is written over in place. The empty checkpoint stays, since a log without any has lost
-    what is missing before its first segment.
+    This takes no space, since the mark is overwritten in place. The empty checkpoint stays: in a log without any
+    checkpoint, everything missing before its first segment counts as lost.
     """
     if read_mark(files, folder) < flushed:
         write_mark(files, folder, flushed)
@@ -64,16 +64,16 @@ def _remove(files: IFileOperations, folder: str, start: int) -> None:
             files.remove(join(folder, name))
 
 
-#: Partitions whose segments are looked at for old ones in one turn, about a microsecond for each.
+#: Partitions checked for expired segments in one reactor turn, about a microsecond each.
 LOOKED_AT_ONCE = 1000
 
 
 @define(eq=False)
 class Upkeep:
-    """A queue of partitions to look after, worked off on threads. Owner thread only.
+    """A queue of partitions for upkeep on threads. Owner thread only.
 
-    One partition at a time, so that flushes have the disk; as many as there are ``workers`` once somebody waits for the
-    end of it. A partition is queued when something of it has changed: the others cost nothing.
+    Upkeep does one partition at a time, so that flushes have the disk, but ``workers`` at a time while a ``when_idle``
+    callback waits. Only partitions that have changed are queued; the others cost nothing.
     """
 
     _files: IFileOperations
@@ -81,27 +81,27 @@ class Upkeep:
     _clock: Clock
     _report: Callable[..., None]
     _workers: int = 1
-    #: Partitions whose checkpoint may have to be written.
+    #: Partitions whose checkpoint may be out of date.
     _changed: dict[PartitionLog, None] = field(factory=dict)
     _queue: OrderedDict[PartitionLog, None] = field(factory=OrderedDict)
     _busy: dict[PartitionLog, None] = field(factory=dict)
     _idle_callbacks: list[Callable[[], None]] = field(factory=list)
-    #: What waits until nothing is under way on some partitions.
+    #: Callbacks, each with the partitions on which no upkeep may be under way before its call.
     _forgetting: list[tuple[Collection[PartitionLog], Callable[[], None]]] = field(factory=list)
     #: The next turn of ``expire``.
     _looking: Timer | None = None
 
     def changed(self, log: PartitionLog) -> None:
-        """Take note that the checkpoint of ``log`` may have to be written, at the next ``look_after_changed``."""
+        """Record that the checkpoint of ``log`` may be out of date, for the next ``look_after_changed``."""
         self._changed[log] = None
 
     def look_after_changed(self) -> None:
-        """Look after what has changed since the last time, and after what could not be written then."""
+        """Queue the partitions that have changed since the last call, and those whose upkeep failed."""
         changed, self._changed = self._changed, {}
         self.look_after(changed)
 
     def expire(self, logs: Sequence[PartitionLog]) -> None:
-        """Have ``logs`` let go of old segments, some in this turn and the rest in the next ones."""
+        """Expire segments of ``logs``, some logs in this reactor turn and the rest in the next ones."""
         if self._looking is not None:
             self._looking.cancel()
         self._expire(logs)
@@ -113,7 +113,7 @@ class Upkeep:
             self._looking = self._clock.callLater(0, self._expire, logs[LOOKED_AT_ONCE:])
 
     def close(self, logs: Iterable[PartitionLog]) -> None:
-        """Write the checkpoints that are not written yet, and close the logs. Blocks."""
+        """Write the checkpoints that are out of date, and close the logs. Blocks."""
         if self._looking is not None:
             self._looking.cancel()
         for log in logs:
@@ -123,17 +123,17 @@ class Upkeep:
                 try:
                     do_upkeep(self._files, log.folder, *work)
                 except OSError as error:
-                    self._report("no checkpoint for {folder}: {error}", folder=log.folder, error=error)
+                    self._report("cannot write the checkpoint of {folder}: {error}", folder=log.folder, error=error)
             log.close()
 
     def look_after(self, logs: Iterable[PartitionLog]) -> None:
-        """Write the checkpoints of ``logs`` that have changed, and remove their expired files, soon."""
+        """Queue ``logs``: their checkpoints are written if they have changed, and their expired files removed."""
         for log in logs:
             self._queue[log] = None
         self._next()
 
     def forget(self, logs: Collection[PartitionLog], done: Callable[[], None]) -> None:
-        """Begin nothing more on ``logs``; call ``done`` when nothing is under way on them, perhaps at once."""
+        """Begin no more upkeep of ``logs``; call ``done`` once none is under way, perhaps at once."""
         for log in logs:
             self._queue.pop(log, None)
             self._changed.pop(log, None)
@@ -141,7 +141,7 @@ class Upkeep:
         self._tell_forgotten()
 
     def when_idle(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when nothing is left to do; at once when that is so now."""
+        """Call ``done`` once nothing is left to do, perhaps at once."""
         self._idle_callbacks.append(done)
         self._next()
 
@@ -167,7 +167,7 @@ class Upkeep:
             if error is None:
                 log.end_upkeep(checkpoint, expired)
             else:
-                # The next pass tries again: only a start after a crash is slower until then.
+                # The next pass tries again. Until then only a start after a crash is slower.
                 self._report("upkeep of {folder} failed: {error}", folder=log.folder, error=error)
                 self.changed(log)
             self._tell_forgotten()

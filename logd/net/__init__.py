@@ -1,1 +1,1 @@
-"""Network connections: servers and clients over Twisted, what connections may cost, and file ranges by sendfile."""
+"""Network connections over Twisted: servers, clients, limits on connections, and file ranges by sendfile."""

@@ -1,4 +1,4 @@
-"""The requests of one connection that have come and were not taken yet."""
+"""The backlog of one connection: requests that have arrived and are not taken yet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from logd.protocol.conversation.interfaces import Received
 
-#: Requests that are taken together: the clock is looked at between them.
+#: The most requests that are taken at once; the clock is checked in between.
 TURN_REQUESTS = 1000
 
 
 class Backlog:
-    """Requests in order, with how many there are, and their bytes."""
+    """Requests in order, with the number that expect an answer, and their size."""
 
     __slots__ = ("_size", "expecting", "requests")
 
@@ -24,19 +24,19 @@ class Backlog:
 
     @property
     def kept_bytes(self) -> int:
-        """About the bytes of the requests: those of several that came together count until the last one is taken."""
+        """The approximate size of the requests: those that arrived together count until the last of them is taken."""
         if not self.requests:
             self._size = 0
         return self._size
 
     def add(self, requests: Sequence[Received], expecting: int, size: int) -> None:
-        """Put requests at the end: ``expecting`` of them expect an answer, and they came in ``size`` bytes."""
+        """Append requests: ``expecting`` of them expect an answer, and they arrived in ``size`` bytes."""
         self.requests = [*self.requests, *requests] if self.requests else requests
         self.expecting += expecting
         self._size += size
 
     def take(self, room: int) -> Sequence[Received]:
-        """Take requests out from the beginning: no more than ``room`` that expect an answer, nor than TURN_REQUESTS."""
+        """Remove and return the first requests: at most TURN_REQUESTS, and at most ``room`` that expect an answer."""
         requests = self.requests
         if self.expecting <= room:
             if len(requests) <= TURN_REQUESTS:
@@ -58,12 +58,12 @@ class Backlog:
         return requests[:count]
 
     def put_back(self, requests: Sequence[Received]) -> None:
-        """Put requests that were taken out, and have to wait, at the beginning again."""
+        """Put taken requests that have to wait back at the beginning."""
         self.expecting += _expecting(requests)
         self.requests = [*requests, *self.requests]
 
     def clear(self) -> None:
-        """Drop the requests. Those that expect an answer are counted on: the conversation waits for it as well."""
+        """Drop the requests. ``expecting`` still counts them, as the conversation still waits for their answers."""
         self.requests = ()
 
 

@@ -1,4 +1,4 @@
-"""A client's connection to one broker: requests out, each with a Deferred for its answer."""
+"""A client's connection to one broker: sends requests, each with a Deferred for its response."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from logd.deferreds.waiting import WaitingDeferreds
 from logd.errors import BrokerUnavailable, CannotConnect, ConfigurationError, LogdError, ProtocolViolation
 from logd.protocol.conversation.client import ClientConversation
 
-#: Bytes asked of the kernel in one read: a consumer's chunks are large.
+#: The size of one read in bytes: a consumer's chunks are large.
 READ_BYTES = 256 << 10
 
 
 def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 10.0) -> IStreamClientEndpoint:
     """Return the endpoint of ``host:port``, of a (host, port) pair, or of a Twisted client endpoint string.
 
-    ``timeout`` is in seconds. Raises ConfigurationError when the text is none of these.
+    ``timeout`` is in seconds. Raises ConfigurationError for any other text.
     """
     if isinstance(address, tuple):
         return HostnameEndpoint(reactor, address[0], address[1], timeout=timeout)
@@ -43,7 +43,7 @@ def endpoint_for(reactor: Any, address: str | tuple[str, int], timeout: float = 
 
 @implementer(IPushProducer)
 class BrokerConnection(Protocol):
-    """One connection; made by ``connect``. Closed for good once it is lost."""
+    """One connection, opened by ``connect``. A lost connection does not reconnect."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._conversation = ClientConversation(max_frame_bytes)
@@ -63,9 +63,9 @@ class BrokerConnection(Protocol):
         timeout: float = 10.0,
         max_frame_bytes: int = 128 << 20,
     ) -> Deferred[BrokerConnection]:
-        """Connect; cancellable. Fails with CannotConnect, naming the address and the reason.
+        """Connect; cancellable. Fails with CannotConnect, which names the address and the reason.
 
-        ``timeout`` is in seconds; ``max_frame_bytes`` bounds an answer.
+        ``timeout`` is in seconds; ``max_frame_bytes`` limits the size of a response.
         """
         named = address if isinstance(address, str) else "{}:{}".format(*address) if isinstance(address, tuple) else "?"
         endpoint = endpoint_for(reactor, address, timeout) if isinstance(address, (str, tuple)) else address
@@ -73,7 +73,7 @@ class BrokerConnection(Protocol):
         def failed(failure: Failure) -> Failure:
             if failure.check(CancelledError):
                 return failure
-            code = getattr(failure.value, "osError", None)  # Twisted's text has the system's twice, around the number
+            code = getattr(failure.value, "osError", None)  # Twisted's text repeats the system's text
             reason = os.strerror(code) if isinstance(code, int) else failure.getErrorMessage().rstrip(".")
             return Failure(CannotConnect(f"cannot connect to the broker at {named}: {reason}", reason))
 
@@ -87,15 +87,15 @@ class BrokerConnection(Protocol):
         return connecting.addCallbacks(connected, failed)
 
     def request(self, request: Any) -> Deferred[Any]:
-        """Send a request; its Deferred fires with the response.
+        """Send a request. The Deferred fires with the response.
 
-        Fails with BrokerUnavailable when the connection is lost first, or with the ProtocolViolation that ended it.
-        Raises MessageTooLarge or InvalidRequest for a request that cannot be sent. Cancelling stops the waiting alone.
+        Fails with BrokerUnavailable if the connection is lost first, or with the ProtocolViolation that ended it.
+        Raises MessageTooLarge or InvalidRequest for a request that cannot be sent. Cancelling only stops the waiting.
         """
         if self._lost is not None:
             return _failed(self._unavailable())
         if id(request) in self._waiting:
-            request = request._replace()  # the same object again: an answer finds its request by what it is
+            request = request._replace()  # the same object again: responses are matched to requests by identity
         pieces = self._conversation.send(request)
 
         def forget(_: Deferred[Any]) -> None:
@@ -107,37 +107,37 @@ class BrokerConnection(Protocol):
         return waiting
 
     def send_only(self, request: Any) -> None:
-        """Send a request that has no answer. Raises BrokerUnavailable when the connection is lost already."""
+        """Send a request that has no response. Raises BrokerUnavailable if the connection is lost already."""
         if self._lost is not None:
             raise self._unavailable()
         self._write(self._conversation.send(request))
 
     def send_frames(self, frames: list[bytes]) -> None:
-        """Write encoded requests that have no answer, in pieces as they are: many of them for the price of one write.
+        """Write encoded requests that have no response, all in one write.
 
-        Raises BrokerUnavailable when the connection is lost already.
+        Raises BrokerUnavailable if the connection is lost already.
         """
         if self._lost is not None:
             raise self._unavailable()
         self._write(frames)
 
     def when_lost(self) -> Deferred[BaseException]:
-        """A Deferred that fires (not fails) with the reason when the connection is lost, or at once if it is."""
+        """Return a Deferred that fires (not fails) with the reason once the connection is lost, or at once if it is."""
         return self._watchers.new() if self._lost is None else succeed(_reason(self._lost))
 
     def when_writable(self) -> Deferred[None]:
-        """A Deferred that fires when the transport takes more bytes without queueing them up."""
+        """Return a Deferred that fires once the transport takes more bytes without piling them up."""
         if self._lost is not None:
             return fail(self._unavailable())
         return succeed(None) if self.writable else self._writable_waiters.new()
 
     @property
     def connected_now(self) -> bool:
-        """Whether requests can be sent."""
+        """True while requests can be sent."""
         return self._lost is None
 
     def close(self) -> Deferred[None]:
-        """Close once what was written has left; fires when the connection is gone."""
+        """Close once all written bytes are sent. Fires when the connection is closed."""
         closed: Deferred[None] = Deferred()
         self.when_lost().addCallback(lambda _: closed.callback(None))
         if self._lost is None:
@@ -147,12 +147,12 @@ class BrokerConnection(Protocol):
         return closed
 
     def abort(self) -> None:
-        """Close at once; what was written may not arrive."""
+        """Close at once; written bytes may be lost."""
         if self._lost is None:
             transport: Any = self.transport
             transport.abortConnection()
 
-    # What Twisted calls.
+    # Called by Twisted
 
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
@@ -184,7 +184,7 @@ class BrokerConnection(Protocol):
     def stopProducing(self) -> None:  # noqa: N802
         self.writable = False
 
-    # The inside.
+    # Internals
 
     def _write(self, pieces: list[bytes]) -> None:
         transport: Any = self.transport

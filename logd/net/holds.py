@@ -1,4 +1,4 @@
-"""The reasons why a connection is not read for a while."""
+"""The reasons to hold a connection: its requests are not taken for a while."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from enum import Enum
 
 
 class Hold(Enum):
-    """A connection may be held for several of these at a time; it goes on when the last one ends."""
+    """A reason to hold a connection. There may be several at a time; the connection proceeds when the last one ends."""
 
-    #: The broker starts: it is not decided yet what it serves.
+    #: The broker is starting: the topics to serve are not known yet.
     START = "start"
-    #: Other connections have their turn before the rest of many requests is taken.
+    #: Other connections have their turn before the rest of the backlog is taken.
     TURN = "turn"
-    #: A topic that a request names is being made.
+    #: A topic of a request is being created.
     TOPIC = "topic"
     #: A large message set is being checked.
     CHECK = "check"
-    #: A log that a request appends to may not grow yet.
+    #: A log of a request may not grow yet.
     GROWTH = "growth"
-    #: Too many bytes of the whole broker wait for the disk.
+    #: The broker has too many unflushed bytes.
     FLUSH = "flush"

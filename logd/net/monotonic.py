@@ -1,4 +1,4 @@
-"""A reactor whose time nobody can set: timers and durations go on at the same pace when the system's clock is moved."""
+"""Monotonic time for a reactor: timers and durations are not affected when the system's clock is set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _MonotonicSeconds:
-    """Seconds since the epoch when made, and from then on what a monotonic clock counts."""
+    """Seconds since the epoch at construction, advanced by a monotonic clock from then on."""
 
     __slots__ = ("_monotonic", "_offset")
 
@@ -21,12 +21,12 @@ class _MonotonicSeconds:
 
 
 def use_monotonic_time(reactor: Any, monotonic: Callable[[], float] = time.monotonic) -> None:
-    """Let a Twisted reactor schedule its calls by a monotonic clock, from this moment on. A second call does nothing.
+    """Make a Twisted reactor schedule its calls by a monotonic clock from now on. A second call does nothing.
 
-    Twisted schedules by the system's time of day. When that is set back by an hour, every timer of the process waits an
-    hour longer; when it is set forward, time-outs fire at once. logd's commands, ``twistd logd`` and the blocking
-    clients do this for their own reactors. An application that runs brokers or clients on its own reactor calls it
-    once, at any time: calls that are scheduled already keep their time, and ``reactor.seconds()`` goes on without a
+    Twisted schedules by the system's time of day. If that is set back by an hour, every timer of the process waits an
+    hour longer; if it is set forward, time-outs fire at once. logd's commands, ``twistd logd`` and the blocking clients
+    call this function for their own reactors. An application that runs brokers or clients on its own reactor calls it
+    once, at any time: calls that are already scheduled keep their time, and ``reactor.seconds()`` continues without a
     step.
     """
     if not isinstance(reactor.seconds, _MonotonicSeconds):

@@ -1,4 +1,4 @@
-"""The output queue of one connection: bytes and file ranges in order, and word of a peer that does not take them."""
+"""The output queue of one connection: bytes and file ranges, sent in order and under backpressure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from logd.net.paced_transport import PacedConsumer
 from logd.net.transfer import SendfileSender, can_sendfile
 from logd.protocol.requests.fields import Piece
 
-#: Below this a read and a write cost less than a sendfile of their own (measured: they meet between 20 and 32 KB).
+#: Ranges below this size are read and written, which costs less than a sendfile (measured: equal at 20 to 32 KB).
 SMALL_RANGE_BYTES = 16 << 10
-#: Plain bytes given to the transport before asking to be told that they are gone.
+#: Bytes that are written to the transport before waiting until its buffer is empty.
 UNSENT_BYTES = 64 << 10
 
 
 @define(eq=False)
 class OutputQueue:
-    """The way out of one connection.
+    """The output queue of one connection.
 
-    ``congested`` is true while bytes wait for the peer; ``on_empty`` is called each time when that ends.
-    ``on_failed`` is called when a promised range could not be sent: the connection has to be aborted.
+    ``congested`` is true while bytes wait for the peer; ``on_empty`` is called each time it becomes false.
+    ``on_failed`` is called if a promised range could not be sent: the connection has to be aborted then.
     """
 
     _transport: Any
@@ -40,7 +40,7 @@ class OutputQueue:
     congested: bool = field(default=False, init=False)
     _closed: bool = field(default=False, init=False)
     _working: bool = field(default=False, init=False)
-    #: For a transport whose socket cannot be written to directly, None for one where it can.
+    #: The consumer for a transport without direct access to its socket; None if sendfile can be used.
     _paced: PacedConsumer | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -52,7 +52,7 @@ class OutputQueue:
         return len(self._queue)
 
     def send(self, pieces: Iterable[Piece]) -> None:
-        """Queue pieces. A range is closed here in the end, whatever happens."""
+        """Queue pieces. The queue closes each range in the end, whatever happens."""
         if self._closed:
             close_pieces(pieces)
             return
@@ -82,20 +82,20 @@ class OutputQueue:
             self._watch()
 
     def finish(self) -> None:
-        """Nothing more will be sent; call when nothing waits, before the transport is told to close."""
+        """Unregister from the transport. Call it when the queue is empty, before the transport is told to close."""
         if self._paced is not None:
             self._paced.end()
 
     def close(self) -> None:
-        """Drop what is queued: the connection is gone."""
+        """Drop the queue, as the connection is lost."""
         self._closed = True
         queue, self._queue = self._queue, deque()
         close_pieces(queue)
 
     def _work(self) -> None:
-        """Send what is queued, up to the next range that has to wait for the socket."""
+        """Send the queue up to the next range that has to wait for the socket."""
         self.congested = True
-        # A transfer may be over before its call returns: a loop, since one answer may have thousands of ranges.
+        # A transfer may end before its call returns. A loop, since one answer may have thousands of ranges.
         self._working = True
         paced = self._paced
         while self._queue and self._sending is None and not (paced is not None and paced.paused):
@@ -152,14 +152,14 @@ class OutputQueue:
 @implementer(IPullProducer)
 @define(eq=False)
 class _Drain:
-    """Produces nothing; learns when the transport's buffer has become empty."""
+    """A pull producer without data, which learns when the transport's buffer is empty."""
 
     _transport: Any
     _drained: Callable[[], None]
     _calls: int = 0
 
     def resumeProducing(self) -> None:  # noqa: N802
-        # The first call comes from inside registerProducer, with the bytes still buffered.
+        # The first call comes from within registerProducer, with the bytes still buffered.
         self._calls += 1
         if self._calls > 1:
             self._transport.unregisterProducer()
@@ -170,18 +170,18 @@ class _Drain:
 
 
 def _read_small(piece: IFileRange) -> bytes | None:
-    """The bytes of a small range, None when it is large or its bytes are not at hand."""
+    """Return the bytes of a small range; None if it is large or not in the page cache."""
     if piece.count > SMALL_RANGE_BYTES:
         return None
     try:
         data: bytes | None = piece.file.read_cached(piece.position, piece.count)
     except OSError:
-        return None  # the transfer tries again and says what is wrong
+        return None  # the transfer tries again and reports the error
     return data if data is not None and len(data) == piece.count else None
 
 
 def close_pieces(pieces: Iterable[Piece]) -> None:
-    """Close the ranges among pieces that will not be sent."""
+    """Close the file ranges among pieces that will not be sent."""
     for piece in pieces:
         if not isinstance(piece, bytes):
             piece.close()

@@ -1,4 +1,4 @@
-"""A transport without a descriptor, such as TLS, as a consumer for one file transfer after another."""
+"""A consumer for successive file transfers over a transport without a descriptor, such as TLS."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from zope.interface import implementer
 @implementer(IConsumer, IPushProducer)
 @define(eq=False)
 class PacedConsumer:
-    """One push producer of the transport for as long as the connection lasts, and a consumer for who writes to it now.
+    """The transport's one push producer while the connection lasts, and the consumer of the current transfer.
 
-    A transport looks at how much it has buffered only when it is written to, and then tells the producer registered at
-    that moment. Were each transfer to register itself, those that end with their first write would never be told, and
-    a peer that does not read would have the broker buffer all that it asked for.
+    A transport checks its buffer only when it is written to, and then pauses the producer registered at that moment. If
+    each transfer registered itself, those that end with their first write would never be paused, and the broker would
+    buffer everything that a peer requests but does not read.
     """
 
     _transport: Any
     _on_pause: Callable[[], None]
-    #: Called when the transport takes more and no transfer is under way that was told so instead.
+    #: Called when the transport takes more bytes and there is no current transfer to resume.
     _on_resume: Callable[[], None]
     _producer: Any = field(default=None, init=False)
     paused: bool = field(default=False, init=False)
@@ -33,7 +33,7 @@ class PacedConsumer:
         self._transport.registerProducer(self, True)
 
     def end(self) -> None:
-        """Let the transport go, so that it can be closed: over TLS it loses its last bytes otherwise."""
+        """Unregister from the transport, so that it can be closed: over TLS the last bytes are lost otherwise."""
         if not self._over:
             self._over = True
             self._transport.unregisterProducer()
@@ -57,7 +57,7 @@ class PacedConsumer:
             self._producer.stopProducing()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
-        """See IConsumer; for push producers, and not while ``paused``."""
+        """See IConsumer. Takes push producers only, and not while ``paused``."""
         self._producer = producer
 
     def unregisterProducer(self) -> None:  # noqa: N802

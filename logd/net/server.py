@@ -1,4 +1,4 @@
-"""The broker's side of one connection: requests in, in order and bounded; answers out, in order and bounded."""
+"""The server side of a connection: takes requests and sends answers, in order and within limits."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from logd.net.transfer import PeerLeft, SendfileSender
 from logd.protocol.conversation.foreign import ForeignClient
 from logd.protocol.conversation.interfaces import IConversation, Received
 
-#: Bytes asked of the kernel in one read. Twisted's 64 KiB would mean four times the calls for a busy producer.
+#: The size of one read in bytes. Twisted's 64 KiB would mean four times the calls for a busy producer.
 READ_BYTES = 256 << 10
-#: Seconds for which requests are taken before the others have their turn.
+#: Seconds for which requests are taken before other connections have their turn.
 TURN_SECONDS = 0.01
 
 
 class Session(Protocol):
-    """The broker's part of one connection."""
+    """The request handling of one connection."""
 
     def take(self, requests: Sequence[Received]) -> int:
-        """Take requests in order and return how many were taken. Each is answered by ``Connection.answer``, in time.
+        """Take requests in order and return the number taken. Each is answered later by ``Connection.answer``.
 
-        Fewer than all means: the next one has to wait, and ``Connection.hold`` was called (it may be over by now).
+        If fewer than all are taken, the next one has to wait, and ``Connection.hold`` was called (it may be over now).
         """
         ...
 
     def lost(self) -> None:
-        """The connection is gone: stop waiting on its behalf."""
+        """Stop waiting on behalf of the lost connection."""
         ...
 
 
 class SessionOpener(Protocol):
-    """Makes the session of a new connection, or refuses it with None."""
+    """Opens the session of a new connection, or refuses the connection with None."""
 
     def open_session(self, connection: Connection) -> Session | None: ...
 
 
 class Connection(TwistedProtocol):
-    """One client's connection."""
+    """The server's connection with one client."""
 
     _log = Logger()
 
@@ -71,9 +71,9 @@ class Connection(TwistedProtocol):
         self._watch = watch
         self._limits = watch.limits
         self._backlog = Backlog()
-        #: Bytes of requests that the watch was last told of.
+        #: The request bytes that the watch was last told of.
         self._told_bytes = 0
-        #: True when the last bytes began another request.
+        #: True if the last bytes began another request.
         self._begun = False
         self._congested = False
         self._next_turn: Timer | None = None
@@ -82,11 +82,11 @@ class Connection(TwistedProtocol):
         self._reading = True
         self._lost = False
         self._closing = False
-        #: ``host:port``, or the name of a local socket.
+        #: The peer as ``host:port``, or the name of a local socket.
         self.peer = "?"
         self.session: Session | None = None
 
-    # What Twisted calls.
+    # Called by Twisted
 
     def connectionMade(self) -> None:  # noqa: N802
         transport: Any = self.transport
@@ -112,7 +112,7 @@ class Connection(TwistedProtocol):
         before, kept = conversation.unanswered, conversation.kept_bytes
         requests = conversation.receive_data(data)
         self._begun = self._begun or bool(requests)
-        # Reading is paused while there is a backlog, but a TLS transport may still hand over what it had decrypted.
+        # Reading is paused while there is a backlog, but a TLS transport may still deliver bytes that it has decrypted.
         self._backlog.add(requests, conversation.unanswered - before, kept + len(data) - conversation.kept_bytes)
         self._drain()
 
@@ -128,7 +128,7 @@ class Connection(TwistedProtocol):
         if session is not None:
             session.lost()
 
-    # What sessions call.
+    # Called by sessions
 
     def answer(self, token: Any, response: Any) -> None:
         """Answer the request of ``token``. Files in the response are closed once sent, or not wanted any more."""
@@ -148,25 +148,25 @@ class Connection(TwistedProtocol):
 
     @property
     def full(self) -> bool:
-        """True while so many requests are here that no more should be read."""
+        """True while there are so many requests that no more should be read."""
         return self._conversation.unanswered + len(self._output) >= self._limits.pending_answers
 
     def hold(self, reason: Hold) -> None:
-        """Read no further requests until ``proceed`` is called with the same reason."""
+        """Stop taking requests until ``proceed`` is called with the same reason."""
         self._holds.add(reason)
         self._set_reading()
 
     def proceed(self, reason: Hold) -> None:
-        """End a hold; requests that were held back are taken."""
+        """End a hold and take the requests of the backlog."""
         self._holds.discard(reason)
         if not self._lost and not self._taking:
             self._drain()
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Close, and log the reason where there is one. Requests that were not taken are dropped.
+        """Close, and log the reason, if any. Requests that were not taken are dropped.
 
-        With ``drain`` those that were taken are answered before, and the peer has LINGER_SECONDS for what it is sent;
-        without, the connection is cut off at once.
+        With ``drain`` the taken requests are answered first, and the peer has LINGER_SECONDS to take the answers.
+        Without ``drain`` the connection is cut off at once.
         """
         if self._lost or (drain and self._closing):
             return
@@ -192,16 +192,18 @@ class Connection(TwistedProtocol):
         if unsaid is None:
             self.close()
         else:
-            self.close(f"{violation}" + f" ({unsaid} more such calls from {host} since the last line)" * bool(unsaid))
+            self.close(
+                f"{violation}" + f" ({unsaid} more such calls from {host} since the last such line)" * bool(unsaid)
+            )
 
     @property
     def idle(self) -> bool:
-        """True while nothing is owed to the peer."""
+        """True while no answer is owed to the peer."""
         return self._lost or not (
             self._conversation.unanswered or self._backlog.requests or len(self._output) or self._output.congested
         )
 
-    # What the watch calls.
+    # Called by the watch
 
     @property
     def address(self) -> str:
@@ -210,22 +212,22 @@ class Connection(TwistedProtocol):
 
     @property
     def replaceable(self) -> bool:
-        """No connection that is open is closed to make room for another."""
+        """Always False: an open connection is never closed to admit another."""
         return False
 
     @property
     def reading(self) -> bool:
-        """True while the peer is read from: then it is its fault alone if nothing comes."""
+        """True while the connection is read, so that missing bytes are the peer's fault alone."""
         return self._reading
 
     def uptake(self) -> tuple[int, int] | None:
         """See ``logd.net.limits.tcp_info``."""
         return uptake(self.transport)
 
-    # The inside.
+    # Internals
 
     def _tell_kept(self) -> None:
-        """Tell the watch what is here of requests that were not taken."""
+        """Report the bytes of requests that are not taken to the watch."""
         kept = self._conversation.kept_bytes + self._backlog.kept_bytes
         begun, self._begun = self._begun, False
         if kept or self._told_bytes:
@@ -240,7 +242,7 @@ class Connection(TwistedProtocol):
         try:
             late = self._clock.seconds() + TURN_SECONDS
             while self._backlog.requests and not self._holds:
-                # One read may bring thousands of requests, and there is room for the answers of some.
+                # One read may bring thousands of requests, of which only some may be under way at a time.
                 requests = self._backlog.take(self._limits.pending_answers - self._under_way - len(self._output))
                 if not requests:
                     break
@@ -269,7 +271,7 @@ class Connection(TwistedProtocol):
 
     @property
     def _under_way(self) -> int:
-        """The number of requests that were taken and wait for an answer. Others get none when the connection closes."""
+        """The number of taken requests that wait for an answer. Others get no answer when the connection closes."""
         return self._conversation.unanswered - self._backlog.expecting
 
     def _set_reading(self) -> None:
@@ -302,7 +304,11 @@ class Connection(TwistedProtocol):
     def _transfer_failed(self, failure: Failure) -> None:
         if not self._lost:
             if not failure.check(PeerLeft):
-                self._log.warn("cannot deliver to {peer}: {reason}", peer=self.peer, reason=str(failure.value))
+                self._log.warn(
+                    "cannot send a fetch response to {peer}; closing its connection: {reason}",
+                    peer=self.peer,
+                    reason=str(failure.value),
+                )
             self.close(drain=False)
 
 
@@ -316,7 +322,7 @@ class ConnectionFactory(Factory):
     """Makes a Connection for each client that connects."""
 
     noisy = False
-    #: Makes the conversation of a new connection: so a wire protocol is chosen.
+    #: Creates the conversation of a new connection, and so chooses the wire protocol.
     _conversation: Callable[[], IConversation]
     _opener: SessionOpener
     _sender: SendfileSender
@@ -333,5 +339,5 @@ class ConnectionFactory(Factory):
         return Connection(self._conversation(), self._opener, self._sender, self._clock, self.watch)
 
     def stopFactory(self) -> None:  # noqa: N802
-        """Nobody connects any more; those who are connected are closed by whoever stops the broker."""
+        """Cancel the watch's timers: the port is closed. Open connections are closed by the stop of the broker."""
         self.watch.stop()

@@ -1,4 +1,4 @@
-"""Work that may wait for a disk, run on a small pool of its own and answered on the reactor's thread."""
+"""A small thread pool for work that may wait for a disk. Results are delivered on the reactor's thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ReactorThreads(Protocol):
-    """The one thing needed of a reactor here."""
+    """The method of a reactor that is used here."""
 
     def callFromThread(self, callable: Callable[..., object], *args: Any) -> None: ...  # noqa: N802, A002
 
@@ -33,31 +33,33 @@ class _DaemonThread(Thread):
 class DiskThreads:
     """IThreads over a Twisted thread pool.
 
-    The reactor's own pool is not used: it also resolves names and runs whatever the application defers to it, and a
-    slow disk would starve both.
+    The reactor's own pool is not used: it also resolves names and runs the application's work, and a slow disk would
+    starve both.
     """
 
     def __init__(self, reactor: ReactorThreads, count: int, name: str) -> None:
-        """``count`` is the number of threads; they are started by ``start`` and not before (twistd forks first)."""
+        """``count`` is the number of threads. They start in ``start`` and not before, as twistd forks first."""
         self._reactor = reactor
         self._count = count
         self._name = name
         self._pool = ThreadPool(count, count, name)
-        # The process can end while a disk keeps a thread for ever.
+        # Daemon threads let the process end while a thread waits for the disk for ever.
         self._pool.threadFactory = _DaemonThread
         self._under_way = 0
         self._ending: WaitingDeferreds[None] = WaitingDeferreds()
 
     def start(self) -> None:
-        """Start all threads: one that could not be started later would take the work with it that it was meant for.
+        """Start all threads now, as work would be lost if its thread could not be started later.
 
-        Raises ConfigurationError when the system does not let so many start.
+        Raises ConfigurationError if the system does not allow that many threads.
         """
         try:
             self._pool.start()
         except RuntimeError as error:
             pool = self._pool
-            pool.threads = [thread for thread in pool.threads if thread.ident is not None]  # it waits for each of them
+            pool.threads = [
+                thread for thread in pool.threads if thread.ident is not None
+            ]  # stopping waits for each thread
             pool.stop()
             raise ConfigurationError(
                 f"cannot start the {self._count} threads of {self._name}: {error}; the system's limit on threads is "
@@ -65,11 +67,11 @@ class DiskThreads:
             ) from error
 
     def stop(self) -> None:
-        """Wait for the works under way, then end the threads. Blocks."""
+        """Wait for the work under way, then end the threads. Blocks."""
         self._pool.stop()
 
     def end(self) -> Deferred[None]:
-        """End the threads once no work is under way; fires then, and never while the disk keeps one of them."""
+        """End the threads once no work is under way, then fire. Never fires while a thread waits for the disk."""
         ended = self._ending.new()
         self._end_idle()
         return ended

@@ -1,7 +1,7 @@
-"""A range of a file to a transport: by sendfile(2) where there is a plain socket, else read and written in pieces.
+"""Transfers of file ranges to a transport: by sendfile(2) over a plain socket, else read and written in pieces.
 
-Twisted has no sendfile. Its public interfaces are enough: the ``resumeProducing`` of a pull producer is called exactly
-when the transport's own buffer is empty, which is the moment when bytes put into the socket directly keep the order.
+Twisted has no sendfile, but its public interfaces are enough: ``resumeProducing`` of a pull producer is called exactly
+when the transport's own buffer is empty, and at that moment bytes written to the socket directly keep the order.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from zope.interface import implementer
 from logd.errors import LogdError
 from logd.interfaces import IFile, IFileRange, IThreads
 
-#: Bytes sent in one turn of the reactor, so that one reader of a large range does not hold up the others.
+#: Bytes sent in one turn of the reactor, so that a transfer of a large range does not delay the others.
 TURN_BYTES = 1 << 20
-#: Bytes whose last page is looked for in the page cache before they are sent: about one read-ahead window.
+#: Bytes whose last page is checked for in the page cache before they are sent: about one read-ahead window.
 PIECE_BYTES = 128 << 10
 
 
 class TransferFailed(LogdError):
-    """A range could not be sent whole: the file is shorter than promised or unreadable, or the connection went away."""
+    """A range could not be sent whole: the file is shorter than promised or unreadable, or the connection was lost."""
 
 
 class PeerLeft(TransferFailed):
-    """The connection was lost in the middle of a transfer, which peers may do."""
+    """The connection was lost during a transfer, which is no fault of the broker."""
 
 
 def can_sendfile(transport: Any) -> bool:
-    """Return whether bytes may be put into the transport's socket directly: a plain stream socket, not TLS."""
+    """Return whether bytes may be written to the transport's socket directly: a plain stream socket, not TLS."""
     return (
         not ISSLTransport.providedBy(transport)
         and not getattr(transport, "TLS", False)
@@ -44,18 +44,18 @@ def can_sendfile(transport: Any) -> bool:
 
 
 class SendfileSender:
-    """Sends file ranges to consumers, in the manner of ``twisted.protocols.basic.FileSender``."""
+    """Sends file ranges to consumers, like ``twisted.protocols.basic.FileSender``."""
 
     def __init__(self, threads: IThreads) -> None:
-        """``threads`` is where pages are read that the page cache does not have."""
+        """``threads`` read the pages that are not in the page cache."""
         self._threads = threads
 
     def begin_file_transfer(self, file_range: IFileRange, consumer: IConsumer) -> Deferred[None]:
-        """Register a producer with ``consumer`` that gives it the whole range, then unregister it.
+        """Register a producer with ``consumer`` that sends the whole range, then unregister the producer.
 
-        The Deferred fires when the last byte is with the kernel (or in the consumer's buffer), and fails with
-        TransferFailed when that cannot be: a length was promised by then, so the connection has to be aborted.
-        Until it fires a thread may be reading the file; the range may be closed after that. It is not closed here.
+        The Deferred fires when the kernel (or the consumer's buffer) has the last byte. It fails with TransferFailed if
+        the range cannot be sent: a length was promised before, so the connection has to be aborted. A thread may be
+        reading the file until the Deferred fires; the caller may close the range after that.
         """
         if can_sendfile(consumer) and file_range.file.fileno() >= 0:
             by_sendfile = _BySendfile(file_range, consumer, self._threads)
@@ -69,7 +69,7 @@ class SendfileSender:
 
 @define(eq=False)
 class _Transfer:
-    """The part that both ways share: how far the range is sent, cold pages, and the end."""
+    """The part that both kinds of transfer share: the position, the reads of cold pages, and the end."""
 
     _range: IFileRange
     _consumer: Any
@@ -80,7 +80,7 @@ class _Transfer:
     _file: IFile = field(init=False)
     _warming: bool = field(default=False, init=False)
     _over: bool = field(default=False, init=False)
-    #: Set once it is over, None where the whole range was sent.
+    #: The failure of an ended transfer; None if the whole range was sent.
     _error: Exception | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -89,7 +89,7 @@ class _Transfer:
         self._file = self._range.file
 
     def stopProducing(self) -> None:  # noqa: N802
-        """Called by the transport when the connection is lost."""
+        """Fail the transfer, as the connection is lost. Called by the transport."""
         self._finish(PeerLeft("the connection was lost"))
 
     def _finish(self, error: Exception | None = None) -> None:
@@ -98,7 +98,7 @@ class _Transfer:
         self._over = True
         self._error = error
         self._consumer.unregisterProducer()
-        if not self._warming:  # else a thread is reading the file, which is closed by whoever waits for ``done``
+        if not self._warming:  # else a thread is reading the file, which the caller closes once ``done`` fires
             self._tell()
 
     def _tell(self) -> None:
@@ -108,7 +108,7 @@ class _Transfer:
             self.done.errback(self._error)
 
     def _unreadable(self, position: int, error: BaseException) -> None:
-        """Reading failed: the connection has to go, but the next one should not fail at the same place."""
+        """Fail the transfer after a failed read, and have later fetches stop short of the unreadable bytes."""
         if isinstance(error, OSError):
             self._range.unreadable(position, error)
         self._finish(TransferFailed(f"cannot read {self._file.path} at byte {position}: {error}"))
@@ -119,7 +119,7 @@ class _Transfer:
         return TransferFailed(text)
 
     def _warm(self, then: Callable[[], None]) -> None:
-        """Read the next turn's bytes on another thread, for the page cache's sake alone, then call ``then``."""
+        """Read the next turn's bytes on another thread, only to have them in the page cache; then call ``then``."""
         file, at, end = self._file, self._position, self._position + min(self._left, TURN_BYTES)
 
         def read() -> None:
@@ -143,10 +143,10 @@ class _Transfer:
 @implementer(IPullProducer)
 @define(eq=False)
 class _BySendfile(_Transfer):
-    #: Set by the first call, which comes from inside registerProducer while earlier bytes may still be buffered.
+    #: Set by the first call, which comes from within registerProducer while earlier bytes may still be buffered.
     _registered: bool = field(default=False, init=False)
-    #: A range just read from the disk is sent without asking the cache again: under memory pressure its pages may be
-    #: gone by then, and asking for ever would deliver nothing.
+    #: A range just read from the disk is sent without checking the page cache again: under memory pressure its pages
+    #: may be evicted by then, and checking for ever would send nothing.
     _warmed_to: int = field(default=0, init=False)
 
     def resumeProducing(self) -> None:  # noqa: N802
@@ -161,7 +161,7 @@ class _BySendfile(_Transfer):
         except (BrokenPipeError, ConnectionResetError):
             self._finish(PeerLeft("the connection was lost"))
         except OSError as error:
-            if error.errno == errno.EIO:  # sockets do not say this, disks do
+            if error.errno == errno.EIO:  # this errno comes from disks, not from sockets
                 self._unreadable(self._position, error)
             else:
                 self._finish(TransferFailed(f"cannot send {self._file.path}: {error}"))

@@ -1,4 +1,4 @@
-"""What tests, benches and demonstrations run, here and elsewhere: clusters in memory, on loopback, for real."""
+"""Clusters for tests, benches and demonstrations, here and elsewhere: in memory, on loopback, in real processes."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class LoopbackCluster:
     """
 
     def __init__(self, *, reactor: Any = None, **settings: Any) -> None:
-        """``reactor``: the one that runs, by default. Raises ConfigurationError for a setting that is not allowed."""
+        """``reactor``: by default the running one. Raises ConfigurationError for a setting that is not allowed."""
         if reactor is None:
             from twisted.internet import reactor  # installed by the import, so not before it is needed
         self.reactor = reactor
@@ -48,36 +48,36 @@ class LoopbackCluster:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where the brokers are: the first argument of every client. Empty before ``start``."""
+        """The brokers' addresses: the first argument of every client. Empty before ``start``."""
         return [service.broker.advertised for service in self._services if service.broker is not None]
 
     @property
     def zookeeper(self) -> str:
-        """Where the coordination tree is: for consumers of groups that are not made here."""
+        """The address of the coordination tree, for consumers of groups that are not made here."""
         return f"127.0.0.1:{self._tree_port}"
 
     def start(self) -> Deferred[None]:
-        """Start; fires when requests are taken. Fails with what a broker raises that cannot start."""
+        """Start; fires when requests are served. Fails with the error of a broker that cannot start."""
         return maybeDeferred(self._start)
 
     def stop(self) -> Deferred[None]:
-        """Close the clients made here, stop the brokers, remove their files; fires when nothing is left of them."""
+        """Close the clients made here, stop the brokers, remove their files; fires when all of that is done."""
         return Deferred.fromCoroutine(self._stop())
 
     def producer(self, **settings: Any) -> Producer:
-        """A Producer of this cluster, with its own settings; closed by ``stop``."""
+        """Return a Producer of this cluster, with its own settings; closed by ``stop``."""
         client: Producer = self._client(Producer, settings)
         return client
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
+        """Return a Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
         if "group" in settings:
             settings = {"zookeeper": self.zookeeper, **settings}
         client: Consumer = self._client(Consumer, settings)
         return client
 
     def admin(self, **settings: Any) -> Admin:
-        """An Admin of this cluster; closed by ``stop``."""
+        """Return an Admin of this cluster; closed by ``stop``."""
         client: Admin = self._client(Admin, settings)
         return client
 

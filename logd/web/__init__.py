@@ -1,1 +1,1 @@
-"""Pages over HTTP for who watches a broker: its health and its figures."""
+"""HTTP pages for monitoring a broker: its health and its metrics."""

@@ -1,4 +1,4 @@
-"""The pages as a Twisted service: listens before anything else of the broker is started."""
+"""The HTTP pages as a Twisted service, which listens before anything else of the broker is started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PagesService(Service):
     def __init__(
         self, reactor: Any, endpoint: str, health: Health, registry: CollectorRegistry, foreground: bool = False
     ) -> None:
-        """``foreground``: a failure to start is for a person at a terminal, who is better off without a traceback."""
+        """``foreground``: a person at a terminal reads a failure to start, so it is shown without a traceback."""
         self._reactor = reactor
         self._endpoint = endpoint
         self._site = QuietSite(pages(health, registry))
@@ -35,8 +35,8 @@ class PagesService(Service):
     def privilegedStartService(self) -> None:  # noqa: N802  # Twisted calls it
         """Listen, before any service is started and a data directory is touched.
 
-        Raises ConfigurationError when that cannot be: at once, since a failure that comes later in the background is
-        seen by nobody.
+        Raises ConfigurationError if the endpoint cannot be listened on: at once, since a later failure in the
+        background would go unnoticed.
         """
         outcome: list[Any] = []
         serverFromString(self._reactor, self._endpoint).listen(self._site).addBoth(outcome.append)
@@ -52,13 +52,13 @@ class PagesService(Service):
         self.port = outcome[0] if outcome else None
 
     def startService(self) -> None:  # noqa: N802  # Twisted calls it
-        """Listen, if that was not done with privileges."""
+        """Listen, if ``privilegedStartService`` was not called."""
         super().startService()  # type: ignore[no-untyped-call]  # Twisted has no annotations there
         if self.port is None:
             self.privilegedStartService()
 
     def stopService(self) -> Deferred[Any]:  # noqa: N802  # Twisted calls it
-        """Stop listening; fires when that is done."""
+        """Stop listening. Fires when the port is closed."""
         super().stopService()  # type: ignore[no-untyped-call]  # as above
         port, self.port = self.port, None
         return maybeDeferred(port.stopListening if port is not None else lambda: None)

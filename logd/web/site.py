@@ -1,4 +1,4 @@
-"""The pages: /health for who restarts brokers, /metrics for who draws curves."""
+"""The HTTP pages: /health for supervisors, /metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from twisted.logger import Logger
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import Request, Site
 
-#: Returns what /health shows; its "status" is "ok" when the broker does its work, or one word for why it does not.
+#: Returns the content of /health. Its "status" is "ok" while the broker does its work, else one word for the problem.
 Health = Callable[[], Mapping[str, Any]]
 
 
 class HealthResource(Resource):
-    """Answers 200 while ``health()["status"]`` is "ok" and 503 otherwise, with the whole of ``health()`` as JSON."""
+    """Answers 200 while ``health()["status"]`` is "ok", else 503, with ``health()`` as JSON."""
 
     isLeaf = True  # noqa: N815  # Twisted reads it
     _log = Logger()
@@ -26,7 +26,7 @@ class HealthResource(Resource):
         self._health = health
 
     def render_GET(self, request: Request) -> bytes:  # noqa: N802  # Twisted calls it
-        """Twisted answers HEAD with it too."""
+        """Answer GET, and HEAD too, which Twisted serves by this method."""
         try:
             page = dict(self._health())
         except Exception:
@@ -39,7 +39,7 @@ class HealthResource(Resource):
 
 
 class QuietSite(Site):
-    """Writes no line for each request: these pages are asked for every few seconds, for ever."""
+    """A site without an access log: its pages are requested every few seconds, for ever."""
 
     noisy = False
     displayTracebacks = False  # noqa: N815  # Twisted reads it
@@ -49,8 +49,8 @@ class QuietSite(Site):
 
 
 def metrics_resource(registry: CollectorRegistry) -> IResource:
-    """The figures in Prometheus' format; they are collected in a thread of the reactor's pool."""
-    # Imports the reactor, so not at the top: a program may still have to choose one.
+    """Return the page of metrics in Prometheus' format, which are collected in a thread of the reactor's pool."""
+    # Imports the reactor, so it is not at the top: a program may still have to choose a reactor.
     from prometheus_client.twisted import MetricsResource
 
     make: Callable[[CollectorRegistry], IResource] = MetricsResource
@@ -58,7 +58,7 @@ def metrics_resource(registry: CollectorRegistry) -> IResource:
 
 
 def pages(health: Health, registry: CollectorRegistry) -> Resource:
-    """The root of the two pages."""
+    """Return the root resource of the two pages."""
     root = Resource()
     root.putChild(b"health", HealthResource(health))
     root.putChild(b"metrics", metrics_resource(registry))

@@ -105,13 +105,13 @@ _OPTIONS = {"maxDecompressedBytes": "--max-decompressed", "maxDecompressedMessag
 
 
 def remedied(error: LogdError) -> LogdError:
-    """The error with what an import can do about it, where a read would have another remedy."""
+    """Return the error with the remedy of an import instead of that of a read."""
     said = str(error)
     if isinstance(error, DataLost):
         said = said.partition("; with failOnDataLoss")[0]
         return DataLost(f"{said}; run the import again: it begins with what there is, and --on-data-loss decides")
     if any(option in said for option in _OPTIONS):
-        said = said.partition(", or go on behind it")[0]
+        said = said.partition(", or continue after it")[0]
         for name, option in _OPTIONS.items():
             said = said.replace(name, option)
         return ImportFailed(said)

@@ -26,7 +26,7 @@ class ConnectionsTests(BrokerTestCase):
         refused = [self.connect() for _ in range(20)]
         self.assertEqual([peer.lost for peer in peers + refused], [False] * 3 + [True] * 20)
         self.assertEqual(self.broker.counters.connections_refused, 20)
-        self.assertEqual(len(self.events.warnings("connections.max = 3 are open")), 5)
+        self.assertEqual(len(self.events.warnings("connections.max = 3 connections are open")), 5)
         self.assertEqual(self.ask(peers[0], Fetch("t", 0, 0, 1)), FetchResponse(0))
         peers[1].lose()
         self.assertEqual(self.ask(self.connect(), Fetch("t", 0, 0, 1)), FetchResponse(0))
@@ -49,7 +49,9 @@ class AddressTests(BrokerTestCase):
         """One too many of an address is closed; others are not hurt, and a place is free once one of them goes."""
         peers = [self.connect(), self.connect()]
         self.assertTrue(self.connect().lost)
-        self.assertEqual(len(self.events.warnings("connections.address.max = 2 of its address are open")), 1)
+        self.assertEqual(
+            len(self.events.warnings("connections.address.max = 2 connections from its address are open")), 1
+        )
         self.assertFalse(self.connect("10.0.0.8").lost)
         peers[0].lose()
         self.assertFalse(self.connect().lost)

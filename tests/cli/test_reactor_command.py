@@ -100,7 +100,7 @@ class RunTests(SynchronousTestCase):
         """What logd raises on purpose is one line, without a traceback."""
         self.assertEqual(
             self.ended("raise UnknownTopic('no topic x')"),
-            (1, "logd: no topic x: `logd topics list` shows those that there are\n"),
+            (1, "logd: no topic x: `logd topics list` shows the existing ones\n"),
         )
         self.assertEqual(self.ended("raise BrokerUnavailable('no one there')"), (3, "logd: no one there\n"))
 

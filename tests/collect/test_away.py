@@ -248,7 +248,7 @@ class CopiedTests(AwayTestCase):
         self.disk.append("/l/a.log.1", b"second\n")
         self.disk.append("/l/a.log", b"third\n")
         self.assertEqual(self.lines(), [b"second", b"third"])
-        self.said("/l/a.log was emptied or overwritten: it was read up to byte 77, and lines that came behind that")
+        self.said("/l/a.log was truncated or overwritten: it was read up to byte 77; any later lines, written while")
 
 
 class LostTests(AwayTestCase):
@@ -262,7 +262,7 @@ class LostTests(AwayTestCase):
             self.disk.append("/l/a.log", text)
         self.again()
         self.assertEqual(self.lines(), [b"second", b"third", b"fourth"][-3:])
-        self.said("/l/a.log is gone: it was read up to byte 77, and lines that came behind")
+        self.said("/l/a.log is gone: it was read up to byte 77; any later lines, written while")
 
     def test_number_missing(self) -> None:
         """A number that is missing between the file that was read and the log is a file that is lost."""
@@ -283,7 +283,7 @@ class LostTests(AwayTestCase):
         self.disk.compress("/l/a.log.1")
         self.again()
         self.assertEqual(self.lines(), [b"first", b"third"])
-        self.said("/l/a.log.1.gz was compressed before it was read, and compressed files are skipped: its 7 bytes are")
+        self.said("/l/a.log.1.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
         self.assertEqual(self.follower.catalogue.lost, 7)
         self.notices.clear()
         self.again()
@@ -304,7 +304,7 @@ class LostTests(AwayTestCase):
         self.disk.compress("/l/a.1.log")
         self.again()
         self.assertEqual(self.lines(), [])
-        self.said("/l/a.1.log.gz was compressed before it was read, and compressed files are skipped: its 7 bytes are")
+        self.said("/l/a.1.log.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
 
     def test_rest_compressed(self) -> None:
         """What was not read of a compressed file is lost; its length is known."""
@@ -314,7 +314,9 @@ class LostTests(AwayTestCase):
         self.disk.compress("/l/a.log.2")
         self.again()
         self.assertEqual(self.lines(), [b"second", b"third"])
-        self.said("/l/a.log was compressed (now /l/a.log.2.gz, which is skipped): it was read up to byte 71, 6 bytes")
+        self.said(
+            "/l/a.log was compressed (now /l/a.log.2.gz, which is skipped): it was read up to byte 71; at least 6 bytes"
+        )
         self.assertEqual(self.follower.catalogue.lost, 6)
 
     def test_read_and_compressed(self) -> None:

@@ -237,10 +237,10 @@ class CollectorTests(SynchronousTestCase):
         """That nothing is acknowledged for long is said once, and that something is again."""
         self.begin()
         self.clock.pump([1.0] * 30)
-        self.assertEqual(self.reports, ["nothing was acknowledged for 10 seconds; waiting"])
+        self.assertEqual(self.reports, ["no broker has acknowledged anything for 10 seconds; waiting"])
         self.sender.answer()
         self.clock.pump([1.0] * 30)
-        self.assertEqual(self.reports[1:], ["acknowledged again"])
+        self.assertEqual(self.reports[1:], ["a broker acknowledges again"])
 
     def test_state_cannot_be_saved(self) -> None:
         """Collecting goes on, it is said once, and tried again."""
@@ -248,7 +248,7 @@ class CollectorTests(SynchronousTestCase):
         self.begin()
         self.sender.answer()
         self.clock.pump([1.0] * 5)
-        self.assertEqual(self.reports, ["the state cannot be saved: No space left on device; trying again"])
+        self.assertEqual(self.reports, ["cannot save the state: No space left on device; trying again"])
         self.state.error = None
         self.clock.pump([1.0] * 2)
         self.assertEqual(self.state.positions, [8])

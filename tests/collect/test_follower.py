@@ -102,12 +102,12 @@ class GrowthTests(FollowerTestCase):
             self.begin(rules=Rules(50, policy))
             self.disk.append("/l/a.log", LONG + b"y\n")
             self.assertEqual(self.lines(), expected)
-        self.noticed("left out, 71 bytes")
+        self.noticed("skipped, 71 bytes")
         self.assertEqual(self.follower.skipped, 71)
         self.setUp()
         self.begin(rules=Rules(50, "fail"))
         self.disk.append("/l/a.log", b"ok\n" + LONG)
-        with self.assertRaisesRegex(LineTooLong, "/l/a.log, behind byte 0: a line is longer than 50 bytes"):
+        with self.assertRaisesRegex(LineTooLong, "/l/a.log, after byte 0: a line is longer than 50 bytes"):
             self.lines()
 
     def test_long_line_unfinished(self) -> None:

@@ -41,12 +41,12 @@ class RotationTests(FollowerTestCase):
         self.disk.append("/l/a.log", b"two\nand more\n")
         self.assertEqual(self.disk.names["/l/a.log"].inode, inode)
         self.assertEqual(self.lines(), [b"two", b"and more"])
-        self.noticed("was emptied or overwritten, reading from its start")
+        self.noticed("was truncated or overwritten, reading from its start")
         self.again()
         self.disk.remove("/l/a.log")
         self.disk.append("/l/a.log", b"six\nand more\n")
         self.assertEqual(self.lines(), [b"six", b"and more"])
-        self.noticed("was emptied or overwritten: it was read up to byte 13, and lines that came behind that while")
+        self.noticed("was truncated or overwritten: it was read up to byte 13; any later lines, written while")
 
     def test_removed(self) -> None:
         """What is open is read to its end, and its unfinished line is taken, before it is let go of."""
@@ -69,7 +69,7 @@ class RotationTests(FollowerTestCase):
         self.again()
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("/l/a.log is gone: it was read up to byte 0, 4 bytes or more are lost")
+        self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
         self.assertEqual(self.follower.catalogue.lost, 4)
 
     def test_opened_though_not_read(self) -> None:
@@ -103,7 +103,7 @@ class RotationTests(FollowerTestCase):
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", more)
             self.assertEqual(self.lines(), more.split(b"\n")[:-1])
-            self.noticed("/l/a.log was emptied or overwritten, reading from its start")
+            self.noticed("/l/a.log was truncated or overwritten, reading from its start")
             self.assertEqual(self.follower.catalogue.lost, 0)
 
     def test_emptied_unread(self) -> None:
@@ -115,7 +115,7 @@ class RotationTests(FollowerTestCase):
         self.follower.step(read=False)
         self.disk.truncate("/l/a.log")
         self.assertEqual(self.lines(), [])
-        self.noticed("read up to byte 4, what came behind it is lost: 4 bytes, or as many as there were")
+        self.noticed("read up to byte 4; at least 4 bytes after that are lost")
 
     def test_copied_and_emptied(self) -> None:
         """The copy of an emptied file is gone on with, whether a pattern matches it or not, and sent no second time."""
@@ -129,7 +129,7 @@ class RotationTests(FollowerTestCase):
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", b"new\n")
             self.assertEqual(self.lines(), [b"rest", b"new"])
-            self.noticed("/l/a.log was emptied; /l/a.log.1 is its copy, 5 bytes are left to read")
+            self.noticed("/l/a.log was truncated; /l/a.log.1 is its copy, 5 bytes are left to read")
             self.assertEqual(self.lines(), [])
 
     def test_copy_that_ends_early(self) -> None:

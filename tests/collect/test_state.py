@@ -78,14 +78,14 @@ class StateTests(SynchronousTestCase):
             {**good, "files": [{key: value for key, value in entry.items() if key != "tail"}]},
         ]
         for state in damaged:
-            with self.assertRaisesRegex(BadState, "is damaged, or none .* move it away to begin anew"):
+            with self.assertRaisesRegex(BadState, "is damaged, or not a state file .* move it away to begin anew"):
                 decode_state(json.dumps(state).encode(), "t")
         for data in (b"", b"\xff", b'{"version": 1, "topic": "t", "fi'):
             with self.assertRaisesRegex(BadState, "is damaged"):
                 decode_state(data, "t")
-        with self.assertRaisesRegex(BadState, "has version 2, and this release knows 1"):
+        with self.assertRaisesRegex(BadState, "has version 2, but this release supports only 1"):
             decode_state(json.dumps({**good, "version": 2}).encode(), "t")
-        with self.assertRaisesRegex(BadState, "is that of topic 't'"):
+        with self.assertRaisesRegex(BadState, "belongs to topic 't'"):
             decode_state(json.dumps(good).encode(), "u")
 
 

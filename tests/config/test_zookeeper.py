@@ -92,7 +92,7 @@ class FittingTests(SynchronousTestCase):
         for values in ({"zookeeper_security": tls}, {"zookeeper_listen": "ssl:2181:privateKey=k"}):
             with self.assertRaises(ConfigurationError) as caught:
                 BrokerSettings(data="d", **values)
-            self.assertIn("go together", str(caught.exception))
+            self.assertIn("contradict each other", str(caught.exception))
         BrokerSettings(data="d", zookeeper_listen="ssl:2181:privateKey=k", zookeeper_security=tls)
         BrokerSettings(data="d", zookeeper_hosts="h:1", zookeeper_security=tls)
 

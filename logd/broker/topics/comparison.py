@@ -1,6 +1,6 @@
 """Compares a topic in the coordination tree with its logs on this broker, and acts on the difference.
 
-- The tree lists this broker for a partition: the log is created, if it is missing and never existed (``stored_ends``).
+- The tree lists this broker for a partition: the log is created, unless it exists or once existed (``ends_recorder``).
 - The stored end in the tree is past the end of the log here: the log is lost, and the partition is not served
 (docs/operations.md, Lost logs).
 - This broker has logs of a topic that the tree does not have: the topic moves into the tree, under its uuid (it was in

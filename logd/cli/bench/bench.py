@@ -1,4 +1,4 @@
-"""``logd bench``: how fast produce and consume are on this machine, beside what the machine could do at best."""
+"""``logd bench``: measures produce and consume on this machine, beside the limit of the machine."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ _WHOLE = click.IntRange(min=1)
 def _shared(command: Command) -> Command:
     for option in (
         json_option,
-        click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="The middle one is the result."),
+        click.option(
+            "--rounds", type=_WHOLE, default=3, show_default=True, help="Rounds; the median one is the result."
+        ),
         click.option("--size", type=_WHOLE, default=200, show_default=True, help="Bytes of one message's payload."),
         click.option(
             "--folder",
             type=click.Path(exists=True, file_okay=False, writable=True),
             default=".",
             show_default=True,
-            help="On the disk to measure; what is made there is removed.",
+            help="A folder on the disk to measure; the files made in it are removed.",
         ),
         click.option(
             "--broker",
             type=BrokersParameter(),
             default=None,
-            help="Measure one that runs (then --folder should be on its disk); by default one is started.",
+            help="Measure this running broker, with --folder on its disk; by default one is started.",
         ),
     ):
         command = option(command)
@@ -52,30 +54,32 @@ def _shared(command: Command) -> Command:
 def bench() -> None:
     """Measure produce, consume, latency and groups.
 
-    Rates are shown beside the limit of the machine, measured in the same run: for produce, taking bytes from a socket
-    and writing them to a file without a flush; for consume, sendfile of a cached file to a process that reads. On a
-    noisy machine the ratio says more than the rate.
+    Rates are shown beside the limit of the machine, measured in the same run. For produce the limit is reading bytes
+    from a socket and writing them to a file without a flush; for consume it is sendfile of a cached file to a process
+    that reads. On a noisy machine the ratio is more reliable than the rate.
     """
 
 
 @bench.command()
 @click.option("--messages", type=_WHOLE, default=2_000_000, show_default=True)
 @click.option("--batch", type=_WHOLE, default=50, show_default=True, help="Messages sent at a time.")
-@click.option("--merge/--no-merge", default=True, help="Whether sets that wait may share a request.  [default: merge]")
+@click.option(
+    "--merge/--no-merge", default=True, help="Whether waiting message sets may share a request.  [default: merge]"
+)
 @click.option("--acks", type=click.Choice(["0", "1", "-1"]), default="1", show_default=True)
 @_shared
 def produce(messages: int, batch: int, merge: bool, acks: str, **options: Any) -> None:
-    """One producer, one partition."""
+    """Measure one producer on one partition."""
     workload = Workload(messages, options["size"], batch, int(acks), merge)
     _run(options, lambda bench, reactor: bench.produce(reactor, workload))
 
 
 @bench.command()
 @click.option("--messages", type=_WHOLE, default=4_000_000, show_default=True)
-@click.option("--raw", is_flag=True, help="The bytes of the log, neither verified nor decoded.")
+@click.option("--raw", is_flag=True, help="Read the bytes of the log, neither verified nor decoded.")
 @_shared
 def consume(messages: int, raw: bool, **options: Any) -> None:
-    """One consumer, one partition, from its beginning to its end."""
+    """Measure one consumer of one partition. It reads from the beginning of the log to its end."""
     workload = Workload(messages, options["size"])
     _run(options, lambda bench, reactor: bench.consume(reactor, workload, raw))
 
@@ -85,7 +89,7 @@ def consume(messages: int, raw: bool, **options: Any) -> None:
 @click.option("--acks", type=click.Choice(["1", "-1"]), default="-1", show_default=True)
 @_shared
 def latency(messages: int, acks: str, **options: Any) -> None:
-    """One message at a time, from send to consumer."""
+    """Measure one message at a time, from send to consumer."""
     workload = Workload(messages, options["size"], 1, int(acks))
     _run(options, lambda bench, reactor: bench.latency(reactor, workload), key="delivered_ms_median")
 

@@ -1,4 +1,4 @@
-"""``logd bench beside``: what a disturbance costs those who have nothing to do with it."""
+"""``logd bench beside``: measures the cost of a disturbance to an unrelated producer and consumer."""
 
 from __future__ import annotations
 
@@ -19,20 +19,26 @@ from logd.cli.reactor_command import run
 _WHOLE = click.IntRange(min=1)
 
 
-@click.command(short_help="What a disturbance costs others.")
+@click.command(short_help="Measure the cost of a disturbance to others.")
 @click.argument("what", type=click.Choice([*COUNTS, "memory"]))
-@click.option("--count", type=_WHOLE, help=f"How many of it.  [default: {COUNTS['idle']:,} connections, and so on]")
-@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="Each figure is the middle one.")
-@click.option("--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Of each measuring.")
+@click.option(
+    "--count", type=_WHOLE, help=f"Size of the disturbance.  [default: {COUNTS['idle']:,} connections, and so on]"
+)
+@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="Rounds; each figure is the median.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Length of each measurement."
+)
 @click.option("--one-by-one", type=_WHOLE, default=200, show_default=True, help="Messages sent for the latency.")
 @click.option("--old-mb", type=_WHOLE, default=1000, show_default=True, help="Size of the old log (cold, stuck).")
-@click.option("--gb", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="To pass (memory).")
+@click.option(
+    "--gb", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Data to send (memory)."
+)
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True),
     default=".",
     show_default=True,
-    help="On the disk to measure; what is made there is removed.",
+    help="A folder on the disk to measure; the files made in it are removed.",
 )
 @json_option
 def beside(what: str, count: int | None, folder: str, gb: float, as_json: bool, **options: Any) -> None:
@@ -40,14 +46,14 @@ def beside(what: str, count: int | None, folder: str, gb: float, as_json: bool, 
 
     \b
     cold       a consumer reads an old log whose pages are not in the cache
-    disk       the same reads without the broker: what the disk costs
+    disk       the same reads without the broker: the cost of the disk
     stuck      consumers ask for much and never read
     idle       connections that say nothing
-    half       connections hold a part of a request and send a byte now and then
+    half       connections that have sent part of a request, and a byte now and then
     storm      connections come and go, --count of them a second
     slow-disk  every fdatasync takes a second
     segments   10,000 old segments in the partition, against a broker with none
-    memory     the broker's memory while --gb pass through it
+    memory     the broker's memory while --gb of data pass through it
     """
     console = Console(stderr=True)
     (old_megabytes,) = [options.pop("old_mb")]

@@ -16,26 +16,27 @@ from logd.cli.options import json_option
 from logd.cli.reactor_command import run
 
 
-@click.command(short_help="The coordination server beside a real ZooKeeper.")
+@click.command(short_help="Measure the coordination server beside a real ZooKeeper.")
 @click.option(
-    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Each figure is the middle one."
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds; each figure is the median."
 )
-@click.option("--seconds", type=click.FloatRange(0.1), default=3.0, show_default=True, help="Of each load.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=3.0, show_default=True, help="Length of each load.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True),
     default=".",
     show_default=True,
-    help="On the disk to measure; what is made there is removed.",
+    help="A folder on the disk to measure; the files made in it are removed.",
 )
 @json_option
 def coordination(rounds: int, seconds: float, folder: str, as_json: bool) -> None:
     """Measure reads and durable writes of ``logd zookeeper`` and of a real ZooKeeper, in turn.
 
-    One client and ten, each with 32 requests under way, on nodes of 100 bytes, from bare sockets in a process of its
-    own; the server's processor time for each request in microseconds, its start-up time and resident memory. The rows
-    of "own client" are ten of logd's clients in one process, which bound both sides alike. The real one is run from
-    the jars of pyspark (pip install logd[spark]) and needs Java; without it the figures of logd stand alone.
+    The loads are one client and ten clients, each with 32 requests in flight, on nodes of 100 bytes, from plain
+    sockets in a process of its own. Also shown are the server's processor time per request in microseconds, its
+    start-up time and its resident memory. The rows of "own client" are ten of logd's clients in one process, which
+    limit both sides alike. The real ZooKeeper is run from the jars of pyspark (pip install logd[spark]) and needs
+    Java; without it only the figures of logd are shown.
     """
     console = Console(stderr=True)
 

@@ -1,4 +1,4 @@
-"""``logd bench groups``: how long a group takes to settle, and what a rebalance costs the coordination tree."""
+"""``logd bench groups``: measures how long a group takes to settle, or the cost of a rebalance to the tree."""
 
 from __future__ import annotations
 
@@ -21,26 +21,31 @@ _WHOLE = click.IntRange(min=1)
 _SIMULATED = (10, 100, 1000)
 
 
-@click.command(short_help="Settling and rebalances of groups.")
-@click.option("--simulate", is_flag=True, help="Count what a rebalance costs the tree, in this process alone.")
+@click.command(short_help="Measure how groups settle and rebalance.")
 @click.option(
-    "--consumers", type=click.IntRange(2), multiple=True, help="How many.  [default: 8; simulated 10 100 1000]"
+    "--simulate", is_flag=True, help="Count the requests of a rebalance to the tree, simulated in this process."
 )
-@click.option("--partitions", type=_WHOLE, help="How many.  [default: 64; simulated 10000]")
-@click.option("--rounds", type=_WHOLE, default=5, show_default=True, help="Two joins, a leave and a kill in each.")
+@click.option(
+    "--consumers",
+    type=click.IntRange(2),
+    multiple=True,
+    help="Number of consumers.  [default: 8; simulated 10 100 1000]",
+)
+@click.option("--partitions", type=_WHOLE, help="Number of partitions.  [default: 64; simulated 10000]")
+@click.option("--rounds", type=_WHOLE, default=5, show_default=True, help="Rounds of two joins, a leave and a kill.")
 @click.option(
     "--session",
     type=click.FloatRange(4.0, 40.0),
     default=4.0,
     show_default=True,
-    help="Seconds of the members' session timeout, which a kill waits for.",
+    help="Session timeout of the members in seconds, for which a kill has to wait.",
 )
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True),
     default=".",
     show_default=True,
-    help="Where broker and tree have their data; what is made there is removed.",
+    help="A folder for the data of broker and tree; the files made in it are removed.",
 )
 @json_option
 def groups(
@@ -54,14 +59,14 @@ def groups(
 ) -> None:
     """Measure consumer groups.
 
-    Without --simulate: members are processes of their own, with a broker and a coordination server. Each time is from
-    the change until every partition is delivered to one member again, evenly.
+    Without --simulate, members are processes of their own, with a broker and a coordination server. Each time runs
+    from the change until every partition is delivered to exactly one member again, evenly distributed.
 
-    With --simulate: tree, clients and members run on a clock that is turned by hand, and what is counted is what the
-    tree was asked, and the watches that fired, for one member that joins and one that leaves.
+    With --simulate, tree, clients and members run on a simulated clock. Counted are the requests to the tree and the
+    watches that fired, when one member joins and when one leaves.
     """
     if not simulate and len(consumers) > 1:
-        raise click.UsageError("several --consumers are for --simulate")
+        raise click.UsageError("--consumers can be repeated only with --simulate")
     console = Console(stderr=True)
 
     async def work(reactor: Any) -> None:
@@ -104,4 +109,4 @@ def _print_settling(settling: Settling, as_json: bool) -> None:
     for name in ("join", "leave", "kill"):
         table.add_row(name, *(f"{getattr(settling, f'{name}_ms_{what}'):,}" for what in ("median", "max")))
     Console().print(table)
-    print(f"the session timeout, which a kill waits for: {settling.session_ms:,} ms")
+    print(f"session timeout, for which a kill has to wait: {settling.session_ms:,} ms")

@@ -1,4 +1,4 @@
-"""``logd bench spark``: how fast Spark reads a topic, beside the same rows from Parquet."""
+"""``logd bench spark``: measures Spark reading a topic, beside the same rows from Parquet."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from logd.errors import LogdError
 _WHOLE = click.IntRange(min=1)
 
 
-@click.command(short_help="Spark reading a topic, beside Parquet.")
+@click.command(short_help="Measure Spark reading a topic, beside Parquet.")
 @click.option("--messages", type=_WHOLE, default=4_000_000, show_default=True)
 @click.option("--size", type=_WHOLE, default=200, show_default=True, help="Bytes of one message's payload.")
-@click.option("--cores", type=_WHOLE, default=2, show_default=True, help="Tasks at a time: local[CORES].")
-@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="The middle one is the result.")
+@click.option("--cores", type=_WHOLE, default=2, show_default=True, help="Concurrent tasks: local[CORES].")
+@click.option("--rounds", type=_WHOLE, default=3, show_default=True, help="Rounds; the median one is the result.")
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False, writable=True),
     default=".",
     show_default=True,
-    help="Where a broker's data and the Parquet files are made, and removed.",
+    help="A folder for the broker's data and the Parquet files; they are removed.",
 )
 @json_option
 def spark(messages: int, size: int, cores: int, rounds: int, folder: str, as_json: bool) -> None:
     """Measure Spark reading one partition of a topic, beside the same rows from Parquet files.
 
-    Both go into Spark's noop sink, in turn, in one local session. Needs Java and pip install 'logd[spark]'.
+    Both are written to Spark's noop sink, in turn, in one local session. Needs Java and pip install 'logd[spark]'.
     """
     console = Console(stderr=True)
     try:

@@ -25,7 +25,7 @@ _METAVARS: dict[type, str] = {Folder: "DIR", Endpoint: "ENDPOINT", Address: "HOS
 
 
 def _with_settings(command: click.Command) -> click.Command:
-    """Add an option for each setting that ``twistd logd`` has one for, by the same table."""
+    """Add the options of ``twistd logd``, from the same table of settings."""
     options: list[click.Parameter] = []
     for row in settings_of(BrokerSettings):
         if row.option:
@@ -37,20 +37,20 @@ def _with_settings(command: click.Command) -> click.Command:
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--config", metavar="FILE.toml", help="A settings file, with lines such as: retention.ms = 86400000.")
+@click.option("--config", metavar="FILE.toml", help="A TOML file of settings, such as: retention.ms = 86400000.")
 @click.option(
     "--set",
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Any setting, once for each; docs/configuration.md lists them.",
+    help="Set any setting; may be repeated. docs/configuration.md lists the settings.",
 )
 @click.pass_context
 def broker(ctx: click.Context, /, config: str | None, assignments: tuple[str, ...], **options: Any) -> None:
-    """Run a broker in the foreground until Ctrl-C, SIGTERM or the end of its terminal stops it in order.
+    """Run a broker in the foreground, until Ctrl-C, SIGTERM or the end of its terminal stops it cleanly.
 
-    It collects messages that producers send, keeps them in partitioned logs under --data, and delivers them to
-    consumers. This is `twistd -n logd`; use twistd itself to run the broker as a service.
+    The broker stores the messages of producers in partitioned logs under --data and delivers them to consumers.
+    This command is `twistd -n logd`; use twistd itself to run the broker as a service.
     """
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not None]
     arguments += [f"--config={config}"] if config is not None else []

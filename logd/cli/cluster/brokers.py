@@ -1,4 +1,4 @@
-"""``logd brokers``: who is registered in the coordination tree."""
+"""``logd brokers``: the brokers that are registered in the coordination tree."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def brokers() -> None:
     """Look at the brokers that share a coordination tree."""
 
 
-@brokers.command("list", short_help="Print the live brokers, and how much each stores.", epilog=_LIST_EPILOG)
+@brokers.command("list", short_help="Print the live brokers and how many partitions each stores.", epilog=_LIST_EPILOG)
 @zookeeper_option
 @json_option
 @click.pass_context
 def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
-    """Print each live broker with its address, and how much is stored there."""
+    """Print each live broker: its address, and how many topics and partitions it stores."""
 
     async def work(tree: ICoordination) -> None:
         found = (await read_brokers(tree, _complain)).values()
@@ -49,4 +49,4 @@ def list_brokers(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
 
 
 def _complain(path: str, error: ValueError) -> None:
-    click.echo(f"{path} is left out, since it is no broker of this kind: {error}", err=True)
+    click.echo(f"{path} is left out: it is not the registration of a logd broker: {error}", err=True)

@@ -1,6 +1,6 @@
-"""Stores positions under a consumer group's name in the coordination tree, so that its lag shows beside other groups.
+"""Stores an import's positions under a consumer group's name, so that its lag is shown beside that of other groups.
 
-Nobody of the group consumes: what was imported is decided by the target alone, and these are told for others to see.
+The group has no consumers: the target alone decides what has been imported, and these positions are for display.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Positions = Mapping[tuple[str, int], int]
 
 
 class GroupInUse(LogdError):
-    """Consumers of that name are at work: their positions are theirs."""
+    """The group has live consumers, which store its positions themselves."""
 
 
 async def store_positions(coordination: ICoordination, group: str, positions: Positions) -> None:
     """Store a group's positions.
 
-    Raises GroupInUse where the group has consumers, ValueError for a name that no group can have, and what calls on
-    the tree fail with.
+    Raises GroupInUse when the group has consumers, ValueError for a name that no group can have, and the errors of
+    calls on the tree.
     """
     try:
         consumers = await coordination.get_children(paths.group_consumers(group), timeout=_PATIENCE)
@@ -50,12 +50,12 @@ async def _store(coordination: ICoordination, path: str, data: bytes) -> None:
     except NoNode:
         try:
             await coordination.create(path, data, makepath=True, timeout=_PATIENCE)
-        except NodeExists:  # somebody was faster, an import of another topic's group say
+        except NodeExists:  # another client created it first, such as an import of another topic
             await coordination.set(path, data, timeout=_PATIENCE)
 
 
 def store(zookeeper: str, group: str, positions: Positions) -> None:
-    """Connect to the tree at ``zookeeper``, store, and disconnect; blocks. Raises as ``store_positions`` does."""
+    """Connect to the tree at ``zookeeper``, store the positions, disconnect. Blocks; raises as ``store_positions``."""
     reactor = running_reactor()
 
     async def work() -> None:

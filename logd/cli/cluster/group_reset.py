@@ -38,25 +38,26 @@ Examples:
 @click.command(short_help="Move the positions of a group.", epilog=_EPILOG)
 @group_argument
 @zookeeper_option
-@click.option("--topic", type=TopicParameter(), required=True, help="The topic in which to move.")
-@click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
+@click.option("--topic", type=TopicParameter(), required=True, help="The topic whose positions are moved.")
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="Only this partition; by default all of them.")
 @click.option(
     "--to",
     type=StartParameter(),
     required=True,
     help=f"Where the group goes on: {ALLOWED}. A position needs --partition.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--force", is_flag=True, help="Also while consumers are live: they go on at the new positions.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+@click.option("--force", is_flag=True, help="Move them even while consumers are live; they go on at the new positions.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
 @json_option
 @click.pass_context
 def reset(ctx: click.Context, /, **options: Any) -> None:
-    """Move the positions of GROUP, and print each partition with the old and the new one.
+    """Move the positions of GROUP, and print the old and the new position of each partition.
 
-    Asks first when standard input is a terminal. While the group is live nothing is done, with status 1, unless it is
-    forced: then no commit of an owner can undo it, and all members begin again at the new positions. A group that
-    nothing is known of gets its first positions. A position that is not in the log, or is inside a message, is refused.
+    Asks first when standard input is a terminal. While the group has live consumers, nothing is changed and the exit
+    status is 1. With --force no commit of a consumer can undo the move, and all members begin again at the new
+    positions. A group that does not exist yet gets its first positions. A position outside the log, or inside a
+    message, is refused.
     """
     if isinstance(options["to"], Position) and options["partition"] is None:
         raise click.UsageError("--to with a position needs --partition: each partition counts its own bytes")
@@ -80,7 +81,7 @@ async def _reset(
         places = await _places(tree, topic, partition)
         if entry.live and not (force or dry_run):
             raise GroupLive(
-                f"group {group!r} is live, with {len(entry.consumers)} consumers: stop them, or say --force"
+                f"group {group!r} is live, with {len(entry.consumers)} consumers: stop them, or use --force"
             )
         brokers = await find_brokers(tree)
         admin = Admin(brokers, reactor=reactor)
@@ -96,7 +97,7 @@ async def _reset(
         if asks:
             if is_person_there():
                 _show(entry, positions)
-            live = ", although it is live" if entry.live else ""
+            live = ", although its consumers are live" if entry.live else ""
             agree(f"Move group {group} to these positions{live}?")
         if not dry_run:
             await move_positions(tree, group, entry.offsets, positions)

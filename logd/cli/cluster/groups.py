@@ -42,12 +42,12 @@ def groups() -> None:
 groups.add_command(reset)
 
 
-@groups.command("list", short_help="Print every group, and what it reads.")
+@groups.command("list", short_help="Print every group and the topics that it reads.")
 @zookeeper_option
 @json_option
 @click.pass_context
 def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
-    """Print every group: how many consumers are live, which topics it reads, how many positions are stored."""
+    """Print every group: its number of live consumers, its topics, and the number of its stored positions."""
 
     async def work(tree: ICoordination) -> None:
         found = [await read_group(tree, name) for name in await list_groups(tree)]
@@ -72,29 +72,29 @@ def list_all(ctx: click.Context, /, zookeeper: str, as_json: bool) -> None:
     with_tree(ctx, zookeeper, work)
 
 
-@groups.command(short_help="Print how far a group is, and who owns what.", epilog=_DESCRIBE_EPILOG)
+@groups.command(short_help="Print a group's positions, lag and owners.", epilog=_DESCRIBE_EPILOG)
 @group_argument
 @zookeeper_option
-@click.option("--topic", type=TopicParameter(), help="This topic alone; by default all that the group reads.")
+@click.option("--topic", type=TopicParameter(), help="Only this topic; by default all that the group reads.")
 @click.option(
     "--count-below",
     type=click.IntRange(0),
     default=1 << 20,
     show_default=True,
     metavar="BYTES",
-    help="Read a partition's lag of up to so many bytes to count its messages.",
+    help="Count the messages of a lag of at most this size, by reading them.",
 )
-@click.option("--consumers", is_flag=True, help="Print the live consumers instead, with what their streams own.")
+@click.option("--consumers", is_flag=True, help="Print the live consumers instead, with their streams and partitions.")
 @json_option
 @click.pass_context
 def describe(ctx: click.Context, /, **options: Any) -> None:
-    """Print how far GROUP is in each partition, how far behind, and who owns it.
+    """Print the position, lag and owner of each partition that GROUP reads.
 
-    Lag is in bytes of the log; in messages where that is little enough to be counted, else the place is empty; and in
-    seconds, the age of the first message that is not handled, as exactly as the broker's index knows times. Positions
-    are those that are committed, so a live group's lag is that of its last commit.
+    Lag is given in bytes of the log; in messages, when there are few enough to count (otherwise the column is empty);
+    and in seconds: the age of the first message that is not handled, as exactly as the broker's index knows times.
+    Positions are the committed ones, so the lag of a live group is as of its last commit.
 
-    A partition whose log cannot be described has an error in its place, and the status is 1.
+    A partition whose log cannot be described is printed with an error, and the exit status is 1.
     """
     ctx.exit(run(lambda reactor: _describe(reactor, **options)))
 
@@ -178,19 +178,19 @@ def _show_consumers(entry: GroupEntry) -> None:
 @groups.command(short_help="Delete a group and its positions.")
 @group_argument
 @zookeeper_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
 @json_option
 @click.pass_context
 def delete(ctx: click.Context, /, group: str, zookeeper: str, yes: bool, as_json: bool) -> None:
-    """Delete GROUP and its positions. Asks first; where standard input is no terminal, it wants --yes.
+    """Delete GROUP and its positions. Asks first; without a terminal on standard input, --yes is required.
 
-    A group that is live is left as it is, with status 1: its consumers would begin anew.
+    A group with live consumers is not deleted (exit status 1): its consumers would begin anew.
     """
 
     async def work(tree: ICoordination) -> None:
-        check_at_rest(await read_group(tree, group))  # before anybody is asked
+        check_at_rest(await read_group(tree, group))  # before the question is asked
         if not yes:
-            agree(f"Delete group {group} and how far it is?")
+            agree(f"Delete group {group} and its positions?")
         positions = await delete_group(tree, group)
         if as_json:
             click.echo(json.dumps({"group": group, "deleted": True, "positions": positions}))

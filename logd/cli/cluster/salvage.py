@@ -1,4 +1,4 @@
-"""``logd zookeeper --salvage``: what of a damaged coordination tree can be saved, shown, and saved when told to."""
+"""``logd zookeeper --salvage``: shows what can be saved of a damaged coordination tree, and saves it after asking."""
 
 from __future__ import annotations
 
@@ -14,35 +14,33 @@ from logd.errors import DataDirectoryError
 from logd.interfaces import IFile
 from logd.log.disk.local_files import LocalFiles
 
-#: A broker that tries to open its damaged tree has the folder for a moment, every ten seconds.
+#: A broker that tries to open its damaged tree locks the folder for a moment, every ten seconds.
 _LOCK_SECONDS = 5.0
 _LOCK_POLL_SECONDS = 0.1
 
 
 def salvage_tree(folder: str, yes: bool) -> int:
-    """Show what is lost, ask, and write what is saved; return the status: 0 when the folder is sound by then."""
+    """Show what is lost, ask, and write what can be saved. Return the exit status: 0 when the folder is sound."""
     files = LocalFiles()
     if not os.path.exists(os.path.join(folder, LOCK)):
         raise DataDirectoryError(
-            f"{folder} has no coordination tree; a broker's own is in the folder 'coordination' of its data"
+            f"{folder} has no coordination tree; a broker's own is in the folder 'coordination' of its data directory"
         )
     lock = _locked(files, folder)
     try:
         found = survey(files, folder)
         if not found.losses:
-            click.echo(f"the coordination tree in {folder} is sound: nothing need be saved")
+            click.echo(f"the coordination tree in {folder} is sound: there is nothing to salvage")
             return 0
         _show(folder, found)
-        if not (yes or ask("Go on without what is lost?", "--yes")):
+        if not (yes or ask("Continue without what is lost?", "--yes")):
             return 1
         write(files, folder, found)
     except OSError as error:
         raise DataDirectoryError(f"the coordination tree in {folder} cannot be saved: {error}") from error
     finally:
         lock.close()
-    click.echo(
-        "saved: the files of before are kept as *.damaged; start its server, or wait ten seconds for one that runs"
-    )
+    click.echo("saved: the damaged files are kept as *.damaged; start the server, or wait ten seconds if it is running")
     return 0
 
 
@@ -53,9 +51,9 @@ def _show(folder: str, found: Salvage) -> None:
     tree = found.tree
     click.echo(f"{len(tree.nodes)} nodes and {len(tree.sessions)} sessions are saved.")
     click.echo(
-        "Where a lost change was a group's position, the group goes on from the position before it and gets messages "
-        "again; where it made a topic, brokers that store the topic write it anew; where it deleted one, the topic is "
-        "there again."
+        "If a lost change stored a group's position, the group goes on from its previous position and gets messages "
+        "again. If it created a topic, brokers that store the topic register it again. If it deleted a topic, the "
+        "topic is back."
     )
 
 

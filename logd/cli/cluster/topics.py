@@ -40,7 +40,7 @@ def topics() -> None:
 
 
 def _with_admin(ctx: click.Context, broker: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run ``work`` with an Admin that is closed behind it, and end the command."""
+    """Run ``work`` with an Admin, close the Admin, and end the command with the status of the work."""
 
     async def running(reactor: Any) -> None:
         admin = Admin(broker, reactor=reactor)
@@ -72,13 +72,13 @@ def list_topics(ctx: click.Context, /, broker: str, as_json: bool) -> None:
 
 
 class SettingsParameter(click.ParamType[dict[str, int]]):
-    """``key=value`` of a topic's setting."""
+    """A topic's setting as ``key=value``."""
 
     name = "KEY=VALUE"
     _names = tuple(row.name for row in settings_of(LogSettings))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, int]:
-        """Refuse what is no setting of a topic, or no value for it."""
+        """Refuse an unknown setting and a value that is not allowed."""
         try:
             name, equals, _ = str(value).partition("=")
             if equals and name.strip() not in self._names:
@@ -93,20 +93,28 @@ class SettingsParameter(click.ParamType[dict[str, int]]):
 @topics.command(epilog=_CREATE_EPILOG)
 @topic_argument
 @broker_option
-@click.option("--partitions", "-p", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--partitions",
+    "-p",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of partitions.",
+)
 @click.option(
     "--set",
     "settings",
     type=SettingsParameter(),
     multiple=True,
-    help="A setting of this topic, once for each: retention.ms=3600000 (docs/configuration.md, Logs).",
+    help="A setting of this topic, such as retention.ms=3600000; may be repeated (docs/configuration.md, Logs).",
 )
 @json_option
 @click.pass_context
 def create(
     ctx: click.Context, /, topic: str, broker: str, partitions: int, settings: tuple[dict[str, int], ...], as_json: bool
 ) -> None:
-    """Create TOPIC. One that is there already is an error (status 1)."""
+    """Create TOPIC. If it exists already, that is an error (exit status 1)."""
     merged = {name: value for each in settings for name, value in each.items()}
 
     async def work(admin: Admin) -> None:
@@ -119,16 +127,16 @@ def create(
     _with_admin(ctx, broker, work)
 
 
-@topics.command(short_help="Print where a topic's partitions live.", epilog=_DESCRIBE_EPILOG)
+@topics.command(short_help="Print where a topic's partitions are stored.", epilog=_DESCRIBE_EPILOG)
 @topic_argument
 @broker_option
 @json_option
 @click.option("--segments", is_flag=True, help="Print each segment too.")
 @click.pass_context
 def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segments: bool) -> None:
-    """Print where each partition of TOPIC lives, where its log begins and ends, and how large it is.
+    """Print where each partition of TOPIC is stored, where its log begins and ends, and its size.
 
-    A partition that cannot be described has an error in its place, and the status is 1.
+    A partition that cannot be described is printed with an error, and the exit status is 1.
     """
 
     async def work(admin: Admin) -> None:
@@ -152,7 +160,7 @@ def describe(ctx: click.Context, /, topic: str, broker: str, as_json: bool, segm
 
 
 async def _described(admin: Admin, topic: str, partition: Any, addresses: Mapping[int, str]) -> dict[str, Any]:
-    """What ``--json`` shows of one partition: positions and sizes in bytes, times in ms since the epoch.
+    """Return the JSON object of one partition: positions and sizes in bytes, times in ms since the epoch.
 
     ``leader`` is -1, and ``address`` None, when none of the ``brokers`` that store it is live.
     """
@@ -206,11 +214,11 @@ def _print_segments(described: list[dict[str, Any]]) -> None:
 @topics.command(short_help="Delete a topic and every message in it.")
 @topic_argument
 @broker_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask. A script has to say this.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask; scripts need this.")
 @json_option
 @click.pass_context
 def delete(ctx: click.Context, /, topic: str, broker: str, yes: bool, as_json: bool) -> None:
-    """Delete TOPIC and every message in it. Asks first; where standard input is no terminal, it wants --yes."""
+    """Delete TOPIC and every message in it. Asks first; without a terminal on standard input, --yes is required."""
 
     async def work(admin: Admin) -> None:
         if not yes:

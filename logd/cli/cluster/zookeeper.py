@@ -28,11 +28,11 @@ from logd.log.disk.names import META, TOPICS
 from logd.net.threads import DiskThreads
 
 DEFAULT_LISTEN = "tcp:2181:interface=127.0.0.1"
-#: A sync, and a snapshot beside it.
+#: One for syncs, and one for a snapshot at the same time.
 _THREADS = 2
-#: Connections that may wait to be accepted. Twisted has 50, and who comes when they wait tries again after a second.
+#: Connections that may wait to be accepted. Twisted's default is 50, and a client beyond it retries after a second.
 _BACKLOG = 1024
-#: Objects that are new before Python looks for circles among them.
+#: New objects at which Python's garbage collector looks for cycles.
 _COLLECT_AT = 10_000
 
 _EPILOG = """\b
@@ -43,9 +43,9 @@ Examples:
   logd zookeeper --data zk --listen ssl:2182:privateKey=key.pem:certKey=cert.pem
   logd zookeeper --data zk --salvage
 \b
-Is it well?
+Is it healthy?
   echo ruok | nc 127.0.0.1 2181       imok
-  echo mntr | nc 127.0.0.1 2181       its figures
+  echo mntr | nc 127.0.0.1 2181       statistics
 """
 
 
@@ -55,15 +55,15 @@ Is it well?
     type=click.Path(file_okay=False),
     required=True,
     metavar="DIR",
-    help="Where the tree is kept: a directory of its own, made if it is not there.",
+    help="The tree's own directory; created when it is missing.",
 )
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="ENDPOINT",
-    help="Where clients connect, as Twisted writes it (ssl:... for TLS). Without interface= every host can, and change "
-    "whatever was not made with credentials.",
+    help="The address that clients connect to, as a Twisted endpoint (ssl:... for TLS). Without interface= every host "
+    "can connect, and change any node that was not created with credentials.",
 )
 @click.option(
     "--session-min",
@@ -87,7 +87,7 @@ Is it well?
     default=8 << 20,
     show_default=True,
     metavar="BYTES",
-    help="A snapshot of the whole tree is written after this many bytes of changes.",
+    help="Write a snapshot of the whole tree after this many bytes of changes.",
 )
 @click.option(
     "--nodes",
@@ -95,7 +95,7 @@ Is it well?
     default=NODES,
     show_default=True,
     metavar="N",
-    help="Nodes that the tree may have; then none can be made until some are removed.",
+    help="The most nodes that the tree may have; creating more fails until some are deleted.",
 )
 @click.option(
     "--nodes-bytes",
@@ -103,22 +103,22 @@ Is it well?
     default=NODES_BYTES,
     show_default=True,
     metavar="BYTES",
-    help="About the memory that the nodes may take: for each 600 bytes, its path, data and access list.",
+    help="The most memory for nodes, estimated: per node 600 bytes and its path, data and access list.",
 )
 @click.option(
     "--salvage",
     is_flag=True,
-    help="Serve nothing: show what of a damaged tree is lost, and go on without that if you say so. A broker whose "
-    "tree this is may run, and serves the tree again by itself.",
+    help="Serve nothing: show what a damaged tree has lost, and repair it without that after asking. The broker that "
+    "owns the tree may be running; it serves the tree again by itself.",
 )
-@click.option("--yes", "-y", is_flag=True, help="With --salvage: go on without asking.")
+@click.option("--yes", "-y", is_flag=True, help="With --salvage: do not ask.")
 @click.pass_context
 def zookeeper(ctx: click.Context, /, data: str, listen: str, salvage: bool, yes: bool, **options: int) -> None:
-    """Serve a coordination tree to brokers, consumers and any client of ZooKeeper, until SIGTERM or SIGINT.
+    """Serve a coordination tree to brokers, consumers and any ZooKeeper client, until SIGTERM or SIGINT.
 
-    One broker alone needs none: it has a tree of its own. Several brokers share one: this command, or a real
-    ZooKeeper ensemble where the tree has to survive the loss of a machine. What a client was told is kept is on the
-    disk, sessions and ephemeral nodes too: after a restart, clients come back to their sessions.
+    A single broker does not need this command: it serves a tree of its own. Several brokers share one tree: that of
+    this command, or of a real ZooKeeper ensemble if the tree has to survive the loss of a machine. Every acknowledged
+    change is on the disk, sessions and ephemeral nodes included: after a restart, clients resume their sessions.
     """
     if salvage:
         ctx.exit(salvage_tree(os.path.abspath(data), yes))
@@ -137,8 +137,8 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
     _check_directory(data)
     globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stderr)], redirectStandardIO=False)
     raise_limit()
-    # What a request makes is gone when it is answered, and what stays in the tree has no circles: Python need not look
-    # for such at every 700 objects, as it does unless told otherwise (12 % of a write).
+    # A request's objects are freed when it is answered, and those in the tree form no cycles: the collector need not
+    # run at every 700 new objects, which is its default and costs 12 % of a write.
     gc.set_threshold(_COLLECT_AT)
     threads = DiskThreads(reactor, _THREADS, "coordination")
     ended: Deferred[None] = Deferred()
@@ -174,7 +174,7 @@ async def _serve(reactor: Any, data: str, listen: str, options: dict[str, int]) 
 
 
 def _check_directory(data: str) -> None:
-    """Make the directory; refuse a broker's."""
+    """Create the directory; refuse the data directory of a broker."""
     try:
         os.makedirs(data, exist_ok=True)
         names = os.listdir(data)

@@ -20,15 +20,17 @@ Examples:
   logd dump clicks-0/00000000000000000000.log --max 10
   logd dump clicks-0/00000000001073741824.log --from 1073750000 --json
 """
-#: Rows are printed by so many, so that a long table begins at once and a width fits what is shown with it.
+#: Rows printed at a time: a long table begins at once, and each part of it has widths that fit.
 _ROWS = 1000
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("segment", type=click.Path(exists=True, dir_okay=False, resolve_path=True))
-@click.option("--from", "start", type=click.IntRange(0), metavar="POSITION", help="Begin at the first entry from here.")
+@click.option(
+    "--from", "start", type=click.IntRange(0), metavar="POSITION", help="Begin at the first entry at or after POSITION."
+)
 @click.option("--max", "most", type=click.IntRange(0), metavar="N", help="End after N entries.")
-@click.option("--expand", is_flag=True, help="Show the messages inside of compressed wrappers, too.")
+@click.option("--expand", is_flag=True, help="Also show the messages inside compressed wrappers.")
 @click.option(
     "--payload-bytes",
     "shown",
@@ -36,14 +38,14 @@ _ROWS = 1000
     default=60,
     show_default=True,
     metavar="BYTES",
-    help="Show so much of a payload or key.",
+    help="Show at most this much of a payload or key.",
 )
 @json_option
 def dump(segment: str, start: int | None, most: int | None, expand: bool, shown: int, as_json: bool) -> None:
-    """Show the entries of SEGMENT, a file called by the position of its first byte: 20 digits and .log.
+    """Show the entries of SEGMENT, a file named by the position of its first byte: 20 digits and .log.
 
-    Positions are those of the partition's log, as everywhere: ids. Entries that are not sound are shown as such, with
-    what is wrong in the column crc; a gap has the magic 127. With --json each line is an object.
+    Positions are those of the partition's log, like message ids. A damaged entry is shown too, with the problem in
+    the column crc; a gap has the magic 127. With --json each line is an object.
     """
     with exit_on_error():
         (place,) = read_contents(LocalFiles(), segment).segments
@@ -64,7 +66,7 @@ def _row(record: Record) -> tuple[object, ...]:
         record.magic if not record.inside else f"in {record.magic}",
         record.codec,
         record.size,
-        None if record.timestamp is None else str(record.timestamp),  # a date, of which nobody wants the thousands
+        None if record.timestamp is None else str(record.timestamp),  # as text: no thousands separators
         _text(record.key, record.key_bytes),
         record.headers or None,
         record.problem or "ok",

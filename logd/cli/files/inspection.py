@@ -1,4 +1,4 @@
-"""Looks at the segments of a path one after another, and says what was found: for verify and for repair."""
+"""Checks the segments of a path one after another and collects the findings, for verify and repair."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _MEANINGS = {
     DamageKind.PAYLOAD: "a damaged entry",
     DamageKind.LENGTH: "a damaged length or head",
     DamageKind.SHORT: "missing bytes",
-    DamageKind.UNVOUCHED: "damaged, and nothing vouches for where entries go on",
+    DamageKind.UNVOUCHED: "damaged, and no known boundary where entries go on",
     DamageKind.TAIL: "a tail that is not known to be flushed",
-    DamageKind.EXCESS: "bytes behind the segment's end",
+    DamageKind.EXCESS: "bytes after the segment's end",
     DamageKind.MISSING: "a missing segment",
 }
 
 
 @frozen
 class Finding:
-    """One damage, where it is."""
+    """One damage and its segment."""
 
     place: SegmentPlace
     damage: Damage
 
     @property
     def text(self) -> str:
-        """One line for people."""
+        """The finding as one line of text."""
         damage = self.damage
         return (
             f"{self.place.path}: {_MEANINGS[damage.kind]} at position {damage.position} "
@@ -43,7 +43,7 @@ class Finding:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts: positions and sizes in bytes."""
+        """Return the finding as a JSON object, with positions and sizes in bytes."""
         damage = self.damage
         return {
             "path": self.place.path,
@@ -58,7 +58,7 @@ class Finding:
 
 @define
 class Inspected:
-    """What there is in a path, and what is wrong with it."""
+    """The contents of a path, and the findings in it."""
 
     contents: Contents
     findings: list[Finding] = field(factory=list)
@@ -71,14 +71,14 @@ class Inspected:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """True when nothing is wrong."""
         return not any(finding.damage.kind.is_wrong for finding in self.findings) and not any(
             remark.wrong for remark in self.remarks
         )
 
     @property
     def summary(self) -> str:
-        """One line for people."""
+        """The counts as one line of text."""
         gaps = f", {self.gaps:,} gaps of {self.gap_bytes:,} bytes" if self.gaps else ""
         return (
             f"{self.contents.partitions:,} partitions, {self.segments:,} segments, {self.bytes:,} bytes, "
@@ -86,7 +86,7 @@ class Inspected:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return the result as a JSON object."""
         return {
             "sound": self.is_sound,
             "partitions": self.contents.partitions,
@@ -104,7 +104,7 @@ def inspect(
     quiet: bool,
     ended: Callable[[SegmentInspection], None] = lambda inspection: None,
 ) -> Inspected:
-    """Look at everything in ``path``; ``ended`` is called with each segment's inspection before it is closed.
+    """Check everything in ``path``; ``ended`` is called with each segment's inspection before it is closed.
 
     Raises OSError, DataDirectoryError.
     """
@@ -118,7 +118,7 @@ def inspect(
             try:
                 inspection = SegmentInspection.open(files, place, checksums)
             except FileNotFoundError:
-                continue  # retention, or the deletion of its topic, was faster
+                continue  # deleted meanwhile, by retention or with its topic
             with inspection:
                 for position in inspection.run():
                     progress.reach(done + position)

@@ -1,4 +1,4 @@
-"""Repairs files whose broker is stopped: looks, shows, asks, makes gaps."""
+"""Repairs the files of a stopped broker: inspects them, shows the damage, asks, and makes gaps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from logd.protocol.checksums import CHECKSUMS
 
 @frozen
 class Choice:
-    """What the command line says about a repair."""
+    """The options of a repair."""
 
     yes: bool
     force: bool
@@ -37,12 +37,12 @@ class Choice:
 
 @define
 class _Plan:
-    """What was found, by what can be done about it."""
+    """The findings, sorted by the way in which they can be repaired."""
 
     found: Inspected
-    #: Those that can be mended with nothing lost but what is damaged.
+    #: Findings that can be mended without losing any sound message.
     mendable: list[Finding]
-    #: Those that only a cut helps.
+    #: Findings that only a cut can repair.
     cuts: list[Finding]
     #: Indexes that are wrong.
     indexes: list[Remark]
@@ -51,7 +51,7 @@ class _Plan:
 
     @property
     def left(self) -> int:
-        """How much of what is wrong stays as it is."""
+        """The number of problems that are left."""
         findings = {id(f) for f in self.found.findings if f.damage.kind.is_wrong}
         findings -= {id(f) for f in self.mendable if self.mend} | {id(f) for f in self.cuts if self.cut}
         indexes = self.indexes if self.mend else []
@@ -59,7 +59,7 @@ class _Plan:
 
 
 def repair_files(path: str, **options: Any) -> int:
-    """Repair what is in ``path`` and return the exit status; ``options`` are those of Choice."""
+    """Repair the files in ``path`` and return the exit status; ``options`` are those of Choice."""
     choice = Choice(**options)
     files = LocalFiles()
     status = FAILED
@@ -74,10 +74,12 @@ def repair_files(path: str, **options: Any) -> int:
 
 
 def _lock(files: IFileOperations, path: str) -> IFile | None:
-    """Keep brokers away. Raises DataDirectoryError when one is there."""
+    """Lock the data directory against brokers. Raises DataDirectoryError when one is using it."""
     directory = read_contents(files, os.path.abspath(path)).data_directory
     if directory is None:
-        complain(f"{path} is in no data directory with a meta file: nothing keeps a broker from using it meanwhile")
+        complain(
+            f"{path} is not in a data directory with a meta file, so nothing keeps a broker from using it meanwhile"
+        )
         return None
     try:
         return lock_directory(files, directory)
@@ -102,9 +104,9 @@ def _repair(files: IFileOperations, path: str, choice: Choice) -> int:
         done = {"mended": len(plan.mendable) * plan.mend, "cut": len(plan.cuts) * plan.cut, "left": left}
         click.echo(json.dumps({**plan.found.to_json(), **done, "dry_run": choice.dry_run}))
     elif choice.dry_run:
-        click.echo(f"{left} found, nothing was changed" if left else "sound")
+        click.echo(f"problems found: {left}; nothing was changed" if left else "sound")
     else:
-        click.echo(f"{left} left as they are" if left else "sound")
+        click.echo(f"problems left: {left}" if left else "sound")
     return FAILED if left else OK
 
 
@@ -135,11 +137,11 @@ def _decide(plan: _Plan, choice: Choice) -> None:
     if plan.mendable or plan.indexes:
         size = sum(finding.damage.size for finding in plan.mendable)
         what = [f"make gaps of {len(plan.mendable):,} damages, {size:,} bytes"] * bool(plan.mendable)
-        what += [f"remove {len(plan.indexes):,} indexes, to be made again"] * bool(plan.indexes)
+        what += [f"remove {len(plan.indexes):,} damaged indexes, which the broker builds again"] * bool(plan.indexes)
         plan.mend = choice.yes or ask(f"{' and '.join(what).capitalize()}?", "--yes")
     if plan.cuts:
         size = sum(finding.damage.size for finding in plan.cuts)
-        question = f"Cut {size:,} bytes that nothing vouches for, with whatever is sound in them?"
+        question = f"Cut {size:,} bytes without a known entry boundary, with any sound messages in them?"
         plan.cut = choice.force or ask(question, "--force")
 
 

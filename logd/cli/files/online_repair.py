@@ -1,4 +1,4 @@
-"""Has a running broker repair partitions of a topic: first it only looks, then it makes gaps."""
+"""Has a running broker repair partitions of a topic: first as a dry run, then by making gaps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAIL = 5
 
 
 class DamageLeft(LogdError):
-    """Something that is wrong was left as it is."""
+    """Some damage was not repaired."""
 
 
 @define
@@ -30,13 +30,13 @@ class _Outcome:
     partition: int
     damages: int = 0
     damaged_bytes: int = 0
-    #: Damages that are wrong and were not mended, as far as they are described.
+    #: Described damages that were not mended, apart from tails.
     left: int = 0
     described: list[RepairedDamage] = field(factory=list)
     state: int = SERVED
 
     def add(self, response: RepairResponse) -> None:
-        """Take one answer."""
+        """Add one answer of the broker."""
         self.damages += response.damages
         self.damaged_bytes += response.damaged_bytes
         self.described += response.described
@@ -45,22 +45,22 @@ class _Outcome:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the log is lost and its loss is not accepted."""
+        """True when the log is lost and its loss has not been accepted."""
         return any(each.kind == LOST_LOG and not each.mended for each in self.described)
 
     @property
     def begins(self) -> int | None:
-        """The position at which a lost log begins again whose loss was accepted; None for any other."""
+        """The position at which a lost log begins again after its loss was accepted; None for any other log."""
         ends = [each.position + each.bytes for each in self.described if each.kind == LOST_LOG and each.mended]
         return ends[0] if ends else None
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is left to do."""
+        """True when nothing is left to repair."""
         return not self.left and self.state != OFFLINE
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return the outcome as a JSON object."""
         return {
             "partition": self.partition,
             "state": ("served", "offline", "served again")[self.state],
@@ -120,7 +120,7 @@ async def _mend(
 ) -> _Outcome:
     lost = next((each for each in found.described if each.kind == LOST_LOG), None)
     if lost is not None and yes and not accept_loss:
-        return await _ask_broker(admin, topic, found.partition, False, False, quiet)  # perhaps the files are back
+        return await _ask_broker(admin, topic, found.partition, False, False, quiet)  # the files may be back
     if lost is not None:
         question = f"Give up the lost messages of {topic}-{found.partition} and begin its log again?"
         if accept_loss or ask(question, "--accept-loss"):
@@ -130,7 +130,9 @@ async def _mend(
     cuts = [each for each in found.described if each.kind == _UNVOUCHED]
     if cuts:
         size = sum(each.bytes for each in cuts)
-        cut = force or ask(f"Cut {size:,} bytes that nothing vouches for, with whatever is sound in them?", "--force")
+        cut = force or ask(
+            f"Cut {size:,} bytes without a known entry boundary, with any sound messages in them?", "--force"
+        )
     questions = []
     if found.left > len(cuts):
         questions.append(f"make gaps of {found.left - len(cuts):,} damages in {topic}-{found.partition}")
@@ -167,4 +169,4 @@ def _show(topic: str, outcome: _Outcome) -> None:
         click.echo(place + each.text)
     hidden = outcome.damages - len(outcome.described)
     if hidden:
-        click.echo(f"{topic}-{outcome.partition}: {hidden:,} damages more")
+        click.echo(f"{topic}-{outcome.partition}: {hidden:,} more damages")

@@ -1,4 +1,4 @@
-"""``logd repair``: makes gaps in the place of damaged entries, in files or through a running broker."""
+"""``logd repair``: replaces damaged entries by gaps, in files or through a running broker."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ Examples:
 
 @click.command(epilog=_EPILOG)
 @click.argument("where", nargs=-1, required=True, metavar="PATH | TOPIC [PARTITION]...")
-@click.option("--broker", type=BrokersParameter(), help="Have this broker do it while it serves.")
+@click.option("--broker", type=BrokersParameter(), help="Have this broker repair the topic while it serves.")
 @click.option("--yes", "-y", is_flag=True, help="Make the gaps without asking.")
-@click.option("--force", is_flag=True, help="Also cut, without asking, what nothing vouches for.")
+@click.option("--force", is_flag=True, help="Also cut, without asking, bytes without a known entry boundary.")
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="With --broker: give up, without asking, the messages of a log that is lost, and begin it again.",
+    help="With --broker: give up the messages of a lost log without asking, and begin the log again.",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
 def repair(ctx: click.Context, /, where: tuple[str, ...], broker: str | None, **options: Any) -> None:
-    """Make gaps in the place of damaged entries, so that consumers skip them and every other id stays.
+    """Replace damaged entries by gaps, so that consumers skip them and all other messages keep their ids.
 
-    PATH is a data directory, a partition's folder or a segment's file; its broker must be stopped. With --broker it is
-    TOPIC and perhaps PARTITIONs, by default all, and the broker goes on serving.
+    PATH is a data directory, a partition's folder or a segment file; its broker must be stopped. With --broker, give
+    TOPIC and optionally PARTITIONs (by default all); the broker goes on serving.
 
-    First everything is looked at, then what would be lost is shown, and a person at a terminal is asked; elsewhere
-    nothing is done without --yes. Where a length is damaged in the last segment and neither an index nor a checkpoint
-    vouches for any place behind it, only a cut helps: that is a question of its own, which --yes does not answer but
-    --force does.
+    The command first inspects everything, then shows what would be lost and asks. Without a terminal it changes
+    nothing unless --yes is given. If a length is damaged in the last segment, and neither an index nor a checkpoint
+    knows an entry boundary after it, only a cut helps. The cut is asked for separately; --force answers that question,
+    and --yes does not.
 
-    A log that is lost (no folder, another data directory, or files older than what the coordination tree knows of) is
-    begun again, behind every id that was ever given, when --accept-loss says so or a person does; its messages are
-    given up. Its broker has to run, since only the tree knows those ids.
+    A lost log (no folder, another data directory, or files older than the coordination tree's record of them) is begun
+    again after every id that was ever given, if you agree or give --accept-loss. Its messages are given up. Its broker
+    has to be running, since only the tree knows those ids.
 
-    The status is 0 when all is sound at the end, 1 when something is left (with --dry-run: when something would be
-    done).
+    The exit status is 0 when everything is sound at the end, 1 when something is left (with --dry-run: when something
+    would be done).
     """
     if broker is None:
         if len(where) != 1:
-            raise click.UsageError("one PATH is wanted; TOPIC and PARTITION go with --broker")
+            raise click.UsageError("give one PATH, or --broker with TOPIC [PARTITION]...")
         if options.pop("accept_loss"):
             raise click.UsageError(
-                "--accept-loss wants --broker HOST:PORT TOPIC [PARTITION]...: start the broker, which serves the rest; "
-                "only the coordination tree knows which ids were given"
+                "--accept-loss needs --broker HOST:PORT TOPIC [PARTITION]...: start the broker, which serves the other "
+                "partitions; only the coordination tree knows which ids were given"
             )
         ctx.exit(repair_files(where[0], **options))
     try:

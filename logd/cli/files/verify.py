@@ -1,4 +1,4 @@
-"""``logd verify``: computes every checksum in a data directory with another implementation than the broker's."""
+"""``logd verify``: checks every checksum in a data directory with an implementation independent of the broker's."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.argument("path", type=click.Path(exists=True))
 @json_option
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress, and nothing of what is no harm.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress and no harmless findings.")
 @click.pass_context
 def verify(ctx: click.Context, /, path: str, as_json: bool, quiet: bool) -> None:
-    """Check everything in PATH: a data directory, a partition's folder in one, or one segment's file.
+    """Check everything in PATH: a data directory, a partition's folder in one, or one segment file.
 
-    Each checksum is computed by crcmod, a second opinion on the broker's zlib, and slower. What is wrong is named by
-    file, position and id; indexes, checkpoints, meta and topics.json are held against the segments, and files that are
-    not logd's are named.
+    Checksums are computed by crcmod, which is independent of the broker's zlib, and slower. Each damage is reported by
+    file, position and id. Indexes, checkpoints, meta and topics.json are compared with the segments, and files that
+    are not logd's are reported.
 
-    No lock is taken and nothing is changed, so a broker may be using the directory: what it appended behind its last
-    checkpoint is looked at, but may be incomplete and is then no harm.
+    Nothing is locked or changed, so a broker may be using the directory. Entries after its last checkpoint are checked
+    too, but may be incomplete, which is harmless.
 
-    The status is 1 when anything is wrong.
+    The exit status is 1 when anything is wrong.
     """
     with exit_on_error():
         found = inspect(LocalFiles(), path, INDEPENDENT_CHECKSUMS, "verifying", quiet)

@@ -31,13 +31,13 @@ from logd.collect.state_file import StateFile, default_path
 from logd.errors import BrokerUnavailable, DeliveryFailed, LogdError, WrongPartition
 from logd.log.disk.local_files import LocalFiles
 
-#: Seconds that an interrupted command still gives the broker to acknowledge what was read.
+#: Seconds that an interrupted command waits for the broker to acknowledge the lines it has read.
 INTERRUPTED_SECONDS = 5.0
-#: For ever, as far as a producer knows it.
+#: The longest timeout of a producer, in seconds: a week.
 FOR_EVER = 7 * 24 * 3600.0
 #: Room for a key and headers beside a line: a path and a host's name.
 BESIDE_BYTES = 10_000
-#: Bytes held for the broker at a time: more does not make it faster, and less has to be read again after a crash.
+#: Bytes in flight to the broker: more is not faster, and all of them are read again after a crash.
 BUFFER_BYTES = 8 << 20
 
 _EPILOG = """\b
@@ -49,12 +49,12 @@ Examples:
 
 
 class KeyParameter(click.ParamType[str]):
-    """What the key of messages is."""
+    """The kind of message key: none, the file's name, or a text."""
 
     name = "none|file|=TEXT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuse what is none of these."""
+        """Refuse any other value."""
         if value in ("none", "file") or (value.startswith("=") and len(value) > 1):
             return str(value)
         self.fail(f"{value!r} is not allowed; allowed is none, file, or = and a text", param, ctx)
@@ -62,12 +62,12 @@ class KeyParameter(click.ParamType[str]):
 
 @click.command(epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--topic", type=TopicParameter(), required=True, help="Where the lines go.")
+@click.option("--topic", type=TopicParameter(), required=True, help="The topic that the lines are sent to.")
 @broker_option
 @click.option(
     "--state",
     type=click.Path(dir_okay=False),
-    help="The file that remembers how far each file was sent; by default one in ~/.local/state/logd that is named for "
+    help="The file that stores how far each file has been sent. By default a file in ~/.local/state/logd, named after "
     "topic, broker and FILEs: give one if any of these may change.",
 )
 @click.option(
@@ -76,41 +76,47 @@ class KeyParameter(click.ParamType[str]):
     type=click.Choice(["start", "end"]),
     default="start",
     show_default=True,
-    help="Where to begin in files that are there when there is no state yet. Later files are read from their start.",
+    help="Where to begin in existing files when there is no state yet. Later files are read from their start.",
 )
-@click.option("--once", is_flag=True, help="Send what is there now, and end.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Not these (the name or the path matches).")
+@click.option("--once", is_flag=True, help="Send what the files contain now, and end.")
 @click.option(
-    "--key", type=KeyParameter(), default="none", show_default=True, help="Of messages: none, the FILE's name, a text."
+    "--exclude", multiple=True, metavar="PATTERN", help="Skip files whose name or path matches; may be repeated."
+)
+@click.option(
+    "--key",
+    type=KeyParameter(),
+    default="none",
+    show_default=True,
+    help="Message key: none, the FILE's name, or a text.",
 )
 @click.option(
     "--partition",
     type=click.IntRange(0),
     metavar="N",
-    help="All to this one; by default each file keeps to one of all.",
+    help="Send all lines to this partition; by default each file has one of all.",
 )
-@click.option("--spread", is_flag=True, help="A file's lines over all partitions: faster, and in no order.")
-@click.option("--with-source", is_flag=True, help="Messages have headers host and file.")
+@click.option("--spread", is_flag=True, help="Spread a file's lines over all partitions: faster, but not in order.")
+@click.option("--with-source", is_flag=True, help="Add the headers host and file to each message.")
 @click.option(
     "--max-line",
     type=click.IntRange(1, 15_000_000),
     default=990_000,
     show_default=True,
     metavar="BYTES",
-    help="Bytes without newline.",
+    help="Longest line, without its newline.",
 )
 @click.option(
     "--long-lines",
     type=click.Choice(["split", "skip", "fail"]),
     default="split",
     show_default=True,
-    help="What becomes of longer ones: several messages, nothing, or the end with status 1.",
+    help="Longer lines: split them into several messages, skip them, or end with status 1.",
 )
 @click.option(
     "--flush-partial",
     type=click.FloatRange(0.0),
     metavar="SECONDS",
-    help="Send an unfinished last line when its file has not changed for so long; by default it waits for its newline.",
+    help="Send an unfinished last line after its file has not changed for this long; by default wait for its newline.",
 )
 @click.option(
     "--poll",
@@ -118,30 +124,35 @@ class KeyParameter(click.ParamType[str]):
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds between looks.",
+    help="Seconds between checks of the files.",
 )
 @click.option(
-    "--max-open", type=click.IntRange(1), default=64, show_default=True, metavar="N", help="Files open at a time."
+    "--max-open",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="The most files open at a time.",
 )
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
 @click.option(
     "--timeout",
     type=click.FloatRange(0.001, FOR_EVER),
     metavar="SECONDS",
-    help="Seconds to wait for a broker that is away before ending with status 3; by default a week.",
+    help="How long to wait for an unavailable broker before ending with status 3; by default a week.",
 )
 @timestamps_option
 @json_option
-@click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary; notices are shown.")
+@click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary, only notices.")
 @click.pass_context
 def collect(ctx: click.Context, /, **options: Any) -> None:
-    """Send every line of FILEs to a topic, and follow them as they grow, are rotated, emptied and made again.
+    """Send every line of FILEs to a topic, and follow the files as they grow, are rotated, truncated and recreated.
 
-    FILE may be a pattern (* ? [] and ** for folders of any depth); put it in quotes, so that files which appear later
-    are found too. Compressed files (.gz and the like) are left alone. A line is sent when it is complete, and
-    remembered as sent when the broker has it on disk: it arrives at least once, and twice only after a crash. Rotated
-    files beside a FILE that came while no collector ran are read first. The end by SIGTERM is status 0, or 1 when lines
-    were lost; --once ends with 1 too when a FILE matches nothing.
+    FILE may be a pattern (* ? [] and ** for folders of any depth); quote it, so that files which appear later are
+    found too. Compressed files (.gz and the like) are skipped. A line is sent when it is complete, and recorded as
+    sent when the broker has it on disk: it arrives at least once, and twice only after a crash. Files that were
+    rotated while no collector ran are read first. SIGTERM ends the command with status 0, or 1 when lines were lost;
+    --once also ends with 1 when a FILE matches nothing.
     """
     outcome = CollectOutcome()
     status = run(lambda reactor: _collect(reactor, outcome, **options))
@@ -209,31 +220,31 @@ async def _collect(
 
 @define
 class CollectOutcome:
-    """The part of a run's end that decides about the exit status of one that was terminated."""
+    """The result of a run that decides the exit status after SIGTERM."""
 
     losses: int = 0
 
 
 class NotAllCollected(LogdError):
-    """Something that should have been collected was not; notices have said what."""
+    """Something was not collected; notices have said what."""
 
 
 def _complete(follower: Follower) -> None:
-    """Raise NotAllCollected unless everything that was asked for was read."""
+    """Raise NotAllCollected unless every line of every FILE was read."""
     catalogue = follower.catalogue
     failures = []
     if catalogue.losses:
-        failures.append(f"lines are lost ({catalogue.losses} notices, {catalogue.lost} bytes or more)")
+        failures.append(f"lines are lost ({catalogue.losses} notices, at least {catalogue.lost} bytes)")
     if follower.unmatched:
         failures.append("a FILE matches nothing that can be read")
     elif any(source.trouble for source in catalogue.sources.values()):
         failures.append("a file could not be read")
     if failures:
-        raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see above")
+        raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see the notices above")
 
 
 def _excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
-    """Says which paths are not read: the patterns', and the state file, which would grow by being read."""
+    """Return a predicate of the paths to skip: those of the patterns, and the state file, which reading would grow."""
 
     def excluded(path: str) -> bool:
         name = os.path.basename(path)
@@ -243,7 +254,7 @@ def _excluder(patterns: tuple[str, ...], state: str) -> Callable[[str], bool]:
 
 
 def _shape(options: dict[str, Any]) -> MessageShape:
-    """How lines become messages."""
+    """Return the shape of messages that the options ask for."""
     key: str = options["key"]
     host = socket.gethostname().encode()
     more: dict[str, Any] = {}
@@ -262,7 +273,7 @@ def _shape(options: dict[str, Any]) -> MessageShape:
 def _end(
     topic: str, collector: Collector, seconds: float, problem: Exception | None, as_json: bool, quiet: bool
 ) -> None:
-    """Print the summary; raise what the command ends with."""
+    """Print the summary; raise the error that the command ends with."""
     ledger, follower = collector.ledger, collector.follower
     interrupted = isinstance(problem, CancelledError)
     if as_json:
@@ -287,7 +298,7 @@ def _end(
         raise CancelledError
     if problem is not None:
         if isinstance(problem, DeliveryFailed) and isinstance(problem.__cause__, WrongPartition | None):
-            # Those brokers that answered have nothing of the topic.
+            # The brokers that answered store nothing of the topic.
             problem.__cause__ = BrokerUnavailable(str(problem))
         if not isinstance(problem, LogdError):
             raise problem

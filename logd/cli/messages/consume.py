@@ -44,9 +44,11 @@ Examples:
 @click.command(epilog=_EPILOG)
 @topic_argument
 @broker_option
-@click.option("--partition", type=click.IntRange(0), metavar="N", help="This partition alone; by default all of them.")
+@click.option("--partition", type=click.IntRange(0), metavar="N", help="Only this partition; by default all of them.")
 @click.option(
-    "--group", type=GroupParameter(), help="Share the topic with the other consumers of this group; go on where it is."
+    "--group",
+    type=GroupParameter(),
+    help="Share the topic with the other consumers of this group, from its stored positions on.",
 )
 @zookeeper_option
 @click.option(
@@ -55,13 +57,13 @@ Examples:
     type=StartParameter(),
     default="earliest",
     show_default=True,
-    help=f"Where to begin: {ALLOWED}. A position needs --partition. With --group: where a new group begins.",
+    help=f"Where to begin: {ALLOWED}. A position needs --partition. With --group this is for a new group.",
 )
 @click.option("--max", "most", type=click.IntRange(0), metavar="N", help="End after N messages.")
 @click.option(
     "--exit-at-end",
     is_flag=True,
-    help="End where the log ended when the command began; with --group, once the group has handled all up to there.",
+    help="End where the log ended when the command began; with --group, once the group has handled everything before.",
 )
 @click.option(
     "--format",
@@ -69,14 +71,14 @@ Examples:
     type=click.Choice(sorted(FORMATS)),
     default="raw",
     show_default=True,
-    help="raw: each payload and a newline; json: an object in each line.",
+    help="raw: each payload and a newline; json: one object per line.",
 )
 @click.option(
     "--on-corrupt",
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="What to do about messages whose checksum does not hold.",
+    help="Whether to fail at damaged messages (checksum mismatch) or skip them.",
 )
 @decompression_options
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
@@ -84,26 +86,28 @@ Examples:
 def consume(ctx: click.Context, /, group: str | None, zookeeper: str, **options: Any) -> None:
     """Write the messages of TOPIC to standard output, and wait for more.
 
-    Messages of one partition come in order. With --format json an object has the fields topic, partition, id,
-    next_position (give it to --from to go on behind the message), timestamp, key, headers and value; bytes that are no
-    UTF-8 are in base64 in key_base64 and value_base64 instead.
+    Messages of one partition are in order. With --format json an object has the fields topic, partition, id,
+    next_position (give it to --from to go on after the message), timestamp, key, headers and value. Bytes that are not
+    UTF-8 are in key_base64 and value_base64 instead.
 
-    With --group a message counts as handled once it is written to standard output. The group's place is stored every
-    five seconds and at the end, also when the command is interrupted or terminated: then others take over at once, and
-    nothing is delivered twice. Brokers are found in the coordination tree unless --broker says where they are.
+    With --group a message counts as handled once it is written to standard output. The group's positions are stored
+    every five seconds and at the end, also after an interruption: then other members take over at once, and nothing is
+    delivered twice. Brokers are found in the coordination tree, unless --broker is given.
     """
     given = ctx.get_parameter_source
     reading = ("on_corrupt", "max_decompressed", "max_decompressed_messages")
     options["reading"] = {name: options.pop(name) for name in reading}
     if group is not None:
         if options["partition"] is not None or isinstance(options["start"], Position):
-            raise click.UsageError("--partition and positions are not for groups, which share partitions by themselves")
+            raise click.UsageError(
+                "--partition and positions cannot be used with --group: a group distributes partitions itself"
+            )
         if given("broker") is ParameterSource.DEFAULT:
             options["broker"] = None
         del options["partition"]
         ctx.exit(run(lambda reactor: consume_as_member(reactor, group=group, zookeeper=zookeeper, **options)))
     if given("zookeeper") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--zookeeper is for --group: without a group the brokers alone are asked")
+        raise click.UsageError("--zookeeper needs --group: without a group only the brokers are asked")
     if isinstance(options["start"], Position) and options["partition"] is None:
         raise click.UsageError("--from with a position needs --partition: each partition counts its own bytes")
     ctx.exit(run(lambda reactor: _consume(reactor, **options)))
@@ -147,7 +151,7 @@ async def _consume(
                     if left == 0:
                         break
         if stream.skipped:
-            complain(f"skipped {stream.skipped} damaged places, {stream.skipped_bytes} bytes")
+            complain(f"skipped {stream.skipped} damaged ranges, {stream.skipped_bytes} bytes")
         complain_of_rest(losses)
     finally:
         await consumer.close()
@@ -172,7 +176,7 @@ async def _partitions(admin: Admin, topic: str, partition: int | None, must_exis
 async def _bounds(
     admin: Admin, topic: str, partitions: list[int] | None, start: Start
 ) -> tuple[Mapping[int, Start], Mapping[int, int]]:
-    """Where each partition begins, and where those end that have something in between."""
+    """Return where to begin in each partition, and the ends of those that are not at their end already."""
     starts: dict[int, Start] = {}
     until = {}
     time = start.milliseconds if isinstance(start, Time) else -1

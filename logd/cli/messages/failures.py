@@ -1,4 +1,4 @@
-"""Tells on stderr what a command could not deliver."""
+"""Reports on stderr the messages that a command could not deliver."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from logd.client.consumer.fetching.losses import LossReporter
 
 
 def complain_of(losses: LossReporter, batch: MessageBatch) -> None:
-    """Write a line for each jump that a batch tells of, and for gaps and damage sums as they grow."""
+    """Write a line for each jump that a batch reports, and the growing totals of gaps and damage."""
     for loss in batch.losses:
         for line in losses.add(loss):
             complain(line)
 
 
 def complain_of_rest(losses: LossReporter) -> None:
-    """Write what of the sums was not written yet."""
+    """Write the totals that have not been written yet."""
     for line in losses.rest():
         complain(line)

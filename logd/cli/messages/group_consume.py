@@ -1,4 +1,4 @@
-"""``logd consume --group``: writes a group's share of a topic to standard output, and counts what is written."""
+"""``logd consume --group``: writes a member's share of a topic to standard output, and commits what is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from logd.deferreds.sleeping import sleep
 from logd.errors import PartitionLost, UnknownTopic
 from logd.topic import TopicPartition
 
-#: Seconds between two looks whether the group has handled what was there.
+#: Seconds between two checks of whether the group has handled everything up to the ends.
 LOOK_SECONDS = 0.5
 
 
@@ -49,7 +49,7 @@ async def consume_as_member(
     reading: Mapping[str, Any],
     quiet: bool,
 ) -> None:
-    """Consume until ``most`` messages are written, or the group has handled what was there; else for ever."""
+    """Consume until ``most`` messages are written or, with ``exit_at_end``, the group has reached the ends."""
     async with tree_at(reactor, zookeeper) as tree:
         ends = await _ends(reactor, tree, topic, broker, exit_at_end)
         if most == 0:
@@ -62,7 +62,7 @@ async def consume_as_member(
 async def _ends(
     reactor: Any, tree: ICoordination, topic: str, broker: str | None, exit_at_end: bool
 ) -> Mapping[int, tuple[int, int]] | None:
-    """Where each partition begins and ends now; None when that does not matter. Says so when there is no topic yet."""
+    """Return the beginning and end of each partition; None without ``exit_at_end``. Reports a topic that is missing."""
     brokers: Any = broker if broker is not None else await find_brokers(tree)
     admin = Admin(brokers, reactor=reactor)
     try:
@@ -88,7 +88,7 @@ class Member:
         self._render = render
         self._progress = progress
         self._output = Output(BackgroundThread(reactor))
-        #: What is being written; fires (and never fails) once it is, and counts as handled.
+        #: The write under way; fires, and never fails, once its messages are written and count as handled.
         self._writing: Deferred[None] = succeed(None)
         self._failure: BaseException | None = None
         self._losses = LossReporter()
@@ -105,7 +105,7 @@ class Member:
         most: int | None,
         ends: Mapping[int, tuple[int, int]] | None,
     ) -> None:
-        """Take part in the group; leave it with everything stored, however this ends."""
+        """Take part in the group; leave it with all positions stored, however this ends."""
         consumer = Consumer(
             broker,
             group=group,
@@ -134,7 +134,7 @@ class Member:
             if self._failure is not None:
                 raise self._failure
             if stream.skipped:
-                complain(f"skipped {stream.skipped} damaged places, {stream.skipped_bytes} bytes")
+                complain(f"skipped {stream.skipped} damaged ranges, {stream.skipped_bytes} bytes")
             complain_of_rest(self._losses)
         finally:
             self._ended = True
@@ -143,7 +143,7 @@ class Member:
             await consumer.close()
 
     def _stop(self, result: object, reading: Deferred[None]) -> None:
-        """The group has handled what was there, or that could not be found out."""
+        """End the reading: the group has reached the ends, or the check of its positions failed."""
         if not self._ended:
             self._ended = True
             if isinstance(result, Failure):
@@ -165,7 +165,7 @@ class Member:
                     break
 
     def _begin_to_write(self, stream: GroupStream, batch: MessageBatch, count: int) -> None:
-        """Write the batch's first messages. Whoever waits may stop to: it is written, and counted, all the same."""
+        """Write the batch's first messages. Cancelling the waiting does not stop the write or its commit."""
 
         async def write() -> None:
             messages = batch.messages[:count]
@@ -174,7 +174,7 @@ class Member:
             except OSError as error:
                 self._failure = error
             else:
-                if count == len(batch.messages):  # also of none: what it passed is told, and the group is behind it
+                if count == len(batch.messages):  # also an empty batch, which reports losses and moves the position
                     stream.handled(batch)
                 elif messages:
                     stream.handled(messages[-1])
@@ -183,7 +183,7 @@ class Member:
         self._writing = Deferred.fromCoroutine(write())
 
     def _written(self) -> Deferred[None]:
-        """Fires when nothing is being written; cancelling it stops the waiting alone."""
+        """Return a Deferred that fires when nothing is being written; cancelling it stops only the waiting."""
         waiting: Deferred[None] = Deferred()
 
         def done(result: Any) -> Any:
@@ -197,7 +197,7 @@ class Member:
     async def _until_handled(
         self, consumer: Consumer, offsets: OffsetRegistry, topic: str, ends: Mapping[int, tuple[int, int]]
     ) -> None:
-        """Return once the group's stored positions, whoever stored them, have reached the ends."""
+        """Return once the group's stored positions, from any member, have reached the ends."""
         while True:
             with suppress(CoordinationError, PartitionLost):
                 await consumer.commit()

@@ -1,4 +1,4 @@
-"""Reads lines from files and standard input in pieces: never a whole file in memory, never a wait on the reactor."""
+"""Reads lines from files and standard input in chunks, without blocking the reactor or holding a whole file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.cli.terminal.blocking_calls import BackgroundThread
 from logd.errors import LogdError
 
 STANDARD_INPUT = "-"
-#: Bytes read at a time: large enough that a call to another thread for each does not count.
+#: Bytes read at a time: large enough to make the cost of a call to another thread negligible.
 CHUNK_BYTES = 1 << 18
 
 
@@ -20,15 +20,15 @@ class InputLineTooLong(LogdError):
 
 
 class LineSplitter:
-    """Divides bytes into lines at ``\\n`` and nowhere else; everything but that byte is kept, ``\\r`` too.
+    """Splits bytes into lines at ``\\n`` only; all other bytes are kept, ``\\r`` too.
 
-    Holds at most one unfinished line, of at most ``limit`` bytes. ``name`` is what errors call the source. Longer lines
-    raise LineTooLong, or, with ``skip``, are left out and counted.
+    Holds at most one unfinished line, of at most ``limit`` bytes. ``name`` is the source's name in errors. Longer lines
+    raise InputLineTooLong or, with ``skip``, are left out and counted.
     """
 
     def __init__(self, name: str, limit: int, skip: bool = False) -> None:
         self._skip = skip
-        #: Whether the rest of a line that is left out is still to come.
+        #: True while the rest of a skipped line is still to come.
         self._skipping = False
         #: Lines that were left out.
         self.skipped = 0
@@ -40,7 +40,7 @@ class LineSplitter:
         self.count = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that this chunk completes. Raises LineTooLong."""
+        """Return the lines that this chunk completes. Raises InputLineTooLong."""
         if self._skipping:
             _, newline, chunk = chunk.partition(b"\n")
             if not newline:
@@ -94,30 +94,29 @@ class LineSplitter:
     def _too_long(self, index: int) -> InputLineTooLong:
         return InputLineTooLong(
             f"line {self.count + index + 1} of {self._name} is longer than {self._limit} bytes; "
-            "allow more with --message-bytes if the broker's message.bytes does, or leave such lines out with "
-            "--skip-too-long"
+            "raise --message-bytes if the broker's message.bytes allows it, or skip such lines with --skip-too-long"
         )
 
 
 @frozen
 class LineBatch:
-    """Some lines of one source, the number of the first, and how many bytes of the source they came with."""
+    """Lines of one source, the number of the first, and the bytes of the source that were read for them."""
 
     source: str
     first_line: int
     lines: list[bytes]
     bytes_read: int
-    #: Lines that were left out since the batch before, as they are too long.
+    #: Lines left out since the previous batch because they are too long.
     skipped: int = 0
 
 
 async def read_lines(
     thread: BackgroundThread, paths: Sequence[str], limit: int, skip: bool = False
 ) -> AsyncGenerator[LineBatch, None]:
-    """Yield the lines of each path in turn ("-" is standard input), as many at a time as one read brings.
+    """Yield the lines of each path in turn ("-" is standard input), one batch for each read.
 
-    With ``skip`` lines of more than ``limit`` bytes are left out.
-    Raises LineTooLong, or LogdError that names a file which cannot be read.
+    With ``skip``, lines of more than ``limit`` bytes are left out.
+    Raises InputLineTooLong, or LogdError that names a file which cannot be read.
     """
     for path in paths:
         name = "standard input" if path == STANDARD_INPUT else path
@@ -141,7 +140,7 @@ async def read_lines(
 
 
 def total_bytes(paths: Sequence[str]) -> int | None:
-    """The size of all files together; None when one of them is no ordinary file and so has none."""
+    """Return the size of all files together, or None when one of them is not a regular file."""
     total = 0
     for path in paths:
         if path == STANDARD_INPUT or not os.path.isfile(path):

@@ -1,4 +1,4 @@
-"""``logd produce``: every line of files or of standard input becomes a message."""
+"""``logd produce``: sends every line of files or of standard input as a message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from logd.errors import LogdError
 from logd.protocol.message import Message
 from logd.protocol.requests.metadata import MetadataResponse
 
-#: Seconds that an interrupted command still gives the broker to acknowledge what it has.
+#: Seconds that an interrupted command waits for the broker to acknowledge the messages it has.
 INTERRUPTED_SECONDS = 5.0
 
 _EPILOG = """\b
@@ -40,25 +40,25 @@ Examples:
 
 
 def _nothing() -> None:
-    """Nobody reads at the moment."""
+    """Do nothing: no read is under way."""
 
 
 @define
 class Tally:
-    """What became of the lines."""
+    """The counts of lines sent, acknowledged, skipped and refused."""
 
     sent: int = 0
     bytes: int = 0
     acknowledged: int = 0
-    #: Lines that were left out here, and by the broker.
+    #: Lines left out by this command, and by the broker.
     skipped: int = 0
     refused: int = 0
-    #: Bytes of a line that no message has: those of the separator.
+    #: Bytes of each line that are not in its message: the separator.
     between: int = 0
     failure: Exception | None = None
     #: Called at the first failure.
     on_failure: Callable[[], None] = _nothing
-    #: Told how many more were acknowledged.
+    #: Called with the number of newly acknowledged lines.
     progress: Callable[[int], None] = lambda _: None
     _open: int = 0
     _settled: WaitingDeferreds[None] = field(factory=WaitingDeferreds)
@@ -88,7 +88,7 @@ class Tally:
         sending.addBoth(ended)
 
     def settled(self) -> Deferred[None]:
-        """Fires once every set that is watched has been counted."""
+        """Return a Deferred that fires once every watched set has been counted."""
         return self._settled.new() if self._open else succeed(None)
 
 
@@ -97,11 +97,11 @@ class SendFailed(LogdError):
 
 
 class NoKey(LogdError):
-    """A line does not contain the separator behind its key."""
+    """A line does not contain the separator that ends its key."""
 
 
 def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list[Message]:
-    """Make messages of lines; with a separator, what stands before its first occurrence is the key. Raises NoKey."""
+    """Make messages of lines; with a separator, the text before its first occurrence is the key. Raises NoKey."""
     if separator is None:
         return stamp.messages(batch.lines)
     messages = []
@@ -125,13 +125,13 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
     default=-1,
     show_default=True,
     metavar="N",
-    help="-1: flushed to the disk and in every in-sync copy; 1: received; 0: do not ask.",
+    help="-1: flushed to disk and in every in-sync replica; 1: received; 0: no acknowledgement.",
 )
 @click.option(
-    "--key-separator", metavar="TEXT", help="What stands before it in a line is the message's key (\\t: a tab)."
+    "--key-separator", metavar="TEXT", help="The text before this separator is the message's key (\\t: a tab)."
 )
 @click.option(
-    "--partition", type=click.IntRange(0), metavar="N", help="To this partition; by default by key, or at random."
+    "--partition", type=click.IntRange(0), metavar="N", help="Send to this partition; by default by key, or at random."
 )
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "zstd"]), default="none", show_default=True)
 @click.option(
@@ -140,7 +140,7 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
     default=1_000_000,
     show_default=True,
     metavar="BYTES",
-    help="The longest message; the broker has a limit of its own (message.bytes).",
+    help="The longest message; the broker has its own limit (message.bytes).",
 )
 @click.option(
     "--timeout",
@@ -148,22 +148,22 @@ def messages_of(batch: LineBatch, separator: bytes | None, stamp: Stamp) -> list
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds after which a message that cannot be delivered has failed.",
+    help="Seconds after which an undelivered message has failed.",
 )
 @click.option(
     "--skip-too-long",
     is_flag=True,
-    help="Leave out lines that are longer than --message-bytes, or than the broker allows, and say how many.",
+    help="Leave out lines longer than --message-bytes or the broker's limit, and print how many.",
 )
 @timestamps_option
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress and no summary.")
 @click.pass_context
 def produce(ctx: click.Context, /, **options: Any) -> None:
-    """Send every line of FILEs (of standard input without one, or for "-") to TOPIC as a message.
+    """Send every line of FILEs to TOPIC as a message. Standard input is read without a FILE, or for "-".
 
-    A message is the line without its newline; every other byte is kept. The topic is created if it is not there and the
-    broker allows it. When a message cannot be delivered the command ends with status 1 and says how many were
+    A message is the line without its newline; every other byte is kept. The topic is created if it does not exist and
+    the broker allows it. If a message cannot be delivered, the command ends with status 1 and prints how many were
     acknowledged.
     """
     ctx.exit(run(lambda reactor: _produce(reactor, **options)))
@@ -228,7 +228,7 @@ async def _produce(
 
 
 async def _next(batches: AsyncGenerator[LineBatch, None], tally: Tally) -> LineBatch | None:
-    """Return the next batch; None at the end, or at once when a delivery has failed: input may be silent for hours."""
+    """Return the next batch, or None at the end, or at once when a delivery fails: the next input may be hours away."""
     if tally.failure is not None:
         return None
     reading = Deferred.fromCoroutine(_read(batches))
@@ -248,7 +248,7 @@ async def _read(batches: AsyncGenerator[LineBatch, None]) -> LineBatch | None:
 
 
 async def _reach(reactor: Any, broker: str, topic: str) -> MetadataResponse:
-    """Ask for the topic: that no broker answers is known at once, and not after the first line's timeout."""
+    """Request the topic's metadata, so that an unreachable broker is known before the first line's timeout."""
     admin = Admin(broker, reactor=reactor)
     try:
         return await admin.metadata((topic,))
@@ -259,7 +259,7 @@ async def _reach(reactor: Any, broker: str, topic: str) -> MetadataResponse:
 def _end(
     topic: str, tally: Tally, seconds: float, error: BaseException | None, as_json: bool, quiet: bool, acks: int
 ) -> None:
-    """Print the summary; raise what the command ends with."""
+    """Print the summary; raise the error that the command ends with."""
     if as_json:
         summary = {
             "topic": topic,
@@ -273,11 +273,9 @@ def _end(
         click.echo(json.dumps(summary))
     problem = error if isinstance(error, CancelledError) else tally.failure or error
     if tally.skipped:
-        complain(f"{tally.skipped} lines were left out, as they are longer than --message-bytes allows")
+        complain(f"{tally.skipped} lines were left out: they are longer than --message-bytes")
     if tally.refused:
-        complain(
-            f"{tally.refused} lines were left out, as they are longer than message.bytes of the broker or topic allows"
-        )
+        complain(f"{tally.refused} lines were left out: they are longer than the broker's or topic's message.bytes")
     counted = f"{tally.acknowledged} of {tally.sent} messages were {'acknowledged' if acks else 'sent'}"
     if isinstance(problem, CancelledError):
         click.echo(f"logd: interrupted; {counted}", err=True)

@@ -1,7 +1,7 @@
-"""Where ``logd consume`` begins: reads what stands behind ``--from``.
+"""Reads the value of ``--from`` of ``logd consume``, and of ``--to`` of ``logd groups reset``.
 
-Digits alone are always a position (a byte offset in one partition's log, the ``id`` or ``next_position`` of a message),
-so a time never is: it is written as ISO 8601, or as seconds since 1970 behind an ``@``, as the date command has it.
+Digits alone are always a position: a byte position in one partition's log, the ``id`` or ``next_position`` of a
+message. A time is written as ISO 8601, or as ``@`` and seconds since 1970, as in the date command.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 
 from logd.client.starting_positions import Position, Start, Time
 
-#: What may stand there, for help and errors.
+#: The allowed values, for help and errors.
 ALLOWED = (
     "earliest, latest, a position (digits), a time such as 2011-11-11T06:00:00Z (local time without a zone), or "
     "seconds since 1970 such as @1320991200"
@@ -26,7 +26,7 @@ class StartParameter(click.ParamType[Start]):
     name = "earliest|latest|POSITION|TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        """Refuse what is none of these."""
+        """Refuse any other value."""
         try:
             return parse_start(value)
         except ValueError as error:
@@ -34,7 +34,7 @@ class StartParameter(click.ParamType[Start]):
 
 
 def parse_start(text: str) -> Start:
-    """Read where to begin; raise ValueError that says what is allowed."""
+    """Parse a starting position; raise ValueError that says what is allowed."""
     try:
         if text == "earliest":
             return "earliest"

@@ -1,4 +1,4 @@
-"""Tells why a FILE matches nothing: no such file, a folder, no permission, or nothing but what is left alone."""
+"""Explains why a FILE matches nothing: it is missing, a folder, not permitted, compressed or excluded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REMIND_SECONDS = 600.0
 
 
 class Unmatched:
-    """The FILEs that match nothing at the moment, told at once and then now and then. Looks at the local disk."""
+    """Reports the FILEs that match nothing on the local disk, at once and then every REMIND_SECONDS."""
 
     def __init__(self, patterns: Sequence[str], excluded: Callable[[str], bool]) -> None:
         self._patterns = patterns
@@ -21,7 +21,7 @@ class Unmatched:
         self._next: float | None = None
 
     def notices(self, now: float) -> list[str]:
-        """Return a line for each FILE without a match, when it is time to say so. ``now`` in seconds. May block."""
+        """Return a line for each FILE without a match, if a notice is due. ``now`` is in seconds. May block."""
         if self._next is not None and now < self._next:
             return []
         self._next = now + REMIND_SECONDS
@@ -29,7 +29,7 @@ class Unmatched:
 
 
 def explain(pattern: str, excluded: Callable[[str], bool]) -> str:
-    """Return why a pattern matches no file that would be read, empty when it matches one."""
+    """Return the reason why a pattern matches no readable file; empty when it matches one."""
     if not has_magic(pattern) or os.path.lexists(pattern):
         return _explain_name(pattern, excluded)
     matches = list(iglob(pattern, recursive=True))
@@ -39,7 +39,7 @@ def explain(pattern: str, excluded: Callable[[str], bool]) -> str:
     if files:
         return f"all that {pattern} matches is compressed or excluded"
     if matches:
-        return f"{pattern} matches folders and no file: to read the files in them give {pattern.rstrip('/')}/*"
+        return f"{pattern} matches only folders: to read the files in them, give {pattern.rstrip('/')}/*"
     return _explain_folder(pattern) or f"no file matches {pattern}"
 
 
@@ -47,31 +47,31 @@ def _explain_name(path: str, excluded: Callable[[str], bool]) -> str:
     try:
         os.stat(path)
     except PermissionError:
-        return f"there may be a file {path}, but its folder may not be looked into: permission denied"
+        return f"{path} may exist, but its folder cannot be searched: permission denied"
     except FileNotFoundError:
         return (
             f"{path} is a link to a file that does not exist" if os.path.lexists(path) else f"there is no file {path}"
         )
     except OSError as error:
-        return f"{path} cannot be looked at: {error.strerror}"
+        return f"{path} cannot be accessed: {error.strerror}"
     if os.path.isdir(path):
-        return f"{path} is a folder, and not a file: to read the files in it give {path.rstrip('/')}/*"
+        return f"{path} is a folder: to read the files in it, give {path.rstrip('/')}/*"
     if not os.path.isfile(path):
-        return f"{path} is no regular file: `logd produce` reads pipes and devices"
+        return f"{path} is not a regular file: use `logd produce` for pipes and devices"
     if is_compressed(path) or excluded(path):
-        return f"{path} is {'compressed' if is_compressed(path) else 'excluded'}, and left alone"
+        return f"{path} is {'compressed' if is_compressed(path) else 'excluded'}, and not read"
     if not os.access(path, os.R_OK):
         return f"{path} cannot be read: permission denied"
     return ""
 
 
 def _explain_folder(pattern: str) -> str:
-    """Return what is wrong with the folder that a pattern begins with, empty when it can be listed."""
+    """Return the problem with the folder that a pattern begins with; empty when it can be listed."""
     folder = os.path.dirname(pattern)
     while has_magic(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         return f"no file matches {pattern}: there is no folder {folder}"
     if not os.access(folder, os.R_OK | os.X_OK):
-        return f"no file can be found for {pattern}: the folder {folder} may not be listed: permission denied"
+        return f"no file can be found for {pattern}: folder {folder} cannot be listed: permission denied"
     return ""

@@ -1,4 +1,4 @@
-"""``logd import``: loads what topics have got since the last run into files, by Spark."""
+"""``logd import``: loads the messages that topics got since the last run into files, with Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logd.errors import ConfigurationError, LogdError
 if TYPE_CHECKING:
     from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 
-#: Beside the statuses of every command, by the errors' names.
+#: Exit statuses beyond those of every command, by the names of the errors.
 _STATUSES = {"RunLost": 4, "DataLost": 5}
 
 _EPILOG = """\b
@@ -34,15 +34,15 @@ Examples:
   logd import --topics clicks --to /data/again --from 2011-11-11T00:00:00Z
 
 \b
-Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 no broker reached,
-4 another import was faster or is at work, 5 messages are gone that were not loaded (--on-data-loss),
-130 interrupted, 143 terminated. After 1 to 5 nothing of the run is visible, after a signal all of it or nothing.
+Exit status: 0 success, also when there is nothing new; 1 failure, 2 usage error, 3 no broker reached,
+4 another import is running or was faster, 5 messages were lost before they were loaded (--on-data-loss),
+130 interrupted, 143 terminated. After 1 to 5 nothing of the run is visible; after a signal, all of it or nothing.
 """
 
 
 @click.command("import", epilog=_EPILOG)
 @click.option("--topics", metavar="TOPIC,...", help="The topics to load.")
-@click.option("--topics-pattern", metavar="REGEX", help="Load all topics whose whole name matches.")
+@click.option("--topics-pattern", metavar="REGEX", help="Load all topics whose full name matches.")
 @click.option("--to", required=True, metavar="DIR", help="The target: a directory, or a URI such as hdfs:///logs.")
 @broker_option
 @click.option(
@@ -51,18 +51,20 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     type=click.Choice(["parquet", "json"]),
     default="parquet",
     show_default=True,
-    help="Of files.",
+    help="Format of the files.",
 )
 @click.option(
     "--partition-by",
     default="topic,date,hour",
     show_default=True,
     metavar="COLUMN,...",
-    help="Columns that become folders, or none. Date and hour are UTC, of the message's timestamp, or of the import "
-    "where it has none.",
+    help="Columns that become folders, or none. Date and hour (UTC) are from the message's timestamp, or else from the "
+    "time of the import.",
 )
 @click.option(
-    "--codec", metavar="NAME", help="zstd (default), snappy, gzip, lz4, none; of json gzip, bzip2, deflate, none."
+    "--codec",
+    metavar="NAME",
+    help="Compression: zstd (default), snappy, gzip, lz4, none; for json gzip, bzip2, deflate, none.",
 )
 @click.option(
     "--from",
@@ -70,29 +72,31 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     default="earliest",
     show_default=True,
     metavar="earliest|latest|JSON|TIME",
-    help='Where partitions begin that DIR has nothing of: JSON is {"topic": {"0": 4711}}.',
+    help='Where to begin in partitions that are new to DIR: JSON is {"topic": {"0": 4711}}.',
 )
 @click.option(
     "--on-data-loss",
     type=click.Choice(["fail", "warn"]),
     default="fail",
     show_default=True,
-    help="What to do when messages are gone that were not loaded (by retention, with a lost log or a topic made "
-    "again): end with status 5, or go on behind them, say so and keep it in DIR.",
+    help="What to do when messages were lost before they were loaded (by retention, a lost log or a recreated topic): "
+    "end with status 5, or skip them, report the loss and record it in DIR.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be loaded, and load nothing.")
 @click.option(
-    "--verify", is_flag=True, help="Load nothing: check that the runs in DIR follow one another, and count them."
+    "--verify",
+    is_flag=True,
+    help="Load nothing: check that the runs in DIR follow one another without gaps, and count them.",
 )
 @click.option(
     "--group",
     metavar="NAME",
-    help="Tell the tree at --zookeeper how far DIR has come, under a consumer group of that name, so that the import's "
-    "lag shows beside other groups'.",
+    help="Store the import's positions in the tree at --zookeeper under this consumer group, so that its lag is shown "
+    "beside that of other groups.",
 )
 @zookeeper_option
-@click.option("--master", metavar="URL", help="Spark's master (default: local[*,4], or what spark-submit says).")
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A further setting of Spark's.")
+@click.option("--master", metavar="URL", help="Spark's master (default: local[*,4], or that of spark-submit).")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A further Spark setting; may be repeated.")
 @click.option(
     "--task-bytes",
     type=click.IntRange(1 << 10),
@@ -109,17 +113,17 @@ Exit status: 0 done, also when there was nothing new; 1 failed, 2 wrong use, 3 n
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds to wait for brokers.",
+    help="How long to wait for brokers.",
 )
 @json_option
 @click.option("--quiet", "-q", is_flag=True, help="Show no progress.")
 @click.pass_context
 def import_(ctx: click.Context, /, **options: Any) -> None:
-    """Load what topics have got since the last import into DIR, each message exactly once.
+    """Load the messages that topics got since the last import into DIR, each exactly once.
 
-    A run becomes visible as DIR/run=N, data, offsets and counts at once, or not at all: whatever happens on the way,
-    nothing of it can be seen, and the next import goes on where the last one that succeeded ended. Any reader of
-    Parquet or JSON can read DIR; the offsets are in DIR/run=N/_offsets.json.
+    A run becomes visible atomically as DIR/run=N with its data, offsets and counts. If it fails, nothing of it is
+    visible, and the next import goes on where the last successful one ended. Any reader of Parquet or JSON can read
+    DIR; the offsets are in DIR/run=N/_offsets.json.
     """
     if not options["verify"] and (options["topics"] is None) == (options["topics_pattern"] is None):
         raise click.UsageError("give one of --topics and --topics-pattern")
@@ -140,8 +144,8 @@ def _import(
     from logd.spark.importer.spark_loader import SparkLoader
 
     settings = _settings(to=to, **options)
-    if not settings.dry_run or settings.local_path is None:  # a plan for a target at hand is made without Spark
-        needs_spark()  # before anything is asked of a broker
+    if not settings.dry_run or settings.local_path is None:  # a dry run with a local target needs no Spark
+        needs_spark()  # before any request to a broker
     with BytesProgress("importing", 0, quiet) as bar, closing(SparkLoader(settings, bar.reach)) as loader:
         done = Importer(settings, loader, patient(bar)).run()
     notices = [*done.notices]
@@ -158,7 +162,7 @@ def _import(
 
 
 def patient(bar: BytesProgress) -> Callable[[ClusterSettings], BlockingCluster]:
-    """Return what makes a Cluster that tells a person when it waits, since it does so for minutes."""
+    """Return a factory of clusters that show in ``bar`` when they wait for brokers, which may take minutes."""
     from logd.spark.blocking.cluster import BlockingCluster
 
     def connect(settings: ClusterSettings) -> BlockingCluster:
@@ -181,7 +185,7 @@ def _check_group(group: str) -> None:
 
 
 def _told(zookeeper: str, group: str, positions: Any) -> list[str]:
-    """Store the group's positions. The run is visible: what fails now is told, and mended by the next import."""
+    """Store the group's positions and return notices. The run is visible already: the next import mends a failure."""
     from logd.cli.cluster.group_positions import store
 
     try:
@@ -255,5 +259,7 @@ def _settings(
     )
     settings.cluster.addresses()
     if "://" not in to and not to.startswith("file:") and not is_local(master):
-        raise ConfigurationError(f"--to {to!r} could be a place on each machine: write hdfs://... or file://...")
+        raise ConfigurationError(
+            f"--to {to!r} may be a different directory on each machine: write hdfs://... or file://..."
+        )
     return settings

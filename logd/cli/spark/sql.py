@@ -1,4 +1,4 @@
-"""``logd sql``: asks topics a question in SQL, by a Spark session of this machine."""
+"""``logd sql``: queries topics in SQL, with a Spark session."""
 
 from __future__ import annotations
 
@@ -36,11 +36,16 @@ Examples:
     "start",
     default="earliest",
     metavar="earliest|JSON|TIME",
-    help='Read from there on: JSON is {"topic": {"0": 4711}}.',
+    help='Where to begin: JSON is {"topic": {"0": 4711}}.',
 )
-@click.option("--until", default="latest", metavar="latest|JSON|TIME", help="Read up to there.")
+@click.option("--until", default="latest", metavar="latest|JSON|TIME", help="Where to end.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Print at most so many rows."
+    "--limit",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Print at most this many rows.",
 )
 @click.option("--master", metavar="URL", help="Spark's master (default: local[*,4]).")
 @tls_options
@@ -49,9 +54,9 @@ Examples:
 def sql(ctx: click.Context, /, **options: Any) -> None:
     """Run QUERY (- for standard input) in Spark's SQL, with topics as tables, and print its rows.
 
-    A topic is a table under its own name, or as topic('name'), which any name can be written as. Columns: key, value,
-    topic, partition, offset, timestamp, timestampType, id, next_position, headers, and text: the value as text. With
-    --json each row is an object in a line; bytes that are no UTF-8 are {"base64": "..."}. Times are UTC.
+    A topic is a table under its own name, or as topic('name'), which works for every name. Columns: key, value, topic,
+    partition, offset, timestamp, timestampType, id, next_position, headers, and text: the value as text. With --json
+    each row is an object on one line; bytes that are not UTF-8 are {"base64": "..."}. Times are in UTC.
     """
     ctx.exit(run_blocking(lambda: _sql(**options), ""))
 
@@ -112,7 +117,7 @@ class QueryFailed(LogdError):
 
 
 def _explained(error: Exception) -> LogdError:
-    """The sentence in what Spark says; the plans and traces behind it are left out."""
+    """Return Spark's error reduced to its one sentence, without plans and stack traces."""
     from logd.spark.importer.explaining import explained
 
     known = explained(error, "the query failed")
@@ -120,14 +125,14 @@ def _explained(error: Exception) -> LogdError:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return the value as JSON types."""
     if isinstance(value, bytes | bytearray):
         try:
             return bytes(value).decode()
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()  # Spark hands times over in this machine's zone
+        return value.astimezone(UTC).isoformat()  # Spark returns times in the local time zone
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -138,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A value as one cell of a table, on one line."""
+    """Return the value as one cell of a table, on one line."""
     if hasattr(value, "asDict"):
         value = value.asDict(recursive=True)
     plain = _plain(value)

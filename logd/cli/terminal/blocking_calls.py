@@ -1,4 +1,4 @@
-"""Calls that may wait for ever (a read of a terminal, a write to a full pipe), on a thread that nobody waits for."""
+"""Runs calls that may block for ever (a read of a terminal, a write to a full pipe) on a daemon thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BackgroundThread:
         self._thread: Thread | None = None
 
     def run(self, call: Callable[..., T], *arguments: object) -> Deferred[T]:
-        """Fires with what ``call(*arguments)`` returns, or fails with what it raises; cancelling stops the waiting."""
+        """Return a Deferred of the result of ``call(*arguments)``. Cancelling it stops only the waiting."""
         if self._thread is None:
             self._thread = Thread(target=self._work, daemon=True, name="logd-background")
             self._thread.start()

@@ -1,4 +1,4 @@
-"""Shows on stderr how many bytes are done, and how many in a second, when a person is there to see it."""
+"""Shows the bytes done, and the rate, on stderr if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 
 class BytesProgress:
-    """A bar that is rewritten in place; nothing at all when stderr is no terminal or ``quiet`` is asked for."""
+    """A progress bar that is redrawn in place; silent with ``quiet`` and when stderr is not a terminal."""
 
     def __init__(self, what: str, total: int, quiet: bool = False) -> None:
         self._what = what
@@ -28,12 +28,12 @@ class BytesProgress:
         self._task = self._progress.add_task(what, total=total)
 
     def reach(self, done: int, total: int | None = None) -> None:
-        """So many bytes of the total, which may have changed, are done."""
+        """Show ``done`` bytes of ``total``, which may have changed."""
         if self._progress is not None:
             self._progress.update(self._task, completed=done, total=total, description=self._what)
 
     def describe(self, what: str) -> None:
-        """Say something else in front of the figures, until there is progress again."""
+        """Replace the text before the figures, until there is progress again."""
         if self._progress is not None:
             self._progress.update(self._task, description=what)
 

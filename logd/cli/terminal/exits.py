@@ -1,12 +1,12 @@
 """Exit statuses of the commands, and the line on stderr that says what went wrong.
 
 ==== ========================================================================
-   0 done
-   1 failed: the line on stderr says what
-   2 the command line makes no sense
+   0 success
+   1 failure: the line on stderr says which
+   2 usage error in the command line
    3 no broker could be reached, or the connection was lost for good
  130 interrupted (SIGINT); 143 terminated (SIGTERM)
- 141 whoever read the output went away
+ 141 the reader of the output closed the pipe
 ==== ========================================================================
 """
 
@@ -27,12 +27,12 @@ OK = 0
 FAILED = 1
 USAGE = 2
 UNREACHABLE = 3
-#: A process that a signal ends has this plus the signal's number as its status, as shells count.
+#: A process ended by a signal has this plus the signal's number as its status, as in a shell.
 SIGNALLED = 128
 
 
 def status_of(error: BaseException) -> int:
-    """Return the exit status for what a command failed with."""
+    """Return the exit status for the error of a command."""
     if isinstance(error, BrokenPipeError):
         return SIGNALLED + signal.SIGPIPE
     if isinstance(error, click.Abort):
@@ -47,19 +47,19 @@ def status_of(error: BaseException) -> int:
 
 
 def complain(text: str) -> None:
-    """Print one line on stderr, under the command's name."""
-    # Words of a broker, or of whoever named a topic, may be in it: a terminal must not obey them.
+    """Print one line on stderr, after the command's name."""
+    # The text may contain words of a broker or the name of a topic: a terminal must not obey them.
     print(f"logd: {escape_controls(text.encode('utf-8', 'backslashreplace')).decode()}", file=sys.stderr)
 
 
 def report(error: BaseException) -> None:
-    """Say what went wrong: one line for what is foreseen, a traceback for what is not."""
+    """Print an error: one line for an expected one, a traceback for any other."""
     if isinstance(error, BrokenPipeError):
         return
     if isinstance(error, click.Abort):
         complain("interrupted; nothing was done")
     elif isinstance(error, UnknownTopic) and "logd topics list" not in str(error):
-        complain(f"{error}: `logd topics list` shows those that there are")
+        complain(f"{error}: `logd topics list` shows the existing ones")
     elif isinstance(error, LogdError):
         complain(f"{error}{_remedy(error)}")
     else:
@@ -67,10 +67,10 @@ def report(error: BaseException) -> None:
 
 
 def _remedy(error: BaseException | None) -> str:
-    """Return the end of the sentence: what a person at a command line can do about an error or its causes."""
+    """Return the end of the sentence: the remedy for an error or one of its causes."""
     while error is not None:
         if isinstance(error, CannotConnect):
-            return "; does a broker run there? `logd broker --data DIR` starts one"
+            return "; is a broker running there? `logd broker --data DIR` starts one"
         if isinstance(error, WrapperTooLarge) and error.setting.startswith("max_"):
             return f" (--{error.setting.replace('_', '-')})"
         error = error.__cause__
@@ -79,7 +79,7 @@ def _remedy(error: BaseException | None) -> str:
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """End the process with one line and a status at an error of the system or of logd, or an interruption."""
+    """End the process with one line and an exit status on OSError, LogdError or an interruption."""
     try:
         yield
     except BrokenPipeError:

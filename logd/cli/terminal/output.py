@@ -1,4 +1,4 @@
-"""Standard output: written in large pieces off the reactor, so that a reader who pauses does not stop the network."""
+"""Writes standard output in large pieces on a thread, so that a slow reader does not block the reactor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from logd.cli.terminal.blocking_calls import BackgroundThread
 
 
 class Output:
-    """Writes everything it is given, in order. Raises BrokenPipeError when the reader has gone."""
+    """Writes all data in order. Raises BrokenPipeError when the reader has closed the pipe."""
 
     def __init__(self, thread: BackgroundThread, descriptor: int = 1) -> None:
         self._thread = thread

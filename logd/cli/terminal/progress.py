@@ -1,4 +1,4 @@
-"""Shows on stderr how far a command is, when a person is there to see it."""
+"""Shows the progress of a command on stderr if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 class _RateColumn(ProgressColumn):
-    """Messages so far, and per second."""
+    """The number of messages, and the rate per second."""
 
     def render(self, task: Task) -> Text:
         messages = task.fields["messages"]
@@ -21,9 +21,9 @@ class _RateColumn(ProgressColumn):
 
 
 class ProgressLine:
-    """A line that is rewritten in place; nothing at all when stderr is no terminal or ``quiet`` is asked for.
+    """A progress line that is redrawn in place; silent with ``quiet`` and when stderr is not a terminal.
 
-    ``total`` is what there is to do, in bytes or messages, None when that is not known.
+    ``total`` is the work to do, in bytes or messages, or None when it is not known.
     """
 
     def __init__(self, what: str, total: int | None = None, quiet: bool = False) -> None:
@@ -50,12 +50,12 @@ class ProgressLine:
             self._progress.stop()
 
     def advance(self, messages: int, steps: int = 0) -> None:
-        """So many more messages are done, and so many more of the total."""
+        """Add ``messages`` to the messages done and ``steps`` to the work done."""
         self._messages += messages
         if self._progress is not None:
             self._progress.update(self._task, advance=steps, messages=self._messages)
 
     def describe(self, what: str) -> None:
-        """Say something else in front of the figures."""
+        """Replace the text before the figures."""
         if self._progress is not None:
             self._progress.update(self._task, description=what)

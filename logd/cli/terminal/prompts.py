@@ -1,4 +1,4 @@
-"""Questions to a person at a terminal; elsewhere the answer is no, and it is said which option would say yes."""
+"""Asks for confirmation at a terminal; without one the answer is no, and the option that confirms is named."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from logd.errors import LogdError
 
 
 def is_person_there() -> bool:
-    """Whether somebody can answer."""
+    """True when standard input is a terminal."""
     return sys.stdin.isatty()
 
 
 def confirm(question: str) -> bool:
-    """Ask, whoever is there. Raises click.Abort on Ctrl-C and at the end of the input.
+    """Ask, without checking for a terminal. Raises click.Abort on Ctrl-C and at the end of the input.
 
-    A command's own handler of signals leaves a note for the reactor's next turn, and while a question waits there is
-    none: so Ctrl-C is Python's here.
+    The command's own signal handler schedules a call on the reactor, which does not run while a question waits.
+    Therefore Python's default handler is installed for Ctrl-C meanwhile.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -33,19 +33,19 @@ def confirm(question: str) -> bool:
 
 
 def ask(question: str, option: str) -> bool:
-    """Ask, when standard input is a terminal; ``option`` is what a script says instead."""
+    """Ask if standard input is a terminal, else return False; ``option`` is the option for scripts."""
     if is_person_there():
         return confirm(question)
-    complain(f"{question} Nobody to ask, so nothing is done: say {option}")
+    complain(f"{question} Standard input is not a terminal, so nothing was done: give {option}")
     return False
 
 
 def agree(question: str) -> None:
-    """Ask before something that cannot be undone.
+    """Ask before an action that cannot be undone.
 
-    Raises LogdError on a no, and where standard input is no terminal: a script says --yes.
+    Raises LogdError when the answer is no, and when standard input is not a terminal: scripts use --yes instead.
     """
     if not is_person_there():
-        raise LogdError(f"{question} Nobody to ask, so nothing is done: say --yes")
+        raise LogdError(f"{question} Standard input is not a terminal, so nothing was done: give --yes")
     if not confirm(question):
         raise LogdError("nothing was done")

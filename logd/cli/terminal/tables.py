@@ -1,4 +1,4 @@
-"""Tables for people on a terminal; tab-separated lines, without a heading, for everything else."""
+"""Prints tables on a terminal, and tab-separated lines without a heading elsewhere."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: A text of up to so many characters is not cut in two, however narrow the terminal: an address, HOST:PORT in IPv4.
+#: Text up to this length is never folded, however narrow the terminal: an address, HOST:PORT in IPv4.
 _WHOLE = 21
-#: None among numbers is one that is not known.
+#: None in a column of numbers is an unknown number.
 _NUMBER = (int, float, type(None))
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows. At a terminal numbers are set to the right and never cut in two, and what no row has is left out."""
+    """Print rows. On a terminal, numbers are right-aligned and never folded, and empty columns are left out."""
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join("" if cell is None else str(cell) for cell in row))
@@ -44,7 +44,7 @@ def _text(cell: object) -> str:
 
 
 def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> None:
-    """Where a line is too narrow, headings are wrapped and texts folded; words of headings and numbers stay whole."""
+    """Print a table on a terminal. In a narrow one headings wrap and texts fold; numbers and heading words do not."""
     console = Console()
     cells = [[row[index] for row in rows] for index in range(len(headings))]
     longest = [max(map(len, each), default=0) for each in cells]
@@ -56,7 +56,7 @@ def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
     room = console.width - 2 * (len(headings) - 1)
     widest = sum(max(len(heading), width) for heading, width in zip(headings, longest, strict=True))
     table = Table(box=None, pad_edge=False)
-    # What is too wide in any case need not be folded small.
+    # A table that is too wide in any case need not be folded further.
     fits = sum(tight) <= room
     leasts = tight if fits and room < sum(whole) else whole
     for heading, least, is_number in zip(headings, leasts, numbers, strict=True):
@@ -68,6 +68,6 @@ def _print(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequ
             width=least if is_number and fits and widest > room else None,
         )
     for row in rows:
-        # Not as plain strings: in these rich looks for markup, and a log is full of brackets.
+        # Text rather than str: rich would parse a str as markup, and logs are full of brackets.
         table.add_row(*map(Text, row))
-    console.print(table, crop=False)  # where it is too wide all the same, the terminal breaks its lines
+    console.print(table, crop=False)  # if still too wide, the terminal breaks the lines

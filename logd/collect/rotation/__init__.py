@@ -1,1 +1,1 @@
-"""Rotated files: found by their names, told from copies, remembered."""
+"""Rotated files: found by name, distinguished from copies, remembered."""

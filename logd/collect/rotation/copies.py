@@ -1,4 +1,4 @@
-"""Tells whether one file is a copy of another, by content: what copytruncate leaves behind was read before."""
+"""Detects by content that one file is a copy of another: a copy made by copytruncate has been read already."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from logd.collect.files import Files, Identity, Seen
 from logd.collect.mark import HEAD_BYTES, TAIL_BYTES, ReadMark, beginning, fits
 from logd.collect.source import SourceFile
 
-#: With less in common two files are taken for different ones: lines twice rather than not at all.
+#: Files with less in common are taken for different ones: repeated lines are better than lost ones.
 MIN_BYTES = 64
 
 
 def first_that_fits(files: Files, mark: ReadMark, candidates: Iterable[Seen]) -> Seen | None:
-    """The first file that has what was read, where it was read."""
+    """Return the first file that fits the mark."""
     for seen in candidates:
         if seen.size >= mark.position:
             with suppress(OSError):
@@ -29,7 +29,10 @@ def first_that_fits(files: Files, mark: ReadMark, candidates: Iterable[Seen]) ->
 
 
 def cut_short(files: Files, mark: ReadMark, candidates: Iterable[Seen]) -> dict[Identity, Seen]:
-    """The copies that end before the position: what came between copying and emptying was read of the original."""
+    """Return the copies that end before the mark's position.
+
+    The lines written between copying and truncating were read from the original.
+    """
     copies = {}
     for seen in candidates:
         if MIN_BYTES <= mark.head_bytes <= seen.size < mark.position:
@@ -44,7 +47,7 @@ def cut_short(files: Files, mark: ReadMark, candidates: Iterable[Seen]) -> dict[
 
 
 def is_copy(files: Files, descriptors: Descriptors, source: SourceFile, seen: Seen) -> bool:
-    """Whether all of a file is the beginning of a source's, as it is now; a copy in the making is one too."""
+    """Return True if the whole file equals the beginning of the source's file: a copy, finished or not."""
     count = seen.size
     if source.broken or source.missed or count < MIN_BYTES:
         return False

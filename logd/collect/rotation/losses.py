@@ -1,4 +1,4 @@
-"""Counts and tells what was lost: rotated files that nobody read before they were compressed or removed."""
+"""Counts and reports losses: rotated files that were compressed or removed before they were read."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from logd.collect.source import SourceFile
 
 
 class Losses:
-    """What is known to be lost. ``report`` takes one line for a person."""
+    """The known losses. ``report`` takes a notice of one line."""
 
     def __init__(self, files: Files, rotated: RotatedFiles, report: Callable[[str], None]) -> None:
         self._files = files
         self._rotated = rotated
         self._report = report
-        #: Bytes, as far as they are known.
+        #: Bytes lost, as far as known.
         self.bytes = 0
-        #: Losses, of a known number of bytes or not.
+        #: Losses, of known size or not.
         self.count = 0
 
     def add(self, notice: str, count: int = 0) -> None:
-        """Something is lost; ``count`` bytes of it are known."""
+        """Report and count a loss; ``count`` is its known number of bytes."""
         self._report(notice)
         self.bytes += count
         self.count += 1
@@ -32,12 +32,14 @@ class Losses:
     def match_packed(
         self, siblings: Iterable[Sibling], gone: Sequence[SourceFile], paths: Collection[str]
     ) -> dict[SourceFile, str]:
-        """Pass over the compressed files of a name. Return which of the sources that are gone were compressed, and
-        where they are; what was made from a file that nobody read is lost. ``paths``: all that is there."""
+        """Pass over the compressed files of a name, and return the gone sources that were compressed, with their paths.
+
+        A compressed file made from a file that was never read is a loss. ``paths`` are all existing files.
+        """
         packed: dict[SourceFile, str] = {}
         for each in siblings:
             if not each.packed or each.seen.path.removesuffix(each.rotation.packed) in paths:
-                continue  # still there as it was: it is just being compressed
+                continue  # the original still exists: it is just being compressed
             passed = self._rotated.passed_of(each.name)
             self._rotated.pass_over(each)
             source = packed_source(self._files, each.seen, [source for source in gone if source not in packed])
@@ -48,17 +50,19 @@ class Losses:
             elif length != 0 and not any(
                 is_packed_from(self._files, each.seen, old.mark, old.seen.modified) for old in passed
             ):
-                lost = f"{each.seen.size} bytes or more are" if length is None else f"{length} bytes are"
+                lost = f"{each.seen.size} bytes or more" if length is None else f"{length} bytes"
                 self.add(
                     f"{each.seen.path} was compressed before it was read, and compressed files are skipped: "
-                    f"its {lost} lost",
+                    f"{lost} are lost",
                     each.seen.size if length is None else length,
                 )
         return packed
 
     def miss_numbers(self, name: str, before: str, now: str, paths: Iterable[str]) -> None:
-        """Count the files that are missing, by number, of a name whose newest file was rotated from ``before`` to
-        ``now``. ``paths``: all that is there, of this name and others, but for what is passed."""
+        """Count the missing numbers of a name whose newest file was rotated from ``before`` to ``now``.
+
+        ``paths`` are all existing files, of this name and others, except passed ones.
+        """
         if name in self._rotated.ascending:
             return
         start, end = _number(before, name), _number(now, name)

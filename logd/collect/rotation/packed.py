@@ -1,4 +1,4 @@
-"""Tells which file a gzip file was made from, and how long that was, without unpacking more than its beginning."""
+"""Finds the file that a compressed file was made from, decompressing no more than the beginning of a gzip file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from logd.collect.files import Files, Seen
 from logd.collect.mark import HEAD_BYTES, ReadMark, checksum
 from logd.collect.source import SourceFile
 
-#: Bytes of a compressed file that hold the first ``HEAD_BYTES`` of its content, name and comment in the head included.
+#: Bytes of a compressed file that contain the first ``HEAD_BYTES`` of its content, with name and comment in the header.
 _BEGINNING_BYTES = 16 << 10
-#: As zlib has it: a gzip head, and the largest window.
+#: zlib's wbits for a gzip header and the largest window.
 _GZIP = 31
-#: Fewer bytes do not tell one file from another.
+#: Fewer bytes do not identify a file.
 _LEAST_BYTES = 16
 
 
 def original_bytes(files: Files, seen: Seen) -> int | None:
-    """Return the length of a gzip file's content, modulo 2**32 as the format keeps it; None for other formats."""
+    """Return the length of a gzip file's content, modulo 2**32 as in the format; None for other formats."""
     with suppress(OSError):
         file = files.open(seen.path)
         try:
@@ -31,9 +31,9 @@ def original_bytes(files: Files, seen: Seen) -> int | None:
 
 
 def is_packed_from(files: Files, seen: Seen, mark: ReadMark, modified: int) -> bool:
-    """Whether a compressed file was made from one with this mark, last modified then.
+    """Return True if a compressed file was made from one with this mark and modification time (ns).
 
-    Compressing keeps the time of the last change, to the ns or the s. A gzip file is known by its beginning too.
+    Compressing keeps the modification time, to the ns or the s. A gzip file is also identified by its beginning.
     """
     if modified > 0 and seen.modified in (modified, modified // 1_000_000_000 * 1_000_000_000):
         return True
@@ -50,9 +50,10 @@ def is_packed_from(files: Files, seen: Seen, mark: ReadMark, modified: int) -> b
 
 
 def packed_source(files: Files, seen: Seen, gone: Sequence[SourceFile]) -> SourceFile | None:
-    """Return the source, of those that are gone, that a compressed file was made from.
+    """Return the gone source that a compressed file was made from, or None.
 
-    One that was found empty has no beginning to be known by: it is taken for what has content and is no other's.
+    A source that was found empty has no beginning to compare: it is matched with a file that has content and fits no
+    other source.
     """
     for source in gone:
         if is_packed_from(files, seen, source.known, source.modified):

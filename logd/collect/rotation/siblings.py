@@ -1,11 +1,11 @@
-"""Finds rotated files beside the followed ones by their names, and remembers those that are not read.
+"""Finds rotated files by name beside the followed ones, and remembers those that are not read.
 
-A log may be rotated more than once while nobody looks. Its first file is then found again by device and inode, but
-those that came after it were never seen: no pattern has to match ``app.log.1``. They are looked for by name: in the
-first look of a run beside every name, later beside a name whose file was renamed, replaced or emptied.
+A log may be rotated more than once between two looks. Its first file is then found again by device and inode, but the
+later ones were never seen, since patterns need not match ``app.log.1``. They are found by name: in the first look of a
+run beside every name, later beside a name whose file was renamed, replaced or truncated.
 
-Some rotated files are *passed*, which is known and not read: those that were rotated before their name was followed,
-and compressed ones.
+Some rotated files are *passed*, that is, known and not read: those rotated before their name was followed, and
+compressed ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from logd.collect.source import SourceFile
 
 @frozen
 class Passed:
-    """A rotated file that is known and not read; of a compressed one no bytes are in the mark."""
+    """A rotated file that is known and not read; the mark of a compressed one is empty."""
 
     #: The path that it was rotated from.
     name: str
@@ -47,12 +47,12 @@ class Sibling:
 
     @property
     def packed(self) -> bool:
-        """Whether the file is compressed."""
+        """True when the file is compressed."""
         return bool(self.rotation.packed)
 
 
 class Before(Protocol):
-    """The memory of an earlier run, as far as it is of rotated files; ``state.State`` has it."""
+    """The part of an earlier run's state that concerns rotated files; implemented by ``state.State``."""
 
     @property
     def patterns(self) -> frozenset[str] | None: ...
@@ -62,7 +62,7 @@ class Before(Protocol):
 
 
 class RotatedFiles:
-    """The rotated files of followed names. ``before``: the memory of an earlier run."""
+    """The rotated files of followed names. ``before`` is the state of an earlier run."""
 
     def __init__(
         self, files: Files, patterns: Collection[str], excluded: Callable[[str], bool], before: Before | None
@@ -85,18 +85,18 @@ class RotatedFiles:
         by_name: Mapping[str, Sequence[SourceFile]],
         first: bool,
     ) -> dict[str, list[Sibling]]:
-        """Return the rotated files of names that have to be dealt with, the oldest of a name first.
+        """Return the rotated files of ``names`` that are not known yet, the oldest of a name first.
 
-        ``found`` are matched by a pattern, ``known`` are followed or copies, ``by_name`` is followed now. ``first``:
-        nobody looked before, in this run; then all names are looked for. Files that were rotated before their name was
-        followed are passed.
+        ``found`` files match a pattern, ``known`` ones are followed or copies, and ``by_name`` are followed now.
+        ``first`` marks the first look of a run, which searches for all names. Files that were rotated before their
+        name was followed are passed.
         """
         result: dict[str, list[Sibling]] = {}
         there: set[Identity] = set()
         for name, siblings in self.find(names, first).items():
             for each in siblings:
                 there.add(each.seen.identity)
-                # A compressed file may have the inode of a source that is gone.
+                # A compressed file may have the inode of a gone source.
                 if (each.seen.identity in known and not each.packed) or self.is_passed(each):
                     continue
                 if first and each.seen.identity not in found and self._is_past(each, by_name.get(name, ())):
@@ -108,12 +108,14 @@ class RotatedFiles:
         return result
 
     def passed_of(self, name: str) -> list[Passed]:
-        """Return what is known of the passed files of a name, those included that the last look did not find."""
+        """Return the passed files of a name, including those that the last look did not find."""
         return [each for each in (*self.passed.values(), *self._gone) if each.name == name]
 
     def find(self, names: Collection[str], everywhere: bool) -> dict[str, list[Sibling]]:
-        """Return the rotated files by name, the oldest first: of ``names``, and with ``everywhere`` of each name that
-        a pattern matches, its own file or not."""
+        """Return the rotated files of ``names`` by name, the oldest first.
+
+        With ``everywhere``, also those of each name that matches a pattern, whether or not that file exists.
+        """
         found: dict[Identity, Sibling] = {}
         for folder in sorted({dirname(name) for name in names}):
             prefix = folder if folder.endswith("/") or not folder else f"{folder}/"
@@ -137,9 +139,9 @@ class RotatedFiles:
         return by_name
 
     def age(self, path: str, name: str) -> tuple[int, tuple[int, ...]]:
-        """Return a key that sorts the files of a name by what their paths say, the oldest first.
+        """Return the key that sorts the files of a name by their paths, the oldest first.
 
-        The highest number is the oldest, unless the times of the files say otherwise.
+        The highest number is the oldest, unless the modification times of the files contradict it.
         """
         kind, numbers = age(path, name)
         return kind, tuple(-each for each in numbers) if kind == 0 and name in self.ascending else numbers
@@ -150,7 +152,7 @@ class RotatedFiles:
         return path if rotation is None else rotation.name
 
     def is_passed(self, sibling: Sibling) -> bool:
-        """Whether a file is one of those that are known and not read; one whose inode has another file now is not."""
+        """Return True if the file is a passed one, and not another file with the same inode."""
         known = self.passed.get(sibling.seen.identity)
         if known is None:
             return False
@@ -164,7 +166,7 @@ class RotatedFiles:
         return same
 
     def pass_over(self, sibling: Sibling) -> None:
-        """Never read a file."""
+        """Record a file as passed: it is never read."""
         mark = START
         if not sibling.packed:
             try:
@@ -174,7 +176,7 @@ class RotatedFiles:
                 finally:
                     file.close()
             except OSError:
-                return  # gone, or not to be read: the next look has another try
+                return  # gone or unreadable: the next look tries again
         self.passed[sibling.seen.identity] = Passed(sibling.name, sibling.seen, mark)
 
     def _is_past(self, sibling: Sibling, followed: Sequence[SourceFile]) -> bool:
@@ -229,7 +231,7 @@ def _number(sibling: Sibling) -> int:
 
 
 def _matches(parts: list[str], pattern: list[str]) -> bool:
-    """Whether a path matches a pattern of the shell, both by their parts; ``**`` is any number of folders."""
+    """Return True if a path matches a shell pattern, both split into parts; ``**`` is any number of folders."""
     if not pattern:
         return not parts
     if pattern[0] == "**":

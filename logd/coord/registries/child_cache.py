@@ -168,7 +168,7 @@ class ChildCache(Generic[T]):
         self._unreadable.pop(name, None)
         if name not in self.values or self.values[name] != value:
             self.values[name] = value
-            self._tell(name)
+            self._notify(name)
 
     def _not_readable(self, name: str, error: Exception) -> None:
         """Log the error once for each reason."""
@@ -179,9 +179,9 @@ class ChildCache(Generic[T]):
 
     def _drop(self, name: str) -> None:
         if self.values.pop(name, None) is not None:
-            self._tell(name)
+            self._notify(name)
 
-    def _tell(self, name: str) -> None:
+    def _notify(self, name: str) -> None:
         try:
             self._changed(name)
         except Exception:

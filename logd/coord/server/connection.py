@@ -66,7 +66,7 @@ class ServerConnection(Protocol):
         self._outgoing = Outgoing(server.counters)
         self._taking = False
         #: Events that the host reports together are written together.
-        self._told = False
+        self._gathering = False
         self._reading = True
         self._vouching: Timer | None = None
         #: Continues with the requests after other connections had their turn.
@@ -379,13 +379,13 @@ class ServerConnection(Protocol):
 
     def _gather(self) -> None:
         """Write together what the host reports in one go, as immediate answers are anyway."""
-        if not self._told:
-            self._told = True
+        if not self._gathering:
+            self._gathering = True
             self._outgoing.hold()
             self._server.host.afterwards(self._gathered)
 
     def _gathered(self) -> None:
-        self._told = False
+        self._gathering = False
         self._outgoing.let_go()
 
     def _send(self, make: Callable[..., bytes], *args: Any) -> None:

@@ -1,4 +1,4 @@
-"""One connection's hold on a session of a hosted tree."""
+"""A connection's attachment to a session of a hosted tree."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from logd.coord.tree.sessions import TreeSession
 if TYPE_CHECKING:
     from logd.coord.tree.host import TreeHost
 
-#: What the identities may take that a connection is known by, in characters: some dozens of them.
+#: Characters that the identities of one connection may take: some dozens of them.
 IDENTITIES_CHARACTERS = 4096
 
 
 class Attachment:
-    """One connection's hold on a session. Made by TreeHost.open_session and TreeHost.attach."""
+    """One connection's attachment to a session. Made by TreeHost.open_session and TreeHost.attach."""
 
     def __init__(
         self, host: TreeHost, session: TreeSession, listener: IAttached, identities: tuple[Identity, ...]
     ) -> None:
         self.session = session
-        #: As whom access lists know this connection: grows by ``authenticated``.
+        #: The identities of this connection for access lists: ``authenticated`` adds to them.
         self.identities = identities
         #: False once the connection was cut, detached or closed; every call is then ignored.
         self.attached = True
@@ -32,20 +32,20 @@ class Attachment:
         self._listener = listener
 
     def execute(self, request: Request, answered: Callable[[Outcome], None]) -> None:
-        """Execute a request; ``answered(outcome)`` once it may be told, perhaps before this returns.
+        """Execute a request; call ``answered(outcome)`` once it may be told, perhaps before this returns.
 
-        It is never called once the connection is cut or detached.
+        ``answered`` is never called once the connection is cut or detached.
         """
         if self.attached:
             self._host.execute(self, request, answered)
 
     def heard(self) -> None:
-        """The client was heard of (a ping, or anything else): its session lives on."""
+        """Keep the session alive, since its client sent a ping or anything else."""
         if self.attached:
             self._host.heard(self.session.id)
 
     def authenticated(self, identity: Identity) -> bool:
-        """From now on the client is known also as this one; False, and it is not, when it is known as too many."""
+        """Add an identity of the client; return False, without a change, when it has too many."""
         if identity not in self.identities:
             if sum(len(each.id) for each in self.identities) + len(identity.id) > IDENTITIES_CHARACTERS:
                 return False
@@ -55,25 +55,25 @@ class Attachment:
     def close(self, closed: Callable[[], None]) -> None:
         """End the session, as its client asked.
 
-        ``closed()`` once that is flushed, behind the answers that are still due: the attachment ends with it.
+        ``closed()`` is called once that is flushed, after the answers still due. The attachment ends with it.
         """
         if self.attached:
             self._host.close(self, closed)
 
     def detach(self) -> None:
-        """The connection is gone: its watches are forgotten, the session lives on until it is due."""
+        """Forget the watches of a connection that is gone; the session lives on until it expires."""
         if self.attached:
             self._host.detach(self)
 
     # For the host
 
     def notified(self, zxid: int, event: WatchEvent) -> None:
-        """Tell the connection of a watch, if it is still there."""
+        """Notify the connection of a watch, if it is still there."""
         if self.attached:
             self._listener.notified(zxid, event)
 
     def cut(self, reason: CutReason) -> None:
-        """Let the connection go, if it is still there."""
+        """Cut the connection, if it is still there."""
         if self.attached:
             self.attached = False
             self._listener.cut(reason)

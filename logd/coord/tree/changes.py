@@ -1,7 +1,7 @@
-"""Changes of the tree as they are journalled: everything decided, so that replaying them always succeeds.
+"""Changes of the tree as they are journalled: fully decided, so that replaying them always succeeds.
 
-A change is one step of the tree: its number, when and by which session, and what it did, in order. Nothing in it
-depends on what a clock, an access list or a session says at the time of the replay.
+A change is one step of the tree: its number, its time, its session and its effects, in order. It does not depend on a
+clock, an access list or a session at the time of the replay.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class AclReplaced:
 
 @frozen
 class SessionOpened:
-    """The change's session began. ``password`` (16 bytes) is what attaches a new connection to it."""
+    """The change's session began. ``password`` (16 bytes) lets a new connection attach to it."""
 
     timeout_ms: int
     password: bytes = field(repr=False)
@@ -64,9 +64,9 @@ Effect = NodeMade | NodeRemoved | DataReplaced | AclReplaced | SessionOpened | S
 class Change:
     """One step of the tree. A Multi has several effects; everything else has one."""
 
-    #: One more than that of the change before.
+    #: The number of the previous change, plus one.
     zxid: int
-    #: When, in milliseconds since the epoch.
+    #: The time in milliseconds since the epoch.
     time_ms: int
     session_id: int
     effects: tuple[Effect, ...]

@@ -1,10 +1,10 @@
-"""Serves one tree to many connections: sessions and their expiry, and no answer before what it shows is flushed.
+"""Serves one tree to many connections: sessions and their expiry; answers are held until what they show is flushed.
 
-Requests are executed in memory at once, in the order in which they come, and each change goes to the journal. Every
-answer and every notification waits in one line until the journal has flushed the last change that was made before it,
-since it may show that change; while nothing is unflushed it is told before the call returns. So each connection gets
-its answers and notifications in one order, a notification before any answer that shows what it tells of, and nobody
-ever sees what a crash could take back.
+Requests are executed in memory at once, in the order of their arrival, and each change goes to the journal. Answers and
+notifications wait in one queue until the journal has flushed the last change made before them, since they may show
+that change; while nothing is unflushed, they are delivered before the call returns. So each connection gets its answers
+and notifications in one order, a notification before any answer that shows its change, and no client ever sees what a
+crash could take back.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from logd.interfaces import Clock, Timer
 
 T = TypeVar("T")
 
-#: How long a session's password is, as ZooKeeper's clients expect it.
+#: The length of a session's password, as ZooKeeper's clients expect it.
 PASSWORD_BYTES = 16
 
 
 @frozen
 class SessionLimits:
-    """What sessions a host grants. ZooKeeper's with its default tickTime of 2 s are the defaults here."""
+    """Limits on the sessions of a host. The defaults are ZooKeeper's, with its default tickTime of 2 s."""
 
-    #: A client that asks for less, or more, milliseconds gets these.
+    #: Timeouts outside these bounds, in milliseconds, are moved to the nearest bound.
     shortest_ms: int = field(default=4_000, validator=gt(0))
     longest_ms: int = field(default=40_000)
-    #: Seconds between two looks for sessions that are due.
+    #: Seconds between two checks for expired sessions.
     look: float = field(default=0.5, validator=gt(0))
-    #: If more passes between two looks than so many seconds, the process stood still, and the rest does not count.
+    #: When more seconds than this pass between two checks, the process stood still, and the excess does not count.
     stood_still: float = field(default=1.0)
 
     def __attrs_post_init__(self) -> None:
@@ -54,16 +54,16 @@ class SessionLimits:
             )
 
     def granted(self, timeout_ms: int) -> int:
-        """The timeout that a client gets which asks for this one."""
+        """Return the timeout granted to a client that asks for ``timeout_ms``."""
         return min(max(timeout_ms, self.shortest_ms), self.longest_ms)
 
 
 class TreeHost:
-    """One tree, served. For one thread, the clock's.
+    """Serves one tree. For one thread, the clock's.
 
     ``random_bytes(count)`` makes the sessions' passwords. ``failed(error)`` is called if the journal fails: all
     connections have been cut by then, and nothing is served until ``resume``. ``wall()`` is the time of day, in seconds
-    since the epoch, for the times of nodes; without, the clock's seconds.
+    since the epoch, for the times of nodes; without it, the clock's seconds.
     """
 
     def __init__(
@@ -86,38 +86,38 @@ class TreeHost:
         self._random_bytes = random_bytes
         self._failed = failed
         self._flushed = tree.zxid
-        #: What is to be told: behind which change, which it may show; to whom (None: somebody without attachment); how,
-        #: and what of.
-        self._line: deque[tuple[int, Attachment | None, Callable[[Any], None], Any]] = deque()
-        self._telling = False
+        #: The queue of answers and notifications: the last change shown; the recipient (None: without attachment); the
+        #: callback, and its argument.
+        self._queue: deque[tuple[int, Attachment | None, Callable[[Any], None], Any]] = deque()
+        self._delivering = False
         self._afterwards: list[Callable[[], None]] = []
         self._attachments: dict[int, Attachment] = {}
         self._tracker = SessionTracker(clock.seconds(), limits.stood_still)
-        self._look: Timer | None = None
+        self._expiry_timer: Timer | None = None
 
     # The host's own life
 
     def start(self) -> None:
-        """Begin to serve: each session that the tree knows has its full timeout from now."""
+        """Start serving: each session in the tree has its full timeout from now."""
         self.serving = True
         self._tracker = SessionTracker(self._clock.seconds(), self.limits.stood_still)
         for session in self.tree.sessions.values():
             self._track(session)
         self._journal.start(self._on_flushed, self._on_failed)
-        self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+        self._expiry_timer = self._clock.callLater(self.limits.look, self._check_expiry)
 
     def resume(self, tree: Tree) -> None:
-        """Begin to serve again after the journal failed, with the tree that recovery found, as after a new start."""
+        """Resume after the journal failed, with the recovered tree, as after a new start."""
         self.tree = tree
         self._flushed = tree.zxid
         self.start()
 
     def stop(self) -> None:
-        """Cut every connection. Sessions live on in the tree, and what is not flushed is not told to anybody."""
+        """Cut every connection. Sessions live on in the tree; answers to unflushed changes are not delivered."""
         self.serving = False
-        if self._look is not None and self._look.active():
-            self._look.cancel()
-        self._line.clear()
+        if self._expiry_timer is not None and self._expiry_timer.active():
+            self._expiry_timer.cancel()
+        self._queue.clear()
         attachments, self._attachments = self._attachments, {}
         for session_id, attachment in attachments.items():
             self.tree.forget_watches(session_id)
@@ -125,22 +125,22 @@ class TreeHost:
 
     @property
     def connections(self) -> int:
-        """How many sessions are attached to a connection."""
+        """The number of sessions that are attached to a connection."""
         return len(self._attachments)
 
     @property
     def held_back(self) -> int:
-        """How many answers and notifications wait for the journal."""
-        return len(self._line)
+        """The number of answers and notifications that wait for the journal."""
+        return len(self._queue)
 
     def afterwards(self, call: Callable[[], None]) -> None:
-        """Call once everything was told that can be told now: what one connection is told may leave together."""
-        if self._telling:
+        """Call once everything deliverable was delivered: so a connection can write its output together."""
+        if self._delivering:
             self._afterwards.append(call)
         else:
             call()
 
-    # What connections ask for
+    # Called by connections
 
     def open_session(
         self,
@@ -151,8 +151,8 @@ class TreeHost:
     ) -> Attachment | None:
         """Open a session for a connection; ``opened(attachment)`` once it is flushed, perhaps before this returns.
 
-        What is returned is the same attachment, for a connection that is lost meanwhile. When the host does not serve,
-        the listener is cut at once, and None is returned.
+        Returns the same attachment, for a connection that is lost meanwhile. When the host does not serve, the listener
+        is cut at once, and None is returned.
         """
         if not self.serving:
             listener.cut(CutReason.STOPPED)
@@ -164,7 +164,7 @@ class TreeHost:
         attachment = Attachment(self, session, listener, identities)
         self._attachments[session.id] = attachment
         self._committed(outcome)
-        self._tell(attachment, opened, attachment)
+        self._enqueue(attachment, opened, attachment)
         return attachment
 
     def attach(
@@ -177,33 +177,33 @@ class TreeHost:
     ) -> Attachment | None:
         """Attach a connection to a session that is open.
 
-        ``attached(attachment)``, perhaps before this returns; ``attached(None)`` when there is no session of that id
-        and password (any more). Another connection that has the session is cut (MOVED). Watches are not carried over.
-        When the host does not serve, the listener is cut at once. Returns the attachment too.
+        Calls ``attached(attachment)``, perhaps before this returns, or ``attached(None)`` when no session has that id
+        and password (any more). Another connection attached to the session is cut (MOVED). Watches are not carried
+        over. When the host does not serve, the listener is cut at once. Returns the attachment too.
         """
         if not self.serving:
             listener.cut(CutReason.STOPPED)
             return None
         session = self.tree.sessions.get(session_id)
         if session is None or not compare_digest(session.password, password):
-            # That the session is over is told no sooner than it is lasting.
-            self._line.append((self.tree.zxid, None, attached, None))
-            self._tell_flushed()
+            # The end of the session is reported only once it is durable.
+            self._queue.append((self.tree.zxid, None, attached, None))
+            self._deliver_flushed()
             return None
         self._let_go(session_id, CutReason.MOVED)
         attachment = Attachment(self, session, listener, identities)
         self._attachments[session_id] = attachment
         self.heard(session_id)
-        self._tell(attachment, attached, attachment)
+        self._enqueue(attachment, attached, attachment)
         return attachment
 
     def expire(self, session_id: int) -> None:
-        """End a session whose client was not heard of (or that an operator ends); its connection is cut."""
+        """End a session whose client is silent (or that an operator ends); its connection is cut."""
         self._committed(self.tree.close_session(session_id, self._now_ms()))
         self._tracker.remove(session_id)
         self._let_go(session_id, CutReason.EXPIRED)
 
-    # For Attachment
+    # Called by Attachment
 
     def execute(self, attachment: Attachment, request: Request, answered: Callable[[Outcome], None]) -> None:
         """See Attachment."""
@@ -212,7 +212,7 @@ class TreeHost:
         outcome = self.tree.execute(session_id, attachment.identities, request, int(now * 1000))
         if outcome.change is not None or outcome.notifications:
             self._committed(outcome)
-        self._tell(attachment, answered, outcome)
+        self._enqueue(attachment, answered, outcome)
 
     def heard(self, session_id: int) -> None:
         """See Attachment."""
@@ -229,7 +229,7 @@ class TreeHost:
                 del self._attachments[attachment.session.id]
             closed()
 
-        self._tell(attachment, tell, None)
+        self._enqueue(attachment, tell, None)
 
     def detach(self, attachment: Attachment) -> None:
         """See Attachment."""
@@ -238,39 +238,39 @@ class TreeHost:
             del self._attachments[attachment.session.id]
             self.tree.forget_watches(attachment.session.id)
 
-    # The line of what is to be told
+    # The queue of answers and notifications
 
     def _committed(self, outcome: Outcome) -> None:
-        """Journal what a request changed, and line up its notifications."""
-        told_of = NO_CHANGE if outcome.change is None else outcome.zxid
+        """Journal the change of a request, and queue its notifications."""
+        event_zxid = NO_CHANGE if outcome.change is None else outcome.zxid
         for session_id, event, acl in outcome.notifications:
             attachment = self._attachments.get(session_id)
             if attachment is not None and is_allowed(acl, Permission.READ, attachment.identities):
-                self._line.append((outcome.zxid, attachment, partial(attachment.notified, told_of), event))
+                self._queue.append((outcome.zxid, attachment, partial(attachment.notified, event_zxid), event))
         if outcome.change is not None:
             self._journal.append(outcome.change)
 
-    def _tell(self, attachment: Attachment, told: Callable[[T], None], of: T) -> None:
-        self._line.append((self.tree.zxid, attachment, told, of))
-        if self._line[0][0] <= self._flushed:
-            self._tell_flushed()
+    def _enqueue(self, attachment: Attachment, deliver: Callable[[T], None], value: T) -> None:
+        self._queue.append((self.tree.zxid, attachment, deliver, value))
+        if self._queue[0][0] <= self._flushed:
+            self._deliver_flushed()
 
-    def _tell_flushed(self) -> None:
-        # Who is told something may ask at once for more: that goes to the end of the line.
-        if self._telling:
+    def _deliver_flushed(self) -> None:
+        # A recipient may send another request at once: its answer goes to the end of the queue.
+        if self._delivering:
             return
-        self._telling = True
+        self._delivering = True
         raised: Exception | None = None
         try:
-            while self._line and self._line[0][0] <= self._flushed:
-                _, attachment, told, of = self._line.popleft()
+            while self._queue and self._queue[0][0] <= self._flushed:
+                _, attachment, deliver, value = self._queue.popleft()
                 if attachment is None or attachment.attached:
                     try:
-                        told(of)
-                    except Exception as error:  # a bug of that listener; the others are told first
+                        deliver(value)
+                    except Exception as error:  # a bug in that listener; the others are called first
                         raised = raised or error
         finally:
-            self._telling = False
+            self._delivering = False
             if self._afterwards:
                 afterwards, self._afterwards = self._afterwards, []
                 for call in afterwards:
@@ -281,7 +281,7 @@ class TreeHost:
     def _on_flushed(self, zxid: int) -> None:
         self._flushed = zxid
         if self.serving:
-            self._tell_flushed()
+            self._deliver_flushed()
 
     def _on_failed(self, error: Exception) -> None:
         if self.serving:
@@ -299,13 +299,13 @@ class TreeHost:
             self.tree.forget_watches(session_id)
             attachment.cut(reason)
 
-    def _look_for_due(self) -> None:
+    def _check_expiry(self) -> None:
         due = self._tracker.due(self._clock.seconds())
         if due:
-            # The reactor reads its sockets before the next turn's timers: what clients sent is heard first.
-            self._look = self._clock.callLater(0, self._expire_due, due)
+            # The reactor reads its sockets before the next turn's timers: input from clients counts first.
+            self._expiry_timer = self._clock.callLater(0, self._expire_due, due)
         else:
-            self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+            self._expiry_timer = self._clock.callLater(self.limits.look, self._check_expiry)
 
     def _expire_due(self, before: list[int]) -> None:
         still = set(self._tracker.due(self._clock.seconds()))
@@ -313,7 +313,7 @@ class TreeHost:
             if session_id in still and self.serving:
                 self.expire(session_id)
         if self.serving:
-            self._look = self._clock.callLater(self.limits.look, self._look_for_due)
+            self._expiry_timer = self._clock.callLater(self.limits.look, self._check_expiry)
 
     def _now_ms(self) -> int:
         return int(self._wall() * 1000)

@@ -1,4 +1,4 @@
-"""The seams of a hosted tree: the journal below it, and the connections above it."""
+"""The interfaces of a hosted tree: the journal below it, and the connections above it."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from zope.interface import Interface
 from logd.coord.records import WatchEvent
 from logd.coord.tree.changes import Change
 
-#: In place of a zxid where an event tells of no change in particular.
+#: The zxid of an event that belongs to no change in particular.
 NO_CHANGE = -1
 
 
 class CutReason(enum.Enum):
-    """Why a host let a connection go."""
+    """The reason why a host cut a connection."""
 
     #: The session was attached to another connection.
     MOVED = "the session was attached to another connection"
-    #: The session's client was not heard of for the session's timeout.
+    #: Nothing was heard from the session's client for the session's timeout.
     EXPIRED = "the session expired"
-    #: The journal failed, or the host was stopped: the session lives on if there is a next start.
+    #: The journal failed, or the host was stopped: the session lives on until the next start.
     STOPPED = "the tree is not served any more"
 
 
 class IJournal(Interface):
-    """Where a host's changes are kept. On the host's thread alone."""
+    """A journal of a host's changes. On the host's thread alone."""
 
     def start(flushed: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
-        """Begin; called before anything else, and again when the host resumes after a failure.
+        """Start; called before anything else, and again when the host resumes after a failure.
 
-        ``flushed(zxid)`` is to be called when every change up to ``zxid`` survives a loss of power, in rising order;
-        also from inside ``append``, if it is at once. ``failed(error)`` is to be called, at most once and instead of
-        any further ``flushed``, when that can no longer be had.
+        The journal calls ``flushed(zxid)`` when every change up to ``zxid`` survives a loss of power, in rising order,
+        possibly from inside ``append``. It calls ``failed(error)``, at most once and instead of any further
+        ``flushed``, when it can flush no more.
         """
 
     def append(change: Change) -> None:
-        """Keep one more change; they come in the order of their zxids. Changes of one turn are best flushed together.
+        """Append one change; changes come in the order of their zxids. Changes of one turn are best flushed together.
 
-        Never raises: what goes wrong goes to ``failed``.
+        Never raises: errors go to ``failed``.
         """
 
 
 class IAttached(Interface):
-    """A connection as its host sees it. Nothing is called after ``cut`` or after ``Attachment.detach``.
+    """A connection, as the host sees it. Nothing is called after ``cut`` or after ``Attachment.detach``.
 
-    Neither these nor the functions that are given to the host may raise: others stand behind them in the line.
+    Neither these methods nor the functions passed to the host may raise: others wait behind them in the queue.
     """
 
     def notified(zxid: int, event: WatchEvent) -> None:
-        """A watch of this connection's fires; ``zxid`` is the change that it tells of.
+        """Report a watch of this connection that fires; ``zxid`` is that of the change.
 
-        It is -1 (NO_CHANGE) where SetWatches finds that the watch would have fired meanwhile.
+        It is -1 (NO_CHANGE) when SetWatches finds that the watch would have fired meanwhile.
         """
 
     def cut(reason: CutReason) -> None:
-        """The session is no longer attached to this connection: close it. What was asked is not answered any more."""
+        """Close the connection, which is no longer attached to the session. Pending requests are not answered."""

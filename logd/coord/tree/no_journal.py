@@ -1,4 +1,4 @@
-"""A journal that keeps nothing, for trees that end with their process."""
+"""A journal that stores nothing, for trees that end with their process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logd.coord.tree.interfaces import IJournal
 
 @implementer(IJournal)
 class NoJournal:
-    """Says of every change at once that it is flushed."""
+    """Reports every change as flushed at once."""
 
     def start(self, flushed: Callable[[int], None], failed: Callable[[Exception], None]) -> None:
         """See IJournal."""

@@ -8,7 +8,7 @@ from logd.coord.records import OPEN_ACL, Acl, Permission, Stat
 
 
 class Node(NamedTuple):
-    """What is kept of a node. Its children are known from their paths, so that a child costs its parent no copy."""
+    """A node's record. Its children are known from their paths, so that a child costs its parent no copy."""
 
     data: bytes = b""
     acl: tuple[Acl, ...] = OPEN_ACL
@@ -18,28 +18,28 @@ class Node(NamedTuple):
     modified_ms: int = 0
     version: int = 0
     acl_version: int = 0
-    #: The session that the node ends with, 0 for one that stays.
+    #: The session that the node ends with, 0 for a persistent node.
     ephemeral_owner: int = 0
-    #: How many children were ever made: the number of the next sequence node.
+    #: The number of children ever created: the number of the next sequence node.
     children_made: int = 0
     #: The last change of the list of children.
     children_zxid: int = 0
 
 
-#: Versions are int32 on the wire and on disk. Nobody has to tell a version from the one 2^31 changes before it.
+#: Versions are int32 on the wire and on disk. No client needs to tell a version from the one 2^31 changes before it.
 _VERSIONS = 1 << 31
 
 
 def next_version(version: int) -> int:
-    """The version behind this one."""
+    """Return the version after this one."""
     return (version + 1) % _VERSIONS
 
 
 def stat_of(node: Node, children: int) -> Stat:
-    """A node's Stat, when it has that many children.
+    """Return a node's Stat, given its number of children.
 
-    As in ZooKeeper's DataNode.copyStat: the tree counts creations of children, and each child that is not there any
-    more was also a deletion, so the list has changed ``2 * made - children`` times.
+    As in ZooKeeper's DataNode.copyStat: the tree counts creations of children, and each missing child was also a
+    deletion, so the list has changed ``2 * made - children`` times.
     """
     return Stat(
         node.created_zxid,
@@ -56,7 +56,7 @@ def stat_of(node: Node, children: int) -> Stat:
     )
 
 
-#: A new tree, as ZooKeeper 3.9 begins: these were never created, so they do not count as changes of their parents.
+#: A new tree, as in ZooKeeper 3.9: these nodes were never created, so they do not count as changes of their parents.
 FIRST_NODES: dict[str, Node] = {
     "/": Node(),
     "/zookeeper": Node(),

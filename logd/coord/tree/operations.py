@@ -1,4 +1,4 @@
-"""What an operation comes to on the tree as it stands: the effect it has, or why it cannot be done."""
+"""Resolves an operation on the current tree: the effect that it has, or the error."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SingleWrite = Create | Delete | SetData | SetAcl | Check
 def resolve(store: NodeStore, operation: SingleWrite, identities: Iterable[Identity]) -> Effect | None:
     """Return the operation's effect, None for a Check; raise a CoordinationError when it cannot be done.
 
-    What is looked at first decides the error, so the order is that of ZooKeeper's PrepRequestProcessor: the new access
-    list, whether nodes are there, access, the rest of the path, versions, children.
+    The first failed check decides the error, so the order is that of ZooKeeper's PrepRequestProcessor: the new access
+    list, existence of nodes, access, the rest of the path, versions, children.
     """
     return _RESOLVERS[type(operation)](store, operation, identities)
 
@@ -40,7 +40,7 @@ _CHANGING = (DataReplaced, AclReplaced)
 
 
 def result_of(store: NodeStore, effect: Effect | None) -> OperationResult:
-    """What the client is told of an effect that has just been applied."""
+    """Return the client's result for an effect that has just been applied."""
     if isinstance(effect, NodeMade):
         return Created(effect.path, store.stat(effect.path))
     if isinstance(effect, _CHANGING):
@@ -82,7 +82,7 @@ def _set_data(store: NodeStore, request: SetData, identities: Iterable[Identity]
     path = request.path
     node = store.nodes.get(path)
     if node is None:
-        node = store.get(check_path(path))  # a path that is none fails otherwise than one that has no node
+        node = store.get(check_path(path))  # an invalid path fails with another error than a missing node
     demand(node.acl, Permission.WRITE, identities, path)
     _demand_version(node.version, request.version, path)
     if len(request.data) > len(node.data):
@@ -117,7 +117,7 @@ _RESOLVERS: dict[type, Callable[[NodeStore, Any, Iterable[Identity]], Effect | N
 
 
 def _parent_of_any(path: str) -> str:
-    """The parent of a path that may not be one; where it has none, it is refused."""
+    """Return the parent of a path that may be invalid; raise BadArguments if it has none."""
     if "/" not in path or "\0" in path:
         raise BadArguments(f"{path[:200]!r} is no path of a node: it has no parent, or a null character", path)
     return parent_of(path)
@@ -125,4 +125,4 @@ def _parent_of_any(path: str) -> str:
 
 def _demand_version(actual: int, demanded: int, path: str) -> None:
     if demanded not in (ANY_VERSION, actual):
-        raise BadVersion(f"{path}: the version is {actual}, not {demanded}: somebody else changed it", path)
+        raise BadVersion(f"{path}: the version is {actual}, not {demanded}: another client changed it", path)

@@ -1,4 +1,4 @@
-"""What came of a request to the tree: the answer, the change to be journalled, and whose watches fire."""
+"""The outcome of a request to the tree: the answer, the change to be journalled, and the watches that fire."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OperationResult = Created | Stat | None
 
 @frozen
 class MultiFailed:
-    """Answer to a Multi that could not be done: nothing of it was."""
+    """The answer to a failed Multi: nothing of it was executed."""
 
-    #: Which operation failed, from 0, and how.
+    #: The number of the failed operation, from 0, and its error.
     index: int
     error: CoordinationError
-    #: How many operations there were.
+    #: The number of operations.
     count: int
 
     def codes(self) -> tuple[int, ...]:
@@ -30,7 +30,7 @@ class MultiFailed:
         return (*[0] * self.index, self.error.code, *[RuntimeInconsistency.code] * later)
 
 
-#: What a request is answered with: for a Multi a tuple or MultiFailed, for Sync and SetWatches None.
+#: The answer to a request: for a Multi a tuple or MultiFailed, for Sync and SetWatches None.
 Answer = OperationResult | NodeData | Children | NodeAcl | tuple[OperationResult, ...] | MultiFailed | CoordinationError
 
 
@@ -39,17 +39,17 @@ class Notification(NamedTuple):
 
     session_id: int
     event: WatchEvent
-    #: Told only if this list, that of the event's node, lets the watching connection read it; the watch is used up.
+    #: Delivered only if this list, that of the event's node, lets the watching connection read; the watch is used up.
     acl: tuple[Acl, ...] = OPEN_ACL
 
 
 class Outcome(NamedTuple):
-    """What came of a request."""
+    """The outcome of a request."""
 
-    #: The tree's last change, this request's included: what the answer may have shown.
+    #: The tree's last change, this request's included: the answer may show it.
     zxid: int
     answer: Answer
-    #: What is to be journalled; None when the request changed nothing (a read, a failure, a Multi of Checks alone).
+    #: The change to be journalled; None if there is none (a read, a failure, a Multi of Checks alone).
     change: Change | None = None
-    #: To be told in this order, and before the answer.
+    #: To be delivered in this order, and before the answer.
     notifications: tuple[Notification, ...] = ()

@@ -1,4 +1,4 @@
-"""The nodes of a tree with what follows from them: who is whose child, and which session owns what."""
+"""The nodes of a tree and the indexes derived from them: children by parent, ephemeral nodes by session."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _Key = TypeVar("_Key")
 
 _NOTHING: dict[str, None] = {}
 
-#: What a node takes beside its path, its data and its access list: its record, and entries in three dicts.
+#: The bytes of a node beside its path, data and access list: its record, and entries in three dicts.
 _NODE_BYTES = 600
-#: What all nodes may be and take unless it is set otherwise.
+#: The default limits on the number and the bytes of all nodes.
 NODES = 1_000_000
 NODES_BYTES = 1 << 30
-#: Data of so many bytes replace others also in a tree that is full: a position that gains a digit, or a broker's entry.
+#: Data up to this size may replace others even in a full tree: a position that gains a digit, or a broker's entry.
 _SMALL_BYTES = 1 << 10
 
 
 class NodeStore:
-    """Nodes by path. Applies effects that are known to be possible, and can take back those since ``begin``."""
+    """Nodes by path. Applies effects that are known to be possible, and can roll back those since ``begin``."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self.nodes: dict[str, Node] = {}
-        # Dicts for sets, since theirs is an order that does not change from run to run.
+        # Dicts instead of sets, because their order is the same from run to run.
         self._children: dict[str, dict[str, None]] = {}
         self._owned: dict[int, dict[str, None]] = {}
         self._undo: list[tuple[str, Node | None]] | None = None
         self.data_bytes = 0
-        #: About how much memory the nodes take; and the most that they may be and take, which removals never ask for.
+        #: The approximate memory of the nodes; and the limits, which deletions ignore.
         self.cost_bytes = 0
         self.limit_nodes = NODES
         self.limit_bytes = NODES_BYTES
@@ -43,7 +43,7 @@ class NodeStore:
             self._put(path, node)
 
     def get(self, path: str) -> Node:
-        """The node of a path; raises NoNode."""
+        """Return the node of a path; raises NoNode."""
         try:
             return self.nodes[path]
         except KeyError:
@@ -60,7 +60,7 @@ class NodeStore:
         self._demand_bytes(path, _cost(path, data, acl))
 
     def demand_bytes(self, path: str, data: bytes, acl: tuple[Acl, ...]) -> None:
-        """Raise SystemFailure when a node that is there cannot grow to this."""
+        """Raise SystemFailure when there is no room for an existing node to grow to this."""
         before = self.nodes[path]
         more = _cost(path, data, acl) - _cost(path, before.data, before.acl)
         if more > 0 and (acl is not before.acl or len(data) > _SMALL_BYTES):
@@ -75,26 +75,26 @@ class NodeStore:
             )
 
     def stat(self, path: str) -> Stat:
-        """A node's Stat; raises KeyError when there is no such node."""
+        """Return a node's Stat; raises KeyError when there is no such node."""
         return stat_of(self.nodes[path], len(self._children.get(path, _NOTHING)))
 
     def children(self, path: str) -> Mapping[str, None]:
-        """The names of a node's children, in the order in which they came. Not to be kept: it changes."""
+        """Return the names of a node's children, in order of creation. Not to be kept: the mapping changes."""
         return self._children.get(path, _NOTHING)
 
     def owned(self, session_id: int) -> tuple[str, ...]:
-        """The paths of a session's ephemeral nodes."""
+        """Return the paths of a session's ephemeral nodes."""
         return tuple(self._owned.get(session_id, ()))
 
     def ephemerals(self) -> Mapping[int, Mapping[str, None]]:
-        """The paths of all ephemeral nodes, by their session."""
+        """Return the paths of all ephemeral nodes, by session."""
         return self._owned
 
     def apply(self, effect: Effect, zxid: int, time_ms: int, session_id: int) -> None:
-        """Do what an effect of that change says; for the end of a session, remove its nodes."""
+        """Apply an effect of that change; at the end of a session, remove its nodes."""
         if isinstance(effect, DataReplaced):
             node = self.nodes[effect.path]
-            # Spelt out, in the order of the fields: this is most of what writes do, and _replace takes 4 us.
+            # Written out, in the order of the fields: this is most of the cost of writes, and _replace takes 4 us.
             _, acl, created_zxid, _, created_ms, _, version, *rest = node
             changed = Node(effect.data, acl, created_zxid, zxid, created_ms, time_ms, next_version(version), *rest)
             self._put(effect.path, changed)
@@ -114,15 +114,15 @@ class NodeStore:
                 self._remove(path, zxid)
 
     def begin(self) -> None:
-        """From here on changes can be taken back."""
+        """Start recording changes, so that they can be rolled back."""
         self._undo = []
 
     def commit(self) -> None:
-        """Keep what was changed since ``begin``."""
+        """Keep the changes since ``begin``."""
         self._undo = None
 
     def roll_back(self) -> None:
-        """Take back what was changed since ``begin``."""
+        """Undo the changes since ``begin``."""
         undo, self._undo = self._undo, None
         for path, node in reversed(undo or ()):
             if node is None:

@@ -1,7 +1,7 @@
-"""The coordination tree: requests of sessions go in, answers, changes to be journalled and firing watches come out.
+"""The coordination tree: turns requests of sessions into answers, changes to be journalled and firing watches.
 
-A pure state machine with ZooKeeper's semantics. The same steps change it when a request is executed and when its
-change is replayed, so replaying the changes over the snapshot that they followed gives an equal tree.
+A pure state machine with ZooKeeper's semantics. Executing a request and replaying its change take the same steps, so
+replaying the changes over the snapshot that they followed gives an equal tree.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.store import NodeStore
 from logd.coord.tree.watches import Watches
 
-#: An effect that watches tell of, with the access lists of its node and of the node's parent.
+#: An effect that watches report, with the access lists of its node and of the node's parent.
 _Guarded = tuple[NodeMade | DataReplaced | NodeRemoved, tuple[Acl, ...], tuple[Acl, ...]]
 
 
 @frozen
 class TreeSnapshot:
-    """The tree as it was behind the change ``zxid``. Never changes, so another thread may write it down."""
+    """The tree after the change ``zxid``. Immutable, so another thread may write it to disk."""
 
     zxid: int = 0
     nodes: Mapping[str, Node] = MappingProxyType(FIRST_NODES)
@@ -65,10 +65,10 @@ class TreeSnapshot:
 
 
 class Tree:
-    """Nodes, sessions, watches. Watches are in neither changes nor snapshots: they go with their connection."""
+    """Nodes, sessions, watches. Watches are in neither changes nor snapshots: they end with their connection."""
 
     def __init__(self, snapshot: TreeSnapshot = TreeSnapshot()) -> None:
-        #: The number of the last change; the next one has one more.
+        #: The number of the last change; the next one is one higher.
         self.zxid = snapshot.zxid
         self.watches = Watches()
         self._store = NodeStore(snapshot.nodes)
@@ -83,7 +83,7 @@ class Tree:
 
     @property
     def sessions(self) -> Mapping[int, TreeSession]:
-        """The sessions that are open, by id."""
+        """The open sessions, by id."""
         return MappingProxyType(self._sessions)
 
     @property
@@ -93,33 +93,33 @@ class Tree:
 
     @property
     def data_bytes(self) -> int:
-        """The data of all nodes together."""
+        """The number of bytes of all nodes' data."""
         return self._store.data_bytes
 
     @property
     def ephemerals(self) -> Mapping[int, Mapping[str, None]]:
-        """The paths of the ephemeral nodes, by their session's id. Not to be kept: it changes."""
+        """The paths of the ephemeral nodes, by session id. Not to be kept: the mapping changes."""
         return MappingProxyType(self._store.ephemerals())
 
     @property
     def cost_bytes(self) -> int:
-        """About how much memory the nodes take."""
+        """The approximate memory of the nodes, in bytes."""
         return self._store.cost_bytes
 
     def limit(self, nodes: int, nodes_bytes: int) -> None:
-        """Refuse what would make more nodes, or larger ones, with SystemFailure; removals are never refused."""
+        """Refuse, with SystemFailure, changes that make more or larger nodes than this; deletions are never refused."""
         self._store.limit_nodes, self._store.limit_bytes = nodes, nodes_bytes
 
     def children_count(self, path: str) -> int:
-        """How many children a node has; 0 also when there is no such node."""
+        """Return the number of a node's children; 0 also when there is no such node."""
         return len(self._store.children(path))
 
     def stat(self, path: str) -> Stat:
-        """A node's Stat; raises KeyError when there is no such node."""
+        """Return a node's Stat; raises KeyError when there is no such node."""
         return self._store.stat(path)
 
     def snapshot(self) -> TreeSnapshot:
-        """The tree as it is now, for the price of copying a dict of references (some 10 ns a node)."""
+        """Return the current tree, at the cost of copying a dict of references (some 10 ns a node)."""
         return TreeSnapshot(self.zxid, MappingProxyType(dict(self._store.nodes)), tuple(self._sessions.values()))
 
     @classmethod
@@ -131,7 +131,7 @@ class Tree:
         return tree
 
     def replay(self, change: Change) -> None:
-        """Make a change that was journalled; no watch fires. Raises ValueError when it is not the next one."""
+        """Apply a journalled change; no watch fires. Raises ValueError when it is not the next one."""
         if change.zxid != self.zxid + 1:
             raise ValueError(f"change {change.zxid} does not follow {self.zxid}: changes are missing or out of order")
         self._do(change)
@@ -142,10 +142,10 @@ class Tree:
         self.zxid = change.zxid
 
     def execute(self, session_id: int, identities: tuple[Identity, ...], request: Request, now_ms: int) -> Outcome:
-        """Do what a session asks for, at once.
+        """Execute a session's request at once.
 
-        Never raises a CoordinationError: it is the outcome's answer. ``identities`` are those under which the
-        session's connection is known: its address, and who it authenticated as.
+        Never raises a CoordinationError: the outcome's answer is the error. ``identities`` are those of the session's
+        connection: its address, and those that it authenticated as.
         """
         if session_id not in self._sessions:
             return Outcome(self.zxid, SessionExpired(f"there is no session {session_id:#x} (any more)"))
@@ -162,11 +162,11 @@ class Tree:
             return Outcome(self.zxid, error)
 
     def open_session(self, timeout_ms: int, password: bytes, now_ms: int) -> Outcome:
-        """Open a session; the change's ``session_id`` is its id, a number that was never used before."""
+        """Open a session; the change's ``session_id`` is its id, a number never used before."""
         return self._commit(self.zxid + 1, now_ms, (SessionOpened(timeout_ms, password),))
 
     def close_session(self, session_id: int, now_ms: int) -> Outcome:
-        """End a session: its ephemeral nodes go, watches tell of it (also its own), and its own are forgotten."""
+        """End a session: delete its ephemeral nodes, fire watches (even its own), then forget its own watches."""
         if session_id not in self._sessions:
             return Outcome(self.zxid, SessionExpired(f"there is no session {session_id:#x} (any more)"))
         outcome = self._commit(session_id, now_ms, (SessionClosed(),))
@@ -174,7 +174,7 @@ class Tree:
         return outcome
 
     def forget_watches(self, session_id: int) -> None:
-        """The session's connection is gone, and its watches with it."""
+        """Forget the watches of a session whose connection is gone."""
         self.watches.forget(session_id)
 
     # Changes
@@ -237,7 +237,7 @@ class Tree:
             del self._sessions[session_id]
 
     def _guarded(self, effect: Effect, session_id: int) -> Iterable[_Guarded]:
-        """What watches may tell of an effect that is not applied yet, with the access lists that say to whom."""
+        """Yield what watches may report of an effect that is not applied yet, with the access lists that decide."""
         nodes = self._store.nodes
         if isinstance(effect, NodeMade):
             return ((effect, effect.acl, nodes[parent_of(effect.path)].acl),)
@@ -281,7 +281,7 @@ class Tree:
         if request.watch:
             self.watches.leave(
                 self.watches.data, path, session_id
-            )  # also where there is no node: it tells of its beginning
+            )  # also if there is no node: the watch reports its creation
         self._store.get(path)
         return self._store.stat(path)
 
@@ -301,11 +301,11 @@ class Tree:
         return NodeAcl(shown, self._store.stat(path))
 
     def _sync(self, session_id: int, identities: tuple[Identity, ...], request: Sync) -> None:
-        return None  # there is but one copy of this tree, and requests are taken in turn
+        return None  # there is only one copy of this tree, and requests run in order
 
     def _set_watches(self, session_id: int, request: SetWatches) -> Iterator[Notification]:
         nodes, zxid = self._store.nodes, request.zxid
-        # All or none: the events that were found before one could not be left would be lost.
+        # All or none: if a later watch could not be left, the events found before it would be lost.
         self.watches.demand_room((*request.data, *request.exists, *request.children))
 
         def event(type_: EventType, path: str) -> Notification:

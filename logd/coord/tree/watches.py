@@ -1,9 +1,9 @@
-"""Watches left by sessions: which change of the tree fires which, as in ZooKeeper's WatchManager.
+"""Watches left by sessions, and the changes of the tree that fire them, as in ZooKeeper's WatchManager.
 
-A data watch (left by reading a node's data, or by asking whether it exists) fires when the node is made, changed or
-removed; a child watch when a child of the node comes or goes, or when the node is removed. Each fires once, and one
-change tells a session of one node once, even if both of its watches fire. Whoever may not read the node is not told
-(as in ZooKeeper since 3.9.2): a notification carries the access list that decides.
+A data watch (left by reading a node's data, or by asking whether it exists) fires when the node is created, changed or
+deleted; a child watch when a child is created or deleted, or when the node is deleted. Each fires once, and one change
+notifies a session once per node, even if both of its watches fire. A session that may not read the node is not
+notified (as in ZooKeeper since 3.9.2): a notification carries the access list that decides.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from logd.coord.tree.pathnames import parent_of
 AccessList = tuple[Acl, ...]
 
 
-#: What a watch takes beside its path (290 measured): two entries in dicts, and a dict where it is its path's only one.
+#: The bytes of a watch beside its path (290 measured): two dict entries, and a dict if it is its path's only one.
 _WATCH_BYTES = 300
-#: What all watches of a tree may take unless it is set otherwise: some 850,000 with short paths.
+#: The default limit on the bytes of all watches of a tree: some 850,000 with short paths.
 WATCHES_BYTES = 256 << 20
 
 
 class WatchTable:
-    """One kind of watch: which sessions watch which path. Sessions are told in the order in which they left watches."""
+    """One kind of watch: the sessions that watch each path, notified in the order in which they left watches."""
 
     def __init__(self) -> None:
-        # Dicts for sets, since theirs is an order that does not change from run to run.
+        # Dicts instead of sets, because their order is the same from run to run.
         self._sessions: dict[str, dict[int, None]] = {}
         self._paths: dict[int, dict[str, None]] = {}
-        #: About how much memory they take.
+        #: The approximate memory of the watches.
         self.cost_bytes = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._paths.values()))
 
     def paths(self) -> int:
-        """How many paths are watched."""
+        """Return the number of watched paths."""
         return len(self._sessions)
 
     def watchers(self) -> set[int]:
-        """The sessions that watch anything."""
+        """Return the sessions that watch anything."""
         return set(self._paths)
 
     def add(self, path: str, session_id: int) -> None:
-        """Leave a watch; a second one is the same."""
+        """Leave a watch; leaving it twice has no effect."""
         paths = self._paths.setdefault(session_id, {})
         if path not in paths:
             paths[path] = None
@@ -54,7 +54,7 @@ class WatchTable:
             self.cost_bytes += _WATCH_BYTES + len(path)
 
     def take(self, path: str) -> Iterable[int]:
-        """Take away every watch on a path, and say whose they were."""
+        """Remove every watch on a path; return the sessions that left them."""
         sessions = self._sessions.pop(path, None)
         if sessions is None:
             return ()
@@ -63,7 +63,7 @@ class WatchTable:
         return sessions
 
     def forget(self, session_id: int) -> None:
-        """Take away every watch of a session."""
+        """Remove every watch of a session."""
         for path in self._paths.pop(session_id, ()):
             sessions = self._sessions[path]
             del sessions[session_id]
@@ -80,7 +80,7 @@ class WatchTable:
 
 
 class Watches:
-    """Both kinds of watches of one tree; ``limit_bytes`` is about what they may take together."""
+    """Both kinds of watches of one tree; ``limit_bytes`` is about the memory that they may take together."""
 
     def __init__(self, limit_bytes: int = WATCHES_BYTES) -> None:
         self.data = WatchTable()
@@ -107,34 +107,34 @@ class Watches:
         return SystemFailure(text, path)
 
     def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
-        """A node was made; the lists are its own and that of its parent."""
+        """Fire for a created node; the lists are its own and that of its parent."""
         yield from _fire(self.data.take(path), EventType.CREATED, path, acl)
         yield from self._listed(path, parent_acl)
 
     def changed(self, path: str, acl: AccessList = OPEN_ACL) -> Iterator[Notification]:
-        """A node's data were replaced."""
+        """Fire for a node whose data were replaced."""
         yield from _fire(self.data.take(path), EventType.CHANGED, path, acl)
 
     def removed(
         self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL
     ) -> Iterator[Notification]:
-        """A node was removed; the lists are what it had, and that of its parent."""
+        """Fire for a deleted node; the lists are its former one, and that of its parent."""
         told = self.data.take(path)
         yield from _fire(told, EventType.DELETED, path, acl)
         yield from _fire((id_ for id_ in self.children.take(path) if id_ not in told), EventType.DELETED, path, acl)
         yield from self._listed(path, parent_acl)
 
     def forget(self, session_id: int) -> None:
-        """Take away every watch of a session."""
+        """Remove every watch of a session."""
         self.data.forget(session_id)
         self.children.forget(session_id)
 
     def sessions(self) -> int:
-        """How many sessions watch anything."""
+        """Return the number of sessions that watch anything."""
         return len(self.data.watchers() | self.children.watchers())
 
     def paths(self) -> int:
-        """How many paths are watched, those that are watched in both ways twice."""
+        """Return the number of watched paths; a path watched in both ways counts twice."""
         return self.data.paths() + self.children.paths()
 
     def _listed(self, path: str, parent_acl: AccessList) -> Iterator[Notification]:

@@ -1,1 +1,1 @@
-"""A client of ZooKeeper's protocol over kazoo: all of it on the reactor, but kazoo's own thread."""
+"""A client of ZooKeeper's protocol over kazoo, entirely on the reactor except for kazoo's own thread."""

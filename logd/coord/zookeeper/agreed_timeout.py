@@ -1,4 +1,4 @@
-"""What can be overheard of a connection to a ZooKeeper server: the timeout that it agreed to."""
+"""Reads the agreed session timeout from a connection to a ZooKeeper server, which kazoo does not tell."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _CONNECT_ANSWER = struct.Struct(">iii")
 
 
 class OverheardSocket:
-    """A socket that keeps the beginning of what it received; all else is the inner socket's."""
+    """A socket that keeps the first bytes received; everything else is delegated to the inner socket."""
 
     def __init__(self, inner: Any, opened: float) -> None:
         self._inner = inner
-        #: When it began to be opened, in the clock's seconds: before anything was sent.
+        #: The time when opening began, in the clock's seconds: before anything was sent.
         self.opened = opened
         self._beginning = b""
 
@@ -29,7 +29,7 @@ class OverheardSocket:
 
     @property
     def session_timeout(self) -> float:
-        """The session timeout in seconds that the server agreed to; 0 before it has."""
+        """Return the session timeout in seconds that the server agreed to; 0 before that."""
         if len(self._beginning) < _CONNECT_ANSWER.size:
             return 0.0
         milliseconds: int = _CONNECT_ANSWER.unpack_from(self._beginning)[2]

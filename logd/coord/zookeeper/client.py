@@ -1,27 +1,27 @@
-"""The coordination tree of a real ZooKeeper, or of anything that speaks its protocol, as an ICoordination.
+"""The coordination tree of a real ZooKeeper, or of any server that speaks its protocol, as an ICoordination.
 
-The manner is txzookeeper's; its names became PEP 8's, and every call has a timeout::
+The interface is modelled on txzookeeper, with PEP 8 names and a timeout for every call::
 
     ZookeeperClient.connect             connect                   get_and_watch           get_and_watch
     ZookeeperClient.create(flags)       create(ephemeral, ...)    exists_and_watch        exists_and_watch
     ZookeeperClient.set_session_callback    subscribe             get_children_and_watch  get_children_and_watch
     ZookeeperClient.client_id           session_id                close                   close
 
-What ZooKeeper's sessions mean here:
+ZooKeeper's sessions map to states as follows:
 
-- **The connection is lost**: SUSPENDED. What was sent fails with ConnectionLoss, watches fire with EventType.SESSION,
-  and further calls wait here (not on their way) for the next connection: one that times out or is cancelled before it
-  is never sent.
-- **The session is over**: LOST, only when a server says so. Everything that waited fails with SessionExpired, since it
-  was meant for the session that is gone; a new session is asked for.
+- **The connection is lost**: SUSPENDED. Sent requests fail with ConnectionLoss, watches fire with EventType.SESSION,
+  and further calls wait in this client for the next connection: one that times out or is cancelled before that is
+  never sent.
+- **The session is over**: LOST, only when a server says so. All waiting calls fail with SessionExpired, since they
+  were meant for the former session; a new session is asked for.
 - **No server answers**: SUSPENDED for as long as that lasts, and a warning once it lasts longer than the session
-  timeout. Nobody but a server can say that a session is over: servers that come back after an hour give it a full
-  timeout again, and its ephemeral nodes are still there. Who must act earlier looks at ``last_contact``.
-- **last_contact** is when the latest answered change or ``sync`` was *sent*: never later than what the server counts
-  from. A timer of our own sends a ``sync`` each sixth of the session timeout (``contact``), so that while
-  all is well it is at most that and one round trip old. Reads do not count: a follower that is cut off from its leader
-  still answers them. What remains is how late a follower passes on to its leader whom it heard of: up to half of
-  ZooKeeper's tickTime.
+  timeout. Only a server can say that a session is over: servers that come back after an hour give it a full timeout
+  again, and its ephemeral nodes still exist. Callers that must act earlier look at ``last_contact``.
+- **last_contact** is the time when the latest answered change or ``sync`` was *sent*: never later than the time from
+  which the server counts. A timer of our own sends a ``sync`` each sixth of the session timeout (``contact``), so
+  that normally it is at most that and one round trip old. Reads do not count: a follower that is cut off from its
+  leader still answers them. What remains is the delay until a follower reports its contacts to its leader: up to
+  half of ZooKeeper's tickTime.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class ZooKeeperCoordination:
                 parent = parent_of(operation.path.rstrip("/"))
                 if parent == "/":
                     raise
-            with suppress(NodeExists):  # somebody else made it meanwhile
+            with suppress(NodeExists):  # another client created it meanwhile
                 await self._create_with_parents(Create(parent, b"", operation.acl), until)
 
     def set(self, path: str, data: bytes, version: int = ANY_VERSION, timeout: float | None = None) -> Deferred[Stat]:
@@ -195,15 +195,15 @@ class ZooKeeperCoordination:
         return self._ask(request, operation.path, timeout)
 
     def _on_the_server(self, operation: Operation) -> Operation:
-        """The operation with the server's path; raises BadArguments where the server would have to refuse it."""
+        """Return the operation with the server's path; raise BadArguments if the server would have to refuse it."""
         path = operation.path
-        # A sequence node may be named by its number alone.
+        # A sequence node may have no name but its number.
         check_path(f"{path}0" if isinstance(operation, Create) and operation.sequence else path)
         if isinstance(operation, Create | SetData) and len(operation.data) > self.settings.data_bytes:
             raise BadArguments(
                 f"{path}: {len(operation.data)} bytes are more than data_bytes, {self.settings.data_bytes}", path
             )
-        if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # nobody has said what it should be
+        if isinstance(operation, Create) and operation.acl is OPEN_ACL:  # the caller gave none
             operation = evolve(operation, acl=self.settings.default_acl)
         return evolve(operation, path=self._address.full(path))
 

@@ -1,4 +1,4 @@
-"""Where a coordination tree is served, in ZooKeeper's notation: ``host1:2181,host2:2181/chroot``."""
+"""The address of a coordination tree in ZooKeeper's notation: ``host1:2181,host2:2181/chroot``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/,\s]+)(:(?P<port>\d{
 
 @frozen
 class Server:
-    """One server's address; an IPv6 ``host`` stands without its brackets."""
+    """One server's address; an IPv6 ``host`` has no brackets here."""
 
     host: str
     port: int = DEFAULT_PORT
@@ -29,7 +29,7 @@ class Server:
 
 @frozen
 class ConnectionString:
-    """The servers of one tree, and the node under which everything of ours is (``chroot``; empty for the root)."""
+    """The servers of one tree, and the node that is the root of our paths (``chroot``; empty for the root)."""
 
     servers: tuple[Server, ...]
     chroot: str = ""
@@ -39,24 +39,24 @@ class ConnectionString:
 
     @property
     def hosts(self) -> str:
-        """The servers without the chroot, with commas between them."""
+        """The servers without the chroot, separated by commas."""
         return ",".join(map(str, self.servers))
 
     def full(self, path: str) -> str:
-        """The server's path for a path of ours."""
+        """Return the server's path for a path of ours."""
         if not self.chroot:
             return path
         return self.chroot if path == "/" else self.chroot + path
 
     def ours(self, path: str) -> str:
-        """Our path for a path that the server gave."""
+        """Return our path for a path from the server."""
         return path[len(self.chroot) :] or "/"
 
 
 def parse_connection_string(text: str) -> ConnectionString:
-    """Read ``host[:port][,host[:port]...][/chroot]``; the port is 2181 where none is said.
+    """Parse ``host[:port][,host[:port]...][/chroot]``; the default port is 2181.
 
-    Raises ConfigurationError that says what is wrong where.
+    Raises ConfigurationError that names the error and its place.
     """
     servers, _, rest = text.strip().partition("/")
     chroot = f"/{rest.rstrip('/')}" if rest.rstrip("/") else ""
@@ -73,8 +73,8 @@ def _servers(listed: str, text: str) -> Iterator[Server]:
         found = _SERVER.fullmatch(each.strip())
         if found is None:
             raise ConfigurationError(
-                f"{text!r}: {each.strip()!r} is no server; wanted is host:port[,host:port...][/path], as in"
-                " 'zoo1:2181,zoo2:2181/logd'; an IPv6 address stands in brackets"
+                f"{text!r}: {each.strip()!r} is no server; expected is host:port[,host:port...][/path], as in"
+                " 'zoo1:2181,zoo2:2181/logd'; put an IPv6 address into brackets"
             )
         port = int(found["port"] or DEFAULT_PORT)
         if not 0 < port < 65536:

@@ -1,4 +1,4 @@
-"""When the server was last heard of, and what follows when it is not: a probe on a timer of our own."""
+"""Tracks the last contact with the server by probes on a timer of our own, and gives up a silent connection."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from twisted.internet.defer import Deferred
 
 from logd.interfaces import Clock, Timer
 
-#: Looks in one session timeout. A probe leaves at each, unless one is under way ...
+#: Checks in one session timeout. A probe is sent at each, unless one is under way ...
 LOOKS = 6
-#: ... and one that is under way for as many looks is given up with its connection: two thirds of the session timeout,
-#: as the Java client of ZooKeeper gives up a silent server (ClientCnxn: readTimeout = sessionTimeout * 2 / 3).
+#: ... and the connection of a probe without an answer for this many checks is given up: two thirds of the session
+#: timeout, as the Java client of ZooKeeper gives up a silent server (ClientCnxn: readTimeout = sessionTimeout * 2 / 3).
 PATIENCE = 4
 
 
 class Contact:
-    """Keeps ``last``: when the latest request that was answered had been *sent*, of a probe or of another.
+    """Keeps ``last``: the time when the latest answered request, a probe or another, was *sent*.
 
-    The moment of sending, since it is what the server had heard by then that keeps a session alive; an answer says
-    nothing about later. So with ``t`` seconds of session timeout a session is not over before ``last + t``.
-    Patience is counted in looks, not in seconds: a process that was stopped for a while hears the answers that wait
-    for it before it gives anything up.
+    The time of sending counts because the server had heard from the client by then; an answer says nothing about later.
+    So with ``t`` seconds of session timeout a session is not over before ``last + t``. Patience is counted in checks,
+    not in seconds: a process that was stopped for a while reads the waiting answers before it gives anything up.
     """
 
     def __init__(self, clock: Clock, probe: Callable[[], Deferred[object]], give_up: Callable[[], None]) -> None:
@@ -35,18 +34,18 @@ class Contact:
         self._looks = 0
 
     def begin(self, sent: float, session_timeout: float) -> None:
-        """A connection was made by a request that was sent at ``sent``."""
+        """Start with a connection that was made by a request sent at ``sent``."""
         self.end()
         self.last = max(self.last, sent)
         self._interval = session_timeout / LOOKS
         self._timer = self._clock.callLater(self._interval, self._look)
 
     def heard(self, sent: float) -> None:
-        """A request was answered that was sent at ``sent`` and that only the leader of the servers can answer."""
+        """Note the answer to a request sent at ``sent`` that only the leader of the servers can answer."""
         self.last = max(self.last, sent)
 
     def end(self) -> None:
-        """The connection is gone."""
+        """Stop, since the connection is gone."""
         self._under_way = None
         if self._timer is not None:
             self._timer.cancel()

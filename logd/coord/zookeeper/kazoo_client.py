@@ -1,8 +1,8 @@
-"""kazoo under Twisted: one client of it, its thread kept away from our logic. The only module that knows kazoo.
+"""kazoo under Twisted: one kazoo client, with its thread kept away from our logic. The only module that uses kazoo.
 
-kazoo runs one thread for its connection. What that thread has to say (answers, watch events, changes of state) is
-handed to the reactor through one queue in the order in which it happened, so that new data never overtake the watch
-event that tells of them. Only kazoo's public seams are used: its ``*_async`` calls and a handler of our own.
+kazoo runs one thread for its connection. Its answers, watch events and state changes are handed to the reactor through
+one queue in the order in which they happened, so that new data never overtake the watch event that reports them. Only
+kazoo's public interfaces are used: its ``*_async`` calls and a handler of our own.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from logd.coord.records import (
 from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.agreed_timeout import OverheardSocket
 from logd.coord.zookeeper.reactor_queue import ReactorQueue, ThreadReactor
-from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.coord.zookeeper.wakeup import Wakeup, WakeupReader, WakeupWriter
 
-#: kazoo's own words; whoever wants them sets up this logger. What matters is logged by the client in front of it.
+#: kazoo's own messages; set up this logger to see them. Important events are logged by the client above it.
 _log = logging.getLogger("logd.coord.kazoo")
 _log.addHandler(logging.NullHandler())
 
@@ -62,13 +62,13 @@ _EVENTS = {
     "CHILD": EventType.CHILDREN,
 }
 
-#: Seconds between two rounds of all servers: the first, and the longest.
+#: Seconds between two rounds through all servers: at first, and at most.
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 1.0
 
 
 @frozen
 class Watcher:
-    """The one function that kazoo knows for a kind and path, however often that is watched: equal ones are one."""
+    """The single callback that kazoo sees for a kind and path, however often that is watched: equal ones are one."""
 
     kind: WatchKind
     path: str
@@ -76,28 +76,28 @@ class Watcher:
 
     def __call__(self, event: WatchedEvent) -> None:
         kind = _EVENTS.get(event.type)
-        if kind is not None:  # None: the connection was lost, which is told by the session's state
+        if kind is not None:  # None: the connection was lost, which the session's state reports
             self.client.events.fired(self.kind, self.path, kind)
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's seam to an event loop: no thread but the connection's."""
+    """kazoo's interface to an event loop: no thread except the connection's."""
 
     def __init__(self, session: KazooSession, reactor: ThreadReactor) -> None:
         super().__init__()
         self.to_reactor = self.callback_queue = self.completion_queue = ReactorQueue(reactor)
-        #: Linked to the next result that is made.
+        #: Linked to the next result that is created.
         self.link: Callable[[Any], None] | None = None
         self._session = session
         self._reactor = reactor
         self.socket_now: OverheardSocket | None = None
-        #: No connection is made any more, and one that is there may be cut.
+        #: No new connection is made, and an existing one may be cut.
         self.stopping = False
         self.cut_for_good = False
 
     @property
     def running(self) -> bool:
-        # Always: completions of a handler that is not running would be called on kazoo's thread.
+        # Always true: completions of a handler that is not running would be called on kazoo's thread.
         return True
 
     def start(self) -> None:
@@ -124,7 +124,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         if self.stopping:
             raise ConnectionRefusedError("the client is being closed")
         opened = self._reactor.seconds()
-        # Else a server that takes no connections would have the whole session timeout, and the next ones nothing.
+        # Otherwise a server that accepts no connections could use up the whole session timeout.
         options["timeout"] = min(options["timeout"], self._session.settings.session_timeout / 3)
         made = OverheardSocket(super().create_connection(*args, **options), opened)
         self.socket_now = made
@@ -133,7 +133,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         return made
 
     def cut(self) -> None:
-        """Cut the connection from any thread: whoever reads or writes it finds it closed."""
+        """Cut the connection, from any thread: a reader or writer then finds it closed."""
         if self.socket_now is not None:
             with suppress(OSError):  # it is closed already
                 self.socket_now.shutdown(socket.SHUT_RDWR)
@@ -143,7 +143,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             error: BaseException | None = None
             try:
                 func(*args, **options)
-            except BaseException as raised:  # told to the owner, who begins again
+            except BaseException as raised:  # reported to the owner, which starts again
                 error = raised
             if not self.stopping:
                 self._reactor.callFromThread(self._session.events.ended, error)
@@ -160,7 +160,7 @@ class KazooSession:
         self,
         reactor: ThreadReactor,
         settings: CoordinationSettings,
-        events: Events,
+        events: SessionCallbacks,
         identity: Identity | None = None,
     ) -> None:
         self.settings = settings
@@ -168,8 +168,8 @@ class KazooSession:
         self._reactor = reactor
         self._address = settings.address
         self._handler = _Handler(self, reactor)
-        #: Guards the two below: kazoo's thread closes the gate before it tells of a lost connection, so that nothing
-        #: meant for one connection is sent on a later one.
+        #: Guards the two below: kazoo's thread closes the gate before it reports a lost connection, so that no request
+        #: for one connection is sent on a later one.
         self._gate = threading.Lock()
         self._open = False
         self._connection = 0
@@ -195,15 +195,15 @@ class KazooSession:
         self._client.add_listener(self._changed)
 
     def start(self) -> None:
-        """Begin to connect, and to stay connected."""
+        """Start to connect, and stay connected."""
         self._client.start_async()
 
     def cut(self) -> None:
-        """Give up the connection that is there; another one is made."""
+        """Give up the current connection; another one is made."""
         self._handler.cut()
 
     def end(self, patience: float, done: Callable[[], None]) -> None:
-        """Close the session; ``done()`` when that is done, or soon after ``patience`` seconds without an answer."""
+        """Close the session; call ``done()`` then, or soon after ``patience`` seconds without an answer."""
         self._handler.stopping = True
 
         def hurry() -> None:
@@ -211,7 +211,7 @@ class KazooSession:
             self._handler.cut()
 
         def told() -> None:
-            closing.join()  # it has nothing left to do
+            closing.join()  # the thread has nothing left to do
             if timer.active():
                 timer.cancel()
             done()
@@ -221,7 +221,7 @@ class KazooSession:
                 self._client.stop()
                 self._client.close()
             except Exception as error:
-                # Its thread still waits for a connection to be made; it ends by itself after that.
+                # kazoo's thread still waits for a connection to be made; it ends by itself after that.
                 _log.info("closing: %s", error)
             self._reactor.callFromThread(told)
 
@@ -232,15 +232,15 @@ class KazooSession:
     def send(
         self, request: Request, connection: int, done: Callable[[object, errors.CoordinationError | None], None]
     ) -> bool:
-        """Send on the connection of that number; say whether it was still there.
+        """Send on the connection of that number; return whether it still existed.
 
         ``done(value, error)`` follows, never before this has returned.
         """
         with self._gate, self._handler.to_reactor.later():
             if not self._open or self._connection != connection:
                 return False
-            # Linked before it is sent: kazoo's thread may have the answer, and a watch event behind it, before its
-            # call has returned to us.
+            # Linked before sending: kazoo's thread may have the answer, and a watch event behind it, before its call
+            # has returned to us.
             self._handler.link = lambda result: done(*self._outcome(request, result))
             try:
                 self._issue(request)
@@ -281,40 +281,40 @@ class KazooSession:
                         case Check(path, version):
                             transaction.check(path, version)
                 return transaction.commit_async()
-        raise TypeError(f"{request!r} is nothing that this client asks")
+        raise TypeError(f"{request!r} is no request of this client")
 
     def _watcher(self, kind: WatchKind, path: str) -> Watcher:
         return Watcher(kind, path, self)
 
     def _changed(self, state: str) -> None:
-        """On kazoo's thread, while it changes its state."""
+        """Report a change of kazoo's state, on kazoo's thread."""
         with self._gate:
             self._open = state == KazooState.CONNECTED
             if self._open:
                 self._connection += 1
         if state == KazooState.SUSPENDED:
-            told = Told(SessionState.SUSPENDED)
+            change = SessionChange(SessionState.SUSPENDED)
         elif state == KazooState.CONNECTED:
             heard = self._handler.socket_now
             session_id, password = self._client.client_id
             timeout = heard.session_timeout if heard is not None else 0.0
             sent = heard.opened if heard is not None else 0.0
-            told = Told(SessionState.CONNECTED, self._connection, session_id, password, timeout, sent)
+            change = SessionChange(SessionState.CONNECTED, self._connection, session_id, password, timeout, sent)
         elif self._client.client_state == KeeperState.EXPIRED_SESSION:
-            told = Told(SessionState.LOST)
+            change = SessionChange(SessionState.LOST)
         else:
-            return  # closed by us, or its thread is at its end: told then
-        self._reactor.callFromThread(self.events.state, told)
+            return  # closed by us, or the thread is ending: reported then
+        self._reactor.callFromThread(self.events.state, change)
 
     def _outcome(self, request: Request, result: Any) -> tuple[object, errors.CoordinationError | None]:
-        """What an answer of kazoo's means in our words."""
+        """Return the value or error that an answer of kazoo's stands for."""
         path: str = getattr(request, "path", "/")
         try:
             value = result.get_nowait()
         except ZookeeperError as error:
             return None, self._translated(error, path)
         except Exception as error:
-            # An answer to something else, or none that can be read: kazoo gives the connection up.
+            # An answer to another request, or an unreadable one: kazoo gives the connection up.
             return None, errors.ConnectionLoss(f"{path}: the answer made no sense: {error}", path)
         match request:
             case GetData():
@@ -348,7 +348,7 @@ class KazooSession:
 
     def _translated(self, error: ZookeeperError, path: str) -> errors.CoordinationError:
         path = self._address.ours(path)
-        if isinstance(error, ConnectionClosedError):  # its code is that of an expired session
+        if isinstance(error, ConnectionClosedError):  # it has the code of an expired session
             return errors.ConnectionLoss(path=path)
         return errors.error_for_code(error.code, path)
 

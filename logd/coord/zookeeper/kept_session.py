@@ -1,4 +1,4 @@
-"""A session with the servers of a coordination tree that is kept: lost connections and lost sessions are replaced."""
+"""A session with the servers of a coordination tree that is kept: lost connections and sessions are replaced."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from logd.coord.watches import ClientWatches, WatchKind
 from logd.coord.zookeeper.contact import Contact
 from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
-from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from logd.coord.zookeeper.unanswered import UnansweredWarning
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Timer
 
-#: Seconds before kazoo's thread is begun again when it came to an end by itself.
+#: Seconds before kazoo's thread is started again after it ended by itself.
 _BEGIN_AGAIN = 1.0
-#: Seconds that the servers have to answer that a session is closed, and at most until ``close`` fires.
+#: Seconds that the servers have to confirm the close of a session, and at most until ``close`` fires.
 _FAREWELL, _FAREWELL_LIMIT = 2.0, 5.0
 
 
 class KeptSession:
-    """The life of a client between ``open`` and ``close``: its state, what it says, its calls and watches."""
+    """The life of a client between ``open`` and ``close``: its state, its listeners, its calls and watches."""
 
     _log = Logger()
 
@@ -46,9 +46,11 @@ class KeptSession:
         self,
         reactor: ThreadReactor,
         settings: CoordinationSettings,
-        make: Callable[[ThreadReactor, CoordinationSettings, Events, Identity | None], KazooSession] = KazooSession,
+        make: Callable[
+            [ThreadReactor, CoordinationSettings, SessionCallbacks, Identity | None], KazooSession
+        ] = KazooSession,
     ) -> None:
-        """``make`` is how a session of kazoo's is made, with the id and password of one that is to be found again."""
+        """``make`` creates a kazoo session, given the id and password of a session to resume."""
         self._make = make
         self.state = SessionState.SUSPENDED
         self.session_id = 0
@@ -71,7 +73,7 @@ class KeptSession:
         self._ended = False
 
     def open(self, limit: float) -> Deferred[None]:
-        """Begin; fires when there is a session, and the chroot. Closes where that fails or takes too long."""
+        """Start; fires when there is a session and the chroot exists. Closes if that fails or takes too long."""
         if self._opening is not None:
             raise RuntimeError("connect is called once")
         opening = self._opening = Deferred()
@@ -110,9 +112,9 @@ class KeptSession:
             for name in chroot.split("/")[1:]:
                 path = f"{path}/{name}"
                 while True:
-                    # It is asked again, as long as connecting may take: in another session, if that one is over.
+                    # Asked again for as long as connecting may take: in another session, if this one is over.
                     with suppress(ConnectionLoss, SessionExpired):
-                        # Without the right to make it, what is asked for inside it will tell.
+                        # Without the right to create it, requests inside the chroot will show whether it exists.
                         with suppress(NodeExists, NoAuth):
                             await self.calls.ask(Create(path, acl=self._settings.default_acl), chroot, None)
                         break
@@ -154,7 +156,7 @@ class KeptSession:
         if self._opening is not None and not self._opening.called:
             self._opening.errback(ClientClosing("the client was closed before it was connected"))
         self.watches.fire_all(SessionState.CLOSED)
-        self._tell(SessionState.CLOSED)
+        self._notify_listeners(SessionState.CLOSED)
 
     def _say_farewell(self) -> None:
         self._ended = True
@@ -162,37 +164,37 @@ class KeptSession:
             self._limit.cancel()
         self._farewell.fire(None)
 
-    # What kazoo's thread tells, on the reactor's.
+    # Called with events of kazoo's thread, on the reactor's thread.
 
     def _begin(self) -> None:
         identity = (self.session_id, self.password) if self.session_id else None
-        events = Events(self._told, self._fired, self._thread_ended)
+        events = SessionCallbacks(self._state_changed, self._fired, self._thread_ended)
         self._kazoo = self._make(self._reactor, self._settings, events, identity)
         self._kazoo.start()
 
-    def _told(self, told: Told) -> None:
+    def _state_changed(self, change: SessionChange) -> None:
         if self.state is SessionState.CLOSED:
             return
-        if told.state is SessionState.CONNECTED:
-            if self.session_id not in (0, told.session_id):  # it ended while kazoo's thread was begun again
-                lost = Told(SessionState.LOST)
-                self._told(lost)
+        if change.state is SessionState.CONNECTED:
+            if self.session_id not in (0, change.session_id):  # it ended while kazoo's thread was restarted
+                lost = SessionChange(SessionState.LOST)
+                self._state_changed(lost)
                 if self.state is not lost.state:
-                    return  # closed by one of those whom that was told to
-            self._connected(told)
-        elif told.state is SessionState.SUSPENDED:
+                    return  # closed by one of the listeners
+            self._connected(change)
+        elif change.state is SessionState.SUSPENDED:
             self._suspended()
         else:
             self._over()
-        if self.state is told.state:  # not closed by one of those whom that was told to
-            self._tell(told.state)
+        if self.state is change.state:  # not closed by one of the listeners
+            self._notify_listeners(change.state)
 
-    def _connected(self, told: Told) -> None:
+    def _connected(self, change: SessionChange) -> None:
         self.state = SessionState.CONNECTED
-        self.session_id, self.password, self._connection = told.session_id, told.password, told.connection
-        self.session_timeout = told.session_timeout or self._settings.session_timeout
+        self.session_id, self.password, self._connection = change.session_id, change.password, change.connection
+        self.session_timeout = change.session_timeout or self._settings.session_timeout
         self._unanswered.answered()
-        self.contact.begin(told.sent, self.session_timeout)
+        self.contact.begin(change.sent, self.session_timeout)
         self.calls.flush()
         if self._opening is not None and not self._opening.called:
             self._opening.callback(None)
@@ -205,7 +207,7 @@ class KeptSession:
 
     def _over(self) -> None:
         self.state = SessionState.LOST
-        self._log.warn("session 0x{id:x} is over; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
+        self._log.warn("session 0x{id:x} has expired; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
         self.session_id, self.password = 0, b""
         self.contact.end()
         self.calls.fail_all(lambda path: SessionExpired(path=path))
@@ -215,7 +217,7 @@ class KeptSession:
         self.watches.fire(kind, self._address.ours(path), event)
 
     def _thread_ended(self, error: BaseException | None) -> None:
-        """kazoo gave up, which it does when answers make no sense or credentials are refused: begin again."""
+        """Restart kazoo, which gave up, as it does when answers make no sense or credentials are refused."""
         kazoo, self._kazoo = self._kazoo, None
         if self.state is SessionState.CLOSED or kazoo is None:
             return
@@ -233,9 +235,9 @@ class KeptSession:
         self._again = self._reactor.callLater(_BEGIN_AGAIN, self._begin)
         self.calls.fail_all(lambda path: ConnectionLoss(path=path), sent_alone=True)
         if self.state is SessionState.CONNECTED:
-            self._told(Told(SessionState.SUSPENDED))
+            self._state_changed(SessionChange(SessionState.SUSPENDED))
 
-    def _tell(self, state: SessionState) -> None:
+    def _notify_listeners(self, state: SessionState) -> None:
         for listener in list(self._listeners.values()):
             try:
                 listener(state)
@@ -257,7 +259,7 @@ class KeptSession:
         sent = self._reactor.seconds()
 
         def done(value: object, error: CoordinationError | None) -> None:
-            # Only what the leader answered: see Contact.
+            # Only answers of the leader: see Contact.
             if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
                 self.contact.heard(sent)
             self.calls.answered(call, value, error)

@@ -1,4 +1,4 @@
-"""A queue in the shape that kazoo's handlers have, whose items run on the reactor's thread."""
+"""A queue with the interface of kazoo's handlers, whose items run on the reactor's thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.interfaces import Clock
 
 
 class ThreadReactor(Clock, Protocol):
-    """What is needed of a reactor here."""
+    """The parts of a reactor that are needed here."""
 
     def callFromThread(self, callable: Callable[..., object], *args: object) -> object:  # noqa: N802, A002
         """Call ``callable(*args)`` on the reactor's thread, in the order of the calls."""
@@ -19,10 +19,10 @@ class ThreadReactor(Clock, Protocol):
 
 
 class ReactorQueue:
-    """Runs what is put in it on the reactor's thread, in its order.
+    """Runs its items on the reactor's thread, in order.
 
     Some of kazoo's calls (create, sync) are chains of two results: the second one's completion is put while the first
-    one's runs, and runs at once, or later answers would overtake it.
+    one's runs. It runs at once, or later answers would overtake it.
     """
 
     def __init__(self, reactor: ThreadReactor) -> None:
@@ -44,7 +44,7 @@ class ReactorQueue:
 
     @contextmanager
     def later(self) -> Iterator[None]:
-        """Within it nothing runs at once: whoever sends is not answered before he is done with sending."""
+        """Let nothing run at once within this context: a sender gets no answer before it is done with sending."""
         outer, self._running_in = self._running_in, 0
         try:
             yield

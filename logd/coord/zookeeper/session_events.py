@@ -1,4 +1,4 @@
-"""What the thread of a connection to the coordination tree has to tell, and to whom."""
+"""State changes and watch events that kazoo's thread reports to the session."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from logd.coord.watches import WatchKind
 
 
 @frozen
-class Told:
-    """What kazoo's thread tells of its session."""
+class SessionChange:
+    """A change of the state of kazoo's session."""
 
     state: SessionState
-    #: Counts the connections; requests name the one that they are meant for.
+    #: The number of the connection; requests name the one that they are meant for.
     connection: int = 0
     session_id: int = 0
     password: bytes = b""
     #: In seconds, as agreed with the server.
     session_timeout: float = 0.0
-    #: Not later than when the request for this connection was sent, in the clock's seconds.
+    #: Not later than the time when the request for this connection was sent, in the clock's seconds.
     sent: float = 0.0
 
 
 @define(eq=False)
-class Events:
-    """Who is told, on the reactor's thread."""
+class SessionCallbacks:
+    """The callbacks of a kazoo session, called on the reactor's thread."""
 
-    state: Callable[[Told], None]
+    state: Callable[[SessionChange], None]
     fired: Callable[[WatchKind, str, EventType], None]
-    #: kazoo's thread came to its end by itself: with an exception, or None where the credentials were refused.
+    #: Called when kazoo's thread ended by itself: with an exception, or None if the credentials were refused.
     ended: Callable[[BaseException | None], None]

@@ -16,7 +16,7 @@ from logd.errors import ConfigurationError
 
 DAY = 24 * 60 * 60.0
 FOR_EVER = math.inf
-#: Everything for who made it, and reading for all.
+#: All permissions for the creator, and reading for everybody.
 OWNED_ACL = (Acl(Permission.ALL, "auth", ""), Acl(Permission.READ, "world", "anyone"))
 
 
@@ -50,7 +50,7 @@ def _file(_instance: Any, attribute: Any, value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class CoordinationTls:
-    """TLS to the servers; files are PEM. Raises ConfigurationError for what cannot be."""
+    """TLS to the servers; files are PEM. Raises ConfigurationError for impossible combinations."""
 
     #: Certificates that the servers' are checked against; None: those of the system.
     authorities: str | None = attrs.field(default=None, validator=_file)
@@ -58,7 +58,7 @@ class CoordinationTls:
     certificate: str | None = attrs.field(default=None, validator=_file)
     key: str | None = attrs.field(default=None, validator=_file)
     key_password: str | None = attrs.field(default=None, repr=False)
-    #: Whether the server's certificate is checked at all, and whether it has to name the host.
+    #: Whether the server's certificate is checked at all, and whether it must name the host.
     verify: bool = True
     check_hostname: bool = True
 
@@ -82,28 +82,28 @@ def _digests(_instance: Any, attribute: Any, value: tuple[str, ...]) -> None:
 
 @attrs.frozen(kw_only=True)
 class CoordinationSettings:
-    """How a client reaches its tree and how long it waits. Raises ConfigurationError for what is not allowed."""
+    """The address of a client's tree, and the client's timeouts. Raises ConfigurationError for what is not allowed."""
 
     #: The servers and the chroot, as ``host1:2181,host2:2181/chroot``.
     hosts: str = "127.0.0.1:2181"
-    #: Seconds without contact after which the servers may end the session; they may agree to another figure. Below
-    #: 3 s an answer that is late by some tenths of a second can cost the connection (kazoo's pings spread by 0.4 s).
+    #: Seconds without contact after which the servers may end the session; they may agree to another value. Below 3 s
+    #: an answer that is late by some tenths of a second can cost the connection (kazoo's pings spread by 0.4 s).
     session_timeout: float = attrs.field(default=10.0, validator=_seconds(0.1))
-    #: Seconds that ``connect`` may take; FOR_EVER: until it is closed.
+    #: Seconds that ``connect`` may take; FOR_EVER: until closed.
     connect_timeout: float = attrs.field(default=20.0, validator=_seconds(0.001, FOR_EVER))
     #: Seconds that any other call may take.
     operation_timeout: float = attrs.field(default=15.0, validator=_seconds(0.001))
-    #: ``user:password``, for access lists of scheme digest. With one, a node that is made without an access list of its
-    #: own can be changed by who has the same credentials, and read by all: see ``default_acl``.
+    #: ``user:password``, for access lists of scheme digest. With one, a node created without an access list of its own
+    #: can be changed with the same credentials, and read by all: see ``default_acl``.
     digests: tuple[str, ...] = attrs.field(default=(), converter=_listed, validator=_digests, repr=False)
     tls: CoordinationTls | None = None
-    #: Requests under way at a time; further ones wait here, where they can still be taken back.
+    #: Requests under way at a time; further ones wait in the client, where they can still be cancelled.
     in_flight: int = attrs.field(default=256, validator=_whole(1))
-    #: How many may wait so; what is asked for beyond that fails with ConnectionLoss at once.
+    #: Requests that may wait; beyond that, calls fail with ConnectionLoss at once.
     waiting: int = attrs.field(default=100_000, validator=_whole(1))
     #: Largest data of one node, in bytes. Servers drop connections for requests of 1 MiB (their ``jute.maxbuffer``).
     data_bytes: int = attrs.field(default=1_000_000, validator=_whole(1))
-    #: What ``hosts`` says.
+    #: The parsed ``hosts``.
     address: ConnectionString = attrs.field(init=False)
 
     @address.default
@@ -112,12 +112,12 @@ class CoordinationSettings:
 
     @property
     def default_acl(self) -> tuple[Acl, ...]:
-        """The access list of nodes that are made without one."""
+        """The access list of nodes that are created without one."""
         return OWNED_ACL if self.digests else OPEN_ACL
 
     @classmethod
     def secured(cls, hosts: str, security: ZooKeeperSecurity, **more: Any) -> CoordinationSettings:
-        """Settings for these servers, protected as ``security`` says. Reads a file where it names one.
+        """Return settings for these servers, protected as ``security`` says. Reads a file if it names one.
 
         Raises ConfigurationError for what is not allowed, and for a file that cannot be read.
         """

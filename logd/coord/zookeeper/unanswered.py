@@ -1,4 +1,4 @@
-"""Says in the log that no server of a coordination tree answers, once that has lasted, and that one does again."""
+"""Logs that no server of a coordination tree answers, once that has lasted, and that one answers again."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from twisted.logger import Logger
 
 from logd.interfaces import Clock, Timer
 
-#: Seconds without a server after which it is said for the first time.
+#: Seconds without a server until the first warning.
 WARN_SECONDS = 3.0
-#: Seconds until it is said again.
+#: Seconds until the warning is repeated.
 REMIND_SECONDS = 600.0
 
 
 class UnansweredWarning:
-    """The warnings of one client. ``last_contact()`` is when a server was last heard of (the clock's seconds)."""
+    """The warnings of one client. ``last_contact()`` is the time of the last contact (the clock's seconds)."""
 
     _log = Logger()
 
@@ -27,19 +27,19 @@ class UnansweredWarning:
         self._warned = False
 
     def begin(self, longest: float) -> None:
-        """Warn after WARN_SECONDS, or ``longest`` where that is less, unless a server answers before."""
+        """Warn after WARN_SECONDS, or ``longest`` if that is less, unless a server answers before."""
         self.end()
         self._timer = self._clock.callLater(min(WARN_SECONDS, longest), self._warn)
 
     def answered(self) -> None:
-        """Warn no more, since a server has answered; say so where there was a warning."""
+        """Stop the warnings, since a server has answered; log that if there was a warning."""
         self.end()
         if self._warned:
             self._warned = False
             self._log.warn("the coordination tree at {hosts} answers again", hosts=self._hosts)
 
     def end(self) -> None:
-        """Warn no more."""
+        """Stop the warnings."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()

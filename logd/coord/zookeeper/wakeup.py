@@ -1,4 +1,4 @@
-"""Wakes another thread's select through a socket, and never blocks whoever wakes it."""
+"""Wakes another thread's select through a socket, and never blocks the waking thread."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 
 
 class Wakeup:
-    """Counts what is to be done in one thread; its socket is readable while that is more than nothing.
+    """Counts the pending work of one thread; its socket is readable while there is any.
 
     A byte in a socket for each request would block the sender once a few hundred wait, since the kernel counts each
-    byte as a packet. Here one byte stands for any number of them.
+    byte as a packet. Here one byte stands for any number of requests.
     """
 
     def __init__(self) -> None:
@@ -27,10 +27,10 @@ class Wakeup:
                 self._writer.send(b"\0")
 
     def take(self) -> bytes:
-        """One less; raises BlockingIOError when there is nothing."""
+        """Take one item; raises BlockingIOError when there is none."""
         with self._lock:
             if not self._count:
-                raise BlockingIOError("nothing is to be done")
+                raise BlockingIOError("there is nothing to do")
             self._count -= 1
             return self._reader.recv(1) if not self._count else b"\0"
 
@@ -44,7 +44,7 @@ class Wakeup:
 
 
 class WakeupReader:
-    """The side that is waited on, with the methods of a socket that a reader calls."""
+    """The waiting side, with the methods of a socket that a reader calls."""
 
     def __init__(self, wakeup: Wakeup) -> None:
         self._wakeup = wakeup
@@ -60,7 +60,7 @@ class WakeupReader:
 
 
 class WakeupWriter:
-    """The side that wakes."""
+    """The waking side."""
 
     def __init__(self, wakeup: Wakeup) -> None:
         self._wakeup = wakeup

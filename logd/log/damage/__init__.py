@@ -1,1 +1,1 @@
-"""Damage in stored logs: walks that find it, evidence, inspection, repair."""
+"""Damage in stored logs: how it is found, judged and repaired."""

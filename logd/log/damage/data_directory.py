@@ -1,4 +1,4 @@
-"""What a data directory, or a part of one, is made of: looked at from outside, without its lock."""
+"""The contents of a data directory, or of a part of one, read from outside without its lock."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _META_LIMIT = 4096
 
 @define
 class Contents:
-    """Everything in a path that is to be looked at."""
+    """The segments and other files in a path."""
 
-    #: The directory with ``meta``, None when the path belongs to none.
+    #: The data directory (the one with ``meta``) that the path belongs to, None if there is none.
     data_directory: str | None = None
     segments: list[SegmentPlace] = field(factory=list)
     missing: list[MissingSegments] = field(factory=list)
@@ -41,10 +41,9 @@ class Contents:
 
 
 def read_contents(files: IFileOperations, path: str) -> Contents:
-    """Tell what ``path`` (absolute) is, a data directory, a partition's folder or one segment, and what is in it.
+    """Return the contents of ``path`` (absolute): a data directory, a partition's folder or one segment.
 
-    Raises OSError; DataDirectoryError for what is none
-    of these.
+    Raises OSError, and DataDirectoryError for any other path.
     """
     if not files.is_directory(path):
         return _segment(files, path)
@@ -57,7 +56,7 @@ def read_contents(files: IFileOperations, path: str) -> Contents:
         return found
     if any(folder_partition(name) for name in names):
         return _directory(files, path, names)
-    raise DataDirectoryError(f"{path} is no data directory, no partition's folder and no segment of logd")
+    raise DataDirectoryError(f"{path} is not a data directory, a partition's folder or a segment of logd")
 
 
 def _parent_directory(files: IFileOperations, folder: str) -> str | None:
@@ -120,7 +119,7 @@ def _directory(files: IFileOperations, path: str, names: list[str]) -> Contents:
 
 
 def _check_meta(files: IFileOperations, path: str, found: Contents) -> int | None:
-    """Return whose directory it is, None when that cannot be known."""
+    """Return the id of the broker that the directory belongs to, None if it is not known."""
     where = join(path, META)
     if found.data_directory is None:
         found.remarks.append(Remark(where, "is missing: no broker starts here", True))
@@ -136,7 +135,7 @@ def _check_meta(files: IFileOperations, path: str, found: Contents) -> int | Non
 
 
 def _check_topics(files: IFileOperations, path: str, broker_id: int | None, folders: set[str], found: Contents) -> None:
-    """Compare topics.json with the folders. A partition that is stored by other brokers alone has none here."""
+    """Compare topics.json with the folders. A partition that only other brokers store has no folder here."""
     where = join(path, TOPICS)
     file = TopicsFile(files, path)
     try:
@@ -157,7 +156,7 @@ def _check_topics(files: IFileOperations, path: str, broker_id: int | None, fold
     }
     expected = {name for name, brokers in stored.items() if broker_id is None or broker_id in brokers}
     for name in sorted(folders - set(stored)):
-        # A broker makes the logs of a new topic first, so this may be one that is being made.
+        # A broker makes the logs of a new topic before it writes topics.json, so this topic may be a new one.
         found.remarks.append(Remark(join(path, name), "is of no topic in topics.json", False))
     for name in sorted(expected - folders):
         text = (

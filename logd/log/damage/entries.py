@@ -1,7 +1,7 @@
-"""Entries of a file judged one at a time, wherever they are asked for, in bounded memory and with any checksum.
+"""Checks of single entries at any position of a file, in bounded memory and with any checksum implementation.
 
-Recovery (scan.py) only goes forward and stops at the first entry that is not sound. This module looks around such a
-place, where nothing is taken for true that was not checked.
+Recovery (scan.py) only goes forward and stops at the first entry that is not sound. This module examines the entries
+around such a position, where nothing unchecked may be trusted.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _BLOCKS = 8
 
 
 def contents_problem(data: Buffer, at: int, stop: int) -> str:
-    """Return why no consumer can read an entry of messages whose checksum holds, empty when they can.
+    """Return the reason why no consumer can read an entry whose checksum matches, empty if consumers can.
 
-    Magic, and the attributes of magic 1, are under no checksum: a magic that was damaged from 0 to 2, or a codec, shows
-    here. (Not everything does: from 2 to 0, or from a codec to none, leaves a message that was never sent.) A wrapper
-    too large to be opened is not judged: another reader may allow more.
+    The checksum covers neither the magic nor the attributes of magic 1. So a magic damaged from 0 to 2, or a damaged
+    codec, is found here. A magic damaged from 2 to 0, or a codec damaged to none, is not: consumers receive a message
+    that was never sent. A wrapper that is too large to be opened is not judged, since other readers may allow more.
     """
     if not codec_at(data, at):
         check = LAYOUTS[data[at + MAGIC_AT]].check_fields
@@ -54,16 +54,16 @@ def contents_problem(data: Buffer, at: int, stop: int) -> str:
 
 @define(eq=False)
 class Entries:
-    """The entries of ``file`` up to position ``size``. Every method may raise OSError."""
+    """The entries of ``file`` up to file position ``size``. Every method may raise OSError."""
 
     file: IFile
     size: int
     checksums: Checksums = CHECKSUMS
-    #: A few blocks of the file: those who look around come back to the same places.
+    #: A few blocks of the file, since a search for evidence returns to the same positions.
     _blocks: OrderedDict[int, bytes] = field(factory=OrderedDict)
 
     def read(self, position: int, count: int) -> bytes:
-        """Return ``count`` bytes, fewer at the end."""
+        """Return ``count`` bytes, fewer at the file's end."""
         count = min(count, self.size - position)
         if count <= 0:
             return b""
@@ -80,15 +80,15 @@ class Entries:
         return block[at : at + count]
 
     def claimed_end(self, position: int) -> int:
-        """Return where the entry at ``position`` ends if its length is true; 0 where no entry has such a head.
+        """Return the end of the entry at ``position`` by its own length, 0 if the head is invalid.
 
-        Nothing vouches for it; it may lie behind the file's end.
+        The end is unverified and may lie behind the file's end.
         """
         size = size_at(self.read(position, LEAST_BYTES))
         return position + size if size else 0
 
     def problem(self, position: int) -> str:
-        """Return why the entry at ``position`` is not sound, empty when it is."""
+        """Return the reason why the entry at ``position`` is not sound, empty if it is."""
         head = self._head(position)
         if isinstance(head, str):
             return head
@@ -98,7 +98,7 @@ class Entries:
         return contents_problem(self.read(position, head.size), 0, head.size)
 
     def checksum_problem(self, position: int) -> str:
-        """Return why the entry at ``position`` is not all there or its checksum does not hold, empty when it does."""
+        """Return the reason why the entry at ``position`` is incomplete or its checksum wrong, empty if neither."""
         head = self._head(position)
         return head if isinstance(head, str) else self._checksum_problem(position, head)
 
@@ -108,7 +108,7 @@ class Entries:
         return not isinstance(head, str) and head.is_gap
 
     def _head(self, position: int) -> EntryHead | str:
-        """Return the head of the entry at ``position``, all of which is there, or else what is wrong with it."""
+        """Return the head of the entry at ``position`` if the entry is complete, otherwise the problem as text."""
         data = self.read(position, MOST_HEAD_BYTES)
         if len(data) < LEAST_BYTES:
             return f"the last entry is cut off after {len(data)} bytes"
@@ -136,5 +136,5 @@ class Entries:
         return "the checksum of a gap does not hold" if head.is_gap else "the checksum does not hold"
 
     def is_sound(self, position: int) -> bool:
-        """Return whether the entry at ``position`` is all there and its checksum holds."""
+        """Return whether the entry at ``position`` is complete and its checksum matches."""
         return not self.problem(position)

@@ -1,16 +1,17 @@
-"""The search for the place where entries go on behind an unsound one: by evidence, never by looks.
+"""The search for the position where entries continue behind an unsound one, by evidence and not by appearance.
 
-Payloads may contain bytes that look like entries, and the inside of a gap may be what was removed. So, of the entry at
-``position`` and the next place ``anchor`` that an index, a segment's end or a checkpoint vouches for:
+Payloads may contain bytes that look like entries, and a gap may contain the entries that were removed. The anchor is
+the next vouched position: one that an index, a segment's end or a checkpoint vouches for. These rules apply in order to
+the unsound entry at ``position``:
 
-1. its own checksum tells where it ends, when nothing but the length is damaged: behind no other byte would it hold.
-   (The checksum of a gap covers its length alone; there is exactly one length for which it holds.)
-2. its length is true, when entries go on where it ends and pass no vouched place without meeting it. For a wrong length
-   to be believed, it would have to point at an entry inside the payload while that payload, or the checksum, is
-   damaged too: else its checksum had told.
-3. otherwise entries are kept only if they chain, each sound or with its end vouched for in one of these two ways,
-   exactly up to the anchor; all before the first of them is given up.
-4. otherwise everything up to the anchor is.
+1. If only the entry's length is damaged, its own checksum tells where it ends, since it matches for no other end. (The
+   checksum of a gap covers only its length. There is exactly one length for which it matches.)
+2. The entry's length is trusted if entries continue at its end and meet every vouched position. A wrong length would
+   be trusted only if it pointed at an entry inside the payload and the payload or the checksum were damaged too.
+   Otherwise rule 1 would have found the end.
+3. Otherwise entries are kept only if they chain exactly up to the anchor, each of them sound or with an end found by
+   rule 1 or 2. Everything before the first of them is given up.
+4. Otherwise everything up to the anchor is given up.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ from logd.protocol.entry import (
     size_by_length,
 )
 
-#: No longer entry than a frame of the default size is looked for, and so nothing that lies inside a payload is longer.
-#: Only where the index or the segment's end does not vouch for anything nearer does this number matter.
+#: The search assumes that no entry, and so no payload, is longer than a frame of the default size. The number matters
+#: only where neither the index nor the segment's end vouches for a nearer position.
 LONGEST = 16 << 20
-#: So far the own checksum of an entry is followed to find its end: twice the default of message.bytes. It takes 0.1 s
-#: for each damaged entry where no boundary is nearer.
+#: Bytes over which an entry's own checksum is computed to find its end: twice the default of message.bytes. This takes
+#: 0.1 s for each damaged entry if no boundary is nearer.
 OWN = 2 << 20
 _BLOCK = 1 << 20
-#: Entries that are looked at behind one that is not sound, to see whether its length is true.
+#: Entries that are checked behind an unsound one to verify its length.
 _AHEAD = 1000
-#: Of so many entries in a row that are not sound their own checksums are asked; that takes a while.
+#: Unsound entries in a row whose ends are searched for by their own checksums, which is slow.
 _DOUBTFUL = 8
 _LOOKS_LIKE_HEAD = head_pattern()
-#: The payload of no entry begins further behind its start.
+#: The greatest distance from an entry's start to the first byte under its checksum.
 _PAYLOAD_AT = max(layout.checked_from for layout in LAYOUTS.values())
 
 
 @frozen
 class Resume:
-    """Entries go on at ``position``; what is before it is damaged in this way."""
+    """The position at which entries continue, and the kind of the damage before it."""
 
     position: int
     kind: DamageKind
@@ -58,18 +59,18 @@ class Resume:
 
 @define(eq=False)
 class Evidence:
-    """Looks around in one file. Every method may raise OSError."""
+    """The evidence in one file. Every method may raise OSError."""
 
     entries: Entries
 
     def resume(self, position: int, anchor: int | None) -> Resume | None:
-        """Return where entries go on behind the unsound one at ``position``; None when nothing vouches for a place.
+        """Return where entries continue behind the unsound one at ``position``, None without evidence.
 
-        ``anchor`` is the next vouched place, None when there is none in this file.
+        ``anchor`` is the next vouched position, None if there is none in this file.
         """
         own = self._own_end(position, anchor)
         if own:
-            # Where that is where its length says, something else is wrong: the magic, or the fields.
+            # If the length gives the same end, something else is wrong: the magic, or the fields.
             kind = DamageKind.PAYLOAD if own == self.entries.claimed_end(position) else DamageKind.LENGTH
             return Resume(own, kind)
         claimed = self._end_by_length(position)
@@ -81,12 +82,12 @@ class Evidence:
         return None if found is None else Resume(found, DamageKind.LENGTH)
 
     def _end_by_length(self, position: int) -> int:
-        """Return where the entry ends if its length is true, whatever its magic is; 0 if no entry is so short."""
+        """Return the end of the entry by its length, whatever its magic is; 0 if no entry is so short."""
         size = size_by_length(self.entries.read(position, LENGTH_BYTES))
         return position + size if size else 0
 
     def _own_end(self, position: int, anchor: int | None) -> int:
-        """Return where the entry's own checksum says that it ends, 0 when it says nothing."""
+        """Return the end for which the entry's own checksum matches, 0 if there is none."""
         data = self.entries.read(position, MOST_HEAD_BYTES)
         layout = LAYOUTS.get(data[MAGIC_AT]) if len(data) >= LEAST_BYTES else None
         if layout is None or len(data) < layout.checksum_at + CHECKSUM.size:
@@ -113,12 +114,12 @@ class Evidence:
         return 0
 
     def _is_likely_end(self, position: int, end: int, anchor: int | None) -> bool:
-        """Return whether an entry may follow at ``end``, where the checksum of the one at ``position`` holds."""
+        """Return whether an entry may follow at ``end``, for which the checksum of the one at ``position`` matches."""
         if end == anchor:
             return True
         if end > position + _PAYLOAD_AT:
             return self.entries.claimed_end(end) > 0
-        # Of no bytes the checksum is 0, as in any row of zeros: that alone says little, and nothing in such a row.
+        # The checksum of no bytes is 0, as in a run of zeros: a weak sign by itself, and none inside such a run.
         return any(self.entries.read(position, LENGTH_BYTES)) and self.entries.is_sound(end)
 
     def _places(self, position: int, limit: int, anchor: int | None) -> Iterator[int]:
@@ -133,9 +134,9 @@ class Evidence:
             yield limit
 
     def _goes_on(self, position: int, anchor: int | None) -> bool:
-        """Return whether entries go on at ``position``: at least one sound, or all by their lengths up to the anchor.
+        """Return whether entries continue at ``position``: at least one sound, or a chain of lengths to the anchor.
 
-        One that is not sound, but whose own checksum tells where it ends, is an entry too.
+        An unsound entry whose own checksum tells its end counts as an entry, too.
         """
         begin = position
         limit = self.entries.size if anchor is None else anchor
@@ -158,7 +159,7 @@ class Evidence:
         return sound > 0
 
     def _search(self, position: int, anchor: int | None) -> int | None:
-        """Return the first place behind ``position`` from which entries chain exactly to the anchor; None: no such."""
+        """Return the first position behind ``position`` from which entries chain exactly to the anchor, or None."""
         limit = self.entries.size if anchor is None else min(anchor, self.entries.size)
         tried = position + LEAST_BYTES
         for place in self._places(position + LEAST_BYTES, limit, None):
@@ -166,18 +167,18 @@ class Evidence:
                 continue
             dead_end = self._follow(place, anchor)
             if dead_end:
-                # The sound entries up to there lead there too, and nowhere else.
+                # The chains from the sound entries on the way end at the same position.
                 tried = max(dead_end, place) + 1
             elif place - position > _PAYLOAD_AT:
                 return place
             else:
-                # It begins right where a payload would: then the entry was empty, or what chains is all inside of it,
-                # and nothing tells which. Only what is too far away to be inside of one entry is surely outside.
+                # The chain begins exactly where the payload would. Either the entry was empty or the whole chain lies
+                # inside its payload, and nothing tells which. Only a position too far away for a payload is outside.
                 return self._first_behind(place, position + LONGEST, anchor)
         return None
 
     def _may_begin(self, place: int, anchor: int | None) -> bool:
-        """Return whether a sound entry begins at ``place``; by the cheap signs first."""
+        """Return whether a sound entry begins at ``place``; the cheap checks come first."""
         end = self.entries.claimed_end(place)
         if not end or (anchor is not None and end > anchor) or end > self.entries.size:
             return False
@@ -186,7 +187,7 @@ class Evidence:
         )
 
     def _follow(self, place: int, anchor: int | None) -> int:
-        """Follow the chain from ``place``; return 0 when it is vouched for, else where it breaks off."""
+        """Follow the chain from ``place``; return 0 if it is vouched for, otherwise the position where it breaks."""
         position = place
         while True:
             if position == anchor:
@@ -194,14 +195,14 @@ class Evidence:
             if anchor is not None and position > anchor:
                 return place
             if position - place > LONGEST:
-                return 0  # no entry has room for a chain of that length: it has left the payload that it may be in
+                return 0  # no payload can hold so long a chain, so these are entries of the log
             following = self._step(position, anchor)
             if not following:
                 return position
             position = following
 
     def _step(self, position: int, anchor: int | None) -> int:
-        """Return where the entry at ``position`` ends, if it is sound or its end is vouched for; else 0."""
+        """Return the end of the entry at ``position`` if it is sound or its end is vouched for, otherwise 0."""
         if self.entries.is_sound(position):
             return self.entries.claimed_end(position)
         own = self._own_end(position, anchor)

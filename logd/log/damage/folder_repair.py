@@ -1,4 +1,4 @@
-"""Repairs a whole partition's folder that nobody writes to."""
+"""The repair of a whole partition's folder while nothing else uses it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from logd.protocol.checksums import CHECKSUMS
 
 @define
 class FolderRepair:
-    """What was found: damages with the start of their segments, and whether each is mended."""
+    """The outcome: each damage with the start of its segment, and whether it is mended."""
 
-    #: Up to where the log goes, with what is lost at its end.
+    #: The log's end, lost bytes at the end included.
     end: int = 0
     damages: list[tuple[int, Damage, bool]] = field(factory=list)
 
     @property
     def is_sound(self) -> bool:
-        """Return whether everything is that a start does not make good itself."""
+        """Return whether nothing is left but damage that the next start handles itself."""
         return all(mended or not damage.kind.is_wrong for _, damage, mended in self.damages)
 
 
 def repair_folder(files: IFileOperations, folder: str, dry_run: bool, cut: bool) -> FolderRepair:
-    """Look at every entry of a partition and, but for a ``dry_run``, mend what can be mended.
+    """Check every entry of a partition and, unless ``dry_run`` is set, mend the damage.
 
-    ``cut``: where nothing vouches for what follows a damaged entry of the last segment, cut it. Blocks; raises OSError.
+    ``cut``: truncate the last segment at a damaged entry if nothing vouches for the entries behind it. Blocks; raises
+    OSError.
     """
     places = read_places(files, folder)
     found = FolderRepair()

@@ -1,7 +1,7 @@
-"""The contents of a partition's folder, looked at from outside: no lock is taken and nothing is changed.
+"""The inspection of a partition's folder from outside: no lock is taken and nothing is changed.
 
-Up to the checkpoint, or the mark where that is further on, everything was flushed and has to be sound. What is behind
-it a broker may be appending at this moment, or a crash may have left: it is looked at, and told apart.
+Up to the checkpoint, or the mark if that is greater, everything was flushed and has to be sound. The bytes behind it
+may be from an append under way, or left by a crash. They are checked too, and reported separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from logd.protocol.checksums import Checksums
 
 @frozen
 class Remark:
-    """Something about a file, other than damaged entries; not ``wrong`` when only worth knowing."""
+    """A remark on a file, other than on damaged entries. Not ``wrong`` if it is for information only."""
 
     path: str
     text: str
@@ -44,14 +44,14 @@ class Remark:
 
 @frozen
 class SegmentPlace:
-    """One segment's file: the position of its first byte, and where in it the flushed entries end (None: not known)."""
+    """One segment's file: its start in the log, and the file position up to which it is flushed (None: not known)."""
 
     folder: str
     start: int
     end: int | None
-    #: Another segment follows.
+    #: Whether another segment follows.
     closed: bool
-    #: Which files are missing or short, where flushed bytes at this one's end are lost; else empty.
+    #: The files that are missing or short, as text, if flushed bytes at this one's end are lost; otherwise empty.
     loss: str = ""
 
     @property
@@ -66,7 +66,7 @@ class SegmentPlace:
 
     @classmethod
     def of_log(cls, folder: str, start: int, following: int | None, flushed: int | None) -> SegmentPlace:
-        """Describe a segment; ``following`` is where the next begins, ``flushed`` up to where the log is flushed."""
+        """Describe a segment; ``following`` is the next one's start, ``flushed`` the log's flushed end."""
         end: int | None
         if flushed is None:
             end = None if following is None else following - start
@@ -77,16 +77,16 @@ class SegmentPlace:
 
 @frozen
 class MissingSegments:
-    """Flushed bytes at a log's beginning, or all of them, that are in no file; there is no segment to lengthen."""
+    """Flushed bytes at a log's beginning, or all of the log, that are in no file."""
 
-    #: The segment to make.
+    #: The segment to make, since there is none to lengthen.
     place: SegmentPlace
     damage: Damage
 
 
 @define
 class PartitionPlaces:
-    """The segments of a partition, ascending, and what there is to say about the rest of its folder."""
+    """The segments of a partition, ascending, and remarks on the other files in its folder."""
 
     checkpoint: Checkpoint | None = None
     segments: list[SegmentPlace] = field(factory=list)
@@ -100,9 +100,9 @@ class PartitionPlaces:
 
 
 def read_places(files: IFileOperations, folder: str) -> PartitionPlaces:
-    """Read what ``folder`` holds; raises OSError."""
+    """Return the segments in ``folder``, with remarks; raises OSError."""
     found = _look(files, folder)
-    # Retention may have removed files while they were looked at: lost is what is missing each time.
+    # Retention may have removed files in the meantime, so only bytes that are missing both times count as lost.
     return _look(files, folder) if found.has_losses else found
 
 
@@ -111,7 +111,7 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
     remark = found.remarks.append
     path = join(folder, CHECKPOINT)
     unusable = False
-    # Before the names: a segment that is rolled in between is then behind it.
+    # Read before the names, so that a segment that is rolled in between lies behind the flushed end.
     mark = read_mark(files, folder)
     try:
         found.checkpoint = read_checkpoint(files, folder)
@@ -129,7 +129,7 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
     flushed = mark or None
     if found.checkpoint is not None:
         flushed = max(found.checkpoint.flushed, mark)
-        # What retention let go, and has not removed yet, is no part of the log.
+        # Expired segments whose files are not removed yet are no part of the log.
         while len(starts) > 1 and starts[1] <= found.checkpoint.start:
             starts.pop(0)
         if starts and starts[0] > found.checkpoint.start and found.checkpoint.flushed == found.checkpoint.start:
@@ -148,7 +148,7 @@ def _look(files: IFileOperations, folder: str) -> PartitionPlaces:
 
 
 def _note_losses(files: IFileOperations, folder: str, found: PartitionPlaces, log_start: int, flushed: int) -> None:
-    """Tell which flushed bytes no file has: of a segment, or in front of the first."""
+    """Record the flushed bytes that are in no file: at a segment's end, or before the first segment."""
     sizes = []
     for place in found.segments:
         try:
@@ -185,7 +185,7 @@ def _name_remarks(folder: str, name: str, starts: list[int]) -> list[Remark]:
 
 @define(eq=False)
 class SegmentInspection:
-    """One segment looked at: iterate ``run``, then read the rest. ``close`` it, or use it in a with statement."""
+    """The inspection of one segment: iterate ``run`` first. A context manager, or ``close`` it."""
 
     place: SegmentPlace
     file: IFile
@@ -202,7 +202,7 @@ class SegmentInspection:
         writable: bool = False,
         with_tail: bool = True,
     ) -> SegmentInspection:
-        """Open the segment and read its index; without the tail nothing behind ``place.end`` is looked at.
+        """Open the segment and read its index; without the tail nothing behind ``place.end`` is checked.
 
         Raises OSError.
         """
@@ -219,7 +219,7 @@ class SegmentInspection:
         return cls(place, file, walk, boundaries)
 
     def run(self) -> Iterator[int]:
-        """Look at every entry; yield positions in the file, ascending, now and then. Raises OSError."""
+        """Check every entry; yield the file position reached, now and then. Raises OSError."""
         for damage in self.walk.run():
             if damage is not None:
                 known = damage.kind is DamageKind.SHORT and self.place.loss
@@ -227,14 +227,14 @@ class SegmentInspection:
             yield self.walk.position
 
     def index_remarks(self) -> list[Remark]:
-        """Return the remarks on the index, once ``run`` has come to its end."""
+        """Return the remarks on the index, once ``run`` has finished."""
         path = self.place.index_path
         found = self.boundaries
         closed = self.place.closed
         if self.walk.misplaced >= 0:
             return [Remark(path, f"says that an entry begins at {self.walk.misplaced + self.place.start}", True)]
         if found.problem:
-            # That of the last segment may be half written at this moment.
+            # The index of the last segment may be half written at this moment.
             return [Remark(path, f"is damaged: {found.problem}; it is made again when it is needed", closed)]
         if closed and (found.missing or found.last != self.place.end):
             what = "is missing" if found.missing else "does not reach its segment's end"

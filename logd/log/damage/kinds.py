@@ -8,31 +8,31 @@ from attrs import frozen
 
 
 class DamageKind(IntEnum):
-    """The numbers are those of docs/protocol.md, request type 22."""
+    """The kinds of damage, numbered as in docs/protocol.md, request type 22."""
 
-    #: An entry whose length is true and whose checksum does not hold: a gap of its size takes its place.
+    #: An entry whose length is right and that has a checksum mismatch or is unreadable: a gap of its size replaces it.
     PAYLOAD = 1
-    #: A length that is not true, or a head that is none: a gap takes the place of all up to where entries go on.
+    #: A wrong length or an invalid head: a gap replaces everything up to the position where entries continue.
     LENGTH = 2
-    #: Bytes that had been flushed are missing at the file's end: the file is lengthened, and a gap fills it.
+    #: Flushed bytes are missing at the file's end: the file is lengthened, and a gap fills it.
     SHORT = 3
-    #: Nothing vouches for any place behind it where entries go on: to be cut, and only by somebody who said so.
+    #: Nothing vouches for a position behind it where entries continue: it is cut off, and only on explicit request.
     UNVOUCHED = 4
-    #: Behind all that is known to be flushed: what a crash leaves, or an append under way. The next start cuts it.
+    #: Unsound bytes behind the flushed end, of a crash or of an append under way. The next start cuts them off.
     TAIL = 5
-    #: The file goes on behind the place where the next segment begins. The next start cuts it.
+    #: Bytes behind the start of the next segment. The next start cuts them off.
     EXCESS = 6
-    #: The log's first segments that had been flushed, or all of them, are missing: a file of gaps takes their place.
+    #: The log's first flushed segments, or all of them, are missing: a file of gaps replaces them.
     MISSING = 7
 
     @property
     def mendable(self) -> bool:
-        """Return whether it can be mended so that nothing but the damaged bytes is lost."""
+        """Return whether a repair loses nothing but the damaged bytes."""
         return self <= DamageKind.SHORT or self >= DamageKind.EXCESS
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether it is more than a crash leaves and the next start makes good."""
+        """Return whether it is more than what a crash leaves and the next start handles."""
         return self is not DamageKind.TAIL
 
 
@@ -43,10 +43,10 @@ class Damage:
     position: int
     size: int
     kind: DamageKind
-    #: What was found there.
+    #: The problem, as text.
     reason: str
 
     @property
     def end(self) -> int:
-        """The position behind it."""
+        """The file position behind the damage."""
         return self.position + self.size

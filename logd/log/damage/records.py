@@ -1,4 +1,4 @@
-"""The entries of a segment one by one for people to look at, the damaged ones among them."""
+"""The entries of a segment as records for display, damaged ones included."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from logd.protocol.slices import decode_in_slices
 
 
 class Record(NamedTuple):
-    """One entry, or a message ``inside`` of a wrapper."""
+    """One entry, or one message ``inside`` a wrapper."""
 
     id: int
     next_position: int
     magic: int | None
     codec: str | None
-    #: Bytes on the disk; 0 for what is inside of a wrapper.
+    #: Bytes on the disk; 0 for a message inside a wrapper.
     size: int
     problem: str
     inside: bool = False
     timestamp: int | None = None
-    #: Shortened, beside how long they are.
+    #: Shortened; the full length is beside it.
     key: bytes | None = None
     key_bytes: int = 0
     headers: int = 0
     payload: bytes | None = None
     payload_bytes: int = 0
-    #: Why a sound wrapper is not expanded, empty where it is.
+    #: The reason why a sound wrapper is not expanded, empty if it is.
     unopened: str = ""
 
     def to_json(self) -> str:
-        """One line; bytes that are no UTF-8 are in base64, in a field named for it."""
+        """Return one line of JSON; bytes that are not UTF-8 are in base64, in a field whose name says so."""
         value: dict[str, Any] = {"id": self.id, "next": self.next_position, "magic": self.magic, "codec": self.codec}
         value |= {"size": self.size, "inside": self.inside, "crc_ok": not self.problem, "problem": self.problem or None}
         value |= {"timestamp": self.timestamp, **_bytes_field("key", self.key), "headers": self.headers}
@@ -63,7 +63,7 @@ def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
 def read_records(files: IFileOperations, place: SegmentPlace, start: int, expand: bool, shown: int) -> Iterator[Record]:
     """Yield the entries that begin at or behind position ``start``, up to the file's end. Raises OSError.
 
-    With ``expand`` a wrapper is followed by its messages. At most ``shown`` bytes of a key or payload are kept.
+    With ``expand``, the messages of a wrapper follow it. At most ``shown`` bytes of a key or payload are kept.
     """
     file = files.open_for_reading(place.path)
     try:

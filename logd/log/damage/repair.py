@@ -1,18 +1,19 @@
-"""Makes gaps in the place of damaged entries. Every step can be repeated: a crash is followed by another repair.
+"""The repair of damaged entries by gaps. After a crash at any step, another repair finishes the work.
 
-The order is what makes that so:
+The order of the steps makes that possible:
 
-0. an entry whose checksum holds, and which no codec here can open, is kept in a file of its own: another reader, or a
-   person, may make something of its bytes;
-1. a file that is too short is lengthened: the zeros that it then has are no entry, and the same gap is made of them;
-2. the heads of the gaps are written, nine bytes each, and nothing behind them. What tells where a damaged entry ends,
-   its own checksum, its length, or entries that chain up to a vouched place, is in the bytes behind the head; so they
-   must not be touched while a crash may still bring an old head back, whole or in part. Of a head torn between old and
-   new, the new length or the new checksum (that of a gap fits one length only) says the same as before, or the old
-   evidence still holds;
-3. fdatasync: from here on the bytes behind the heads mean nothing;
-4. holes are punched under large gaps. A crash may undo it, and nothing depends on it;
-5. the time of last change is put back, for retention goes by it. A crash before that lets the segment live longer.
+0. An entry whose checksum matches but that cannot be read here is saved in a file of its own: another reader, or a
+   person, may recover its contents.
+1. A file that is too short is lengthened. The zeros at its end are no entry, and a repeated repair makes the same gap.
+2. The heads of the gaps are written, nine bytes each, and nothing behind them. The evidence for the end of a damaged
+   entry (its checksum, its length, or entries that chain up to a vouched position) lies behind the head. So those bytes
+   must not change while a crash may still bring back an old head, whole or in part. In a head torn between old and new,
+   the new length or the new checksum (a gap's checksum fits one length only) tells the same end, or the old evidence is
+   still valid.
+3. fdatasync: from here on the bytes behind the heads mean nothing.
+4. Holes are punched under large gaps. A crash may undo this, and nothing depends on it.
+5. The modification time is restored, since retention depends on it. After a crash before this step the segment is kept
+   longer.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from logd.log.disk.atomic import replace_file
 from logd.log.disk.names import TEMPORARY_SUFFIX, index_name, join, kept_entry_name, segment_name, segment_start
 from logd.protocol.entry import LEAST_BYTES, encode_gap
 
-#: Under a smaller gap there is no hole: a file in many pieces costs more than its blocks.
+#: The least size of a gap with a hole under it: a fragmented file costs more than the blocks saved.
 HOLE_BYTES = 1 << 16
 _PAGE = 4096
-#: A gap's length is an int32; what is larger becomes several.
+#: The greatest size of one gap, whose length is an int32; a larger damage becomes several gaps.
 _LARGEST_GAP = 1 << 30
 
 
 @frozen
 class Mended:
-    """What was done to one segment."""
+    """The outcome of the repair of one segment."""
 
     gaps: int = 0
     gap_bytes: int = 0
     cut_bytes: int = 0
-    #: Entries that were kept in files of their own.
+    #: Entries that were saved in files of their own.
     kept: int = 0
 
 
 def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bool = False) -> Mended:
-    """Mend the damages that can be; with ``cut``, also cut the file where nothing vouches for what follows.
+    """Mend the damages; with ``cut``, also truncate the file where nothing vouches for the entries that follow.
 
-    ``file`` is open for writing. On return it lasts. Blocks; raises OSError.
+    ``file`` is open for writing. The changes are durable on return. Blocks; raises OSError.
     """
     gaps = [gap for damage in damages if damage.kind <= DamageKind.SHORT for gap in _gaps(damage)]
     cuts = [each for each in damages if each.kind is DamageKind.EXCESS or (cut and may_cut(each, file.size()))]
@@ -74,7 +75,7 @@ def mend(files: IFileOperations, file: IFile, damages: Sequence[Damage], cut: bo
 
 
 def _keep_entries(files: IFileOperations, file: IFile, damages: Sequence[Damage]) -> int:
-    """Write each entry whose checksum holds to a file beside the segment, lastingly; return how many there were."""
+    """Save each damaged entry whose checksum matches in a file beside the segment, durably; return their number."""
     folder, _, name = file.path.rpartition("/")
     start = segment_start(name)
     entries = Entries(file, file.size())
@@ -88,15 +89,15 @@ def _keep_entries(files: IFileOperations, file: IFile, damages: Sequence[Damage]
 
 
 def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int) -> None:
-    """Make the segment that begins at position ``start`` of gaps that fill ``size`` bytes; it takes next to no room.
+    """Make the segment that begins at position ``start`` of gaps that fill ``size`` bytes, which takes next to no room.
 
-    On return it lasts. Its time of last change is that of the oldest segment, so that retention lets it go in its turn.
-    Blocks; raises OSError, and then there is no such segment.
+    The segment is durable on return. It has the modification time of the oldest segment, so that retention removes it
+    in its turn. Blocks; raises OSError, and then there is no such segment.
     """
     path = join(folder, segment_name(start))
     temporary = path + TEMPORARY_SUFFIX
     others = [join(folder, name) for name in files.list(folder) if segment_start(name) is not None]
-    for stale in (temporary, join(folder, index_name(start))):  # the index is that of the lost segment
+    for stale in (temporary, join(folder, index_name(start))):  # the index belongs to the lost segment
         if files.exists(stale):
             files.remove(stale)
     file = files.open(temporary, create=True)
@@ -114,7 +115,7 @@ def make_gap_segment(files: IFileOperations, folder: str, start: int, size: int)
 
 
 def may_cut(damage: Damage, size: int) -> bool:
-    """Return whether a damage can be cut away: nothing vouches for what follows, up to the file's end at ``size``."""
+    """Return whether a damage can be cut off: nothing vouches for the bytes from it to the file's end at ``size``."""
     return damage.kind is DamageKind.UNVOUCHED and damage.end == size
 
 
@@ -127,14 +128,14 @@ def hides_boundaries(damages: Sequence[Damage]) -> bool:
 
 
 def remove_index(files: IFileOperations, path: str) -> None:
-    """Remove an index that is wrong: it is made again when it is needed. Lasting on return; raises OSError."""
+    """Remove an invalid index, which is rebuilt when it is needed. Durable on return; raises OSError."""
     if files.exists(path):
         files.remove(path)
         files.sync_directory(path.rpartition("/")[0])
 
 
 def _gaps(damage: Damage) -> list[tuple[int, int]]:
-    """Return position and size of the gaps that fill a damage: one, unless it is too large for one."""
+    """Return (file position, size) of each gap that fills a damage: one, unless the damage is too large for one."""
     gaps = []
     position = damage.position
     while damage.end - position > 2 * _LARGEST_GAP:

@@ -1,7 +1,7 @@
-"""A walk over all entries of one segment that says what is damaged, and where the entries that are sound go on.
+"""A walk over all entries of one segment that finds the damage, and the positions where sound entries continue.
 
-It holds 1 MiB of the file at a time, and what was found since the last place that something vouches for: at such a
-place it may turn out that what seemed to be entries was the inside of one.
+The walk holds 1 MiB of the file, and the damage found since the last vouched position (one that the index or the
+segment's end vouches for): there, apparent entries may turn out to be the contents of one entry.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from logd.protocol.entry import LEAST_BYTES
 
 _NEVER = 1 << 31
 _BLOCK = 1 << 20
-#: Said of a sound entry that cannot be one.
+#: The problem of an entry that looks sound but cannot be one.
 _PASSES = "a sound entry reaches over the place where the next segment begins, or up to which all is flushed"
-#: Damages that may wait for the next vouched place.
+#: Damages that may wait for the next vouched position.
 _MOST_WAITING = 100_000
 
 
 @define(eq=False)
 class SegmentWalk:
-    """One segment's file, as it was when ``size`` was asked.
+    """The walk over one segment's file, whose size at the beginning is ``size``.
 
-    ``end`` is the position where its entries surely end, or where what is known to be flushed does; None when nothing
-    says. Behind it there is a tail, which may be torn, or which must not be there (``closed``).
+    ``end`` is the file position where its entries end for certain, or its flushed entries; None if it is not known. The
+    tail behind it may be torn, or must not exist if the segment is ``closed``.
     """
 
     file: IFile
@@ -41,20 +41,20 @@ class SegmentWalk:
     closed: bool
     boundaries: Boundaries
     checksums: Checksums
-    #: Up to where it has come.
+    #: The file position that the walk has reached.
     position: int = 0
     entries: int = 0
     gaps: int = 0
     gap_bytes: int = 0
-    #: The first boundary of the index where no entry begins, -1 while they agree.
+    #: The first boundary of the index where no entry begins, -1 while index and entries agree.
     misplaced: int = -1
     _all: Entries = field(init=False)
     _evidence: Evidence = field(init=False)
-    #: Where the sound entry begins that ends at ``position``, -1 if there is none or something vouches for its end.
+    #: Start of the sound entry that ends at ``position``, -1 if there is none or something vouches for its end.
     _previous: int = -1
-    #: Found since the last vouched place.
+    #: Damages found since the last vouched position.
     _waiting: list[Damage] = field(factory=list)
-    #: Index of the next boundary, and its position.
+    #: The next boundary's index in the list, and its file position.
     _next: int = 0
     _upcoming: int = 0
 
@@ -81,13 +81,13 @@ class SegmentWalk:
             yield from self._tail(self.end)
 
     def _read_block(self, limit: int) -> str:
-        """Go on over sound entries, about a block of them or up to a vouched place; return why the next one is not."""
+        """Pass sound entries, about a block or up to a vouched position; return the problem of the next one."""
         base = self.position
         block = self.file.read_at(base, min(_BLOCK, limit - base))
         problem = self._scan(block)
         if problem or self.position > base:
             return problem
-        # It does not lie wholly in the block.
+        # The entry is not complete in the block.
         problem = self._all.problem(base)
         end = self._all.claimed_end(base)
         if not problem and end > limit:
@@ -103,7 +103,7 @@ class SegmentWalk:
         return problem
 
     def _scan(self, block: bytes) -> str:
-        """Check the entries that lie wholly in ``block``, which begins where the walk is."""
+        """Check the entries that are complete in ``block``, which begins at the walk's position."""
         base = self.position
         while True:
             if self._upcoming <= self.position:
@@ -123,23 +123,23 @@ class SegmentWalk:
                 return problem
             self._passes(self._previous, self.position)
             if self._waiting and self.position == self._upcoming:
-                return ""  # a vouched place: what waits can be told
+                return ""  # a vouched position: the waiting damages are certain now
 
-    # Vouched places
+    # Vouched positions
 
     def _pass_boundaries(self, position: int) -> int:
-        """Take the first boundary that is not before ``position`` as the next one; return it."""
+        """Make the first boundary at or behind ``position`` the next one, and return it."""
         positions = self.boundaries.positions
         self._next = self.boundaries.at_or_after(position)
         self._upcoming = positions[self._next] if self._next < len(positions) else _NEVER << 32
         return self._upcoming
 
     def _is_vouched(self) -> bool:
-        """Return whether something vouches for the place where the walk is."""
+        """Return whether something vouches for the walk's position."""
         return self.position in (self.end, self._upcoming)
 
     def _passes(self, position: int, end: int) -> None:
-        """Pass the boundaries in ``[position, end)``, a sound entry; if it lies over one, the index is wrong."""
+        """Pass the boundaries in the sound entry ``[position, end)``; the index is wrong if one lies inside it."""
         if self._upcoming <= position:
             self._pass_boundaries(position + 1)
         if self._upcoming < end:
@@ -149,7 +149,7 @@ class SegmentWalk:
             self._pass_boundaries(0)
 
     def _anchor(self, position: int) -> int | None:
-        """Return the first vouched place behind ``position``: one where a sound entry begins, or the end."""
+        """Return the first vouched position behind ``position``: a boundary with a sound entry, or the end."""
         positions = self.boundaries.positions
         for number in range(self.boundaries.after(position), len(positions)):
             place = positions[number]
@@ -162,10 +162,10 @@ class SegmentWalk:
     # Damage
 
     def _damaged(self, problem: str) -> bool:
-        """Note the unsound entry at the walk's position, and go on behind it; False when there is nowhere to go."""
+        """Record the unsound entry at the walk's position, and continue behind it; False if that is impossible."""
         position = self.position
         if problem is _PASSES:
-            # What says where the entries end is wrong, and nothing is done about an entry that is sound.
+            # The recorded end of the entries is wrong, and a sound entry is left as it is.
             size = (self.end or self.size) - position
             self._waiting.append(Damage(position, size, DamageKind.UNVOUCHED, problem))
             return False
@@ -186,18 +186,18 @@ class SegmentWalk:
         return True
 
     def _give_up(self, anchor: int, problem: str) -> bool:
-        """Make one damage of everything from the walk's position to a vouched place."""
+        """Make one damage of everything from the walk's position to a vouched position."""
         position = self.position
         if anchor - position < LEAST_BYTES and self._waiting:
-            # What chained from the last damage to here does not meet the vouched place, so it was no chain of entries.
+            # The chain since the last damage does not meet the vouched position, so it was no chain of entries.
             position = self._waiting.pop().position
         elif anchor - position < LEAST_BYTES and self._previous >= 0:
-            # Nor was the last entry one, however sound it looks: its end leaves no room for another before that place.
+            # Nor was the last entry one, however sound it looks: there is no room for another before that position.
             position = self._previous
             self.entries -= 1
         kind = DamageKind.SHORT if anchor > self.size else DamageKind.LENGTH
         if anchor - position < LEAST_BYTES:
-            kind = DamageKind.UNVOUCHED  # no gap is so short
+            kind = DamageKind.UNVOUCHED  # too short for a gap
         self._waiting.append(Damage(position, anchor - position, kind, problem))
         self._go_to(anchor)
         return True
@@ -208,7 +208,7 @@ class SegmentWalk:
         self._pass_boundaries(position)
 
     def _has_bytes(self, position: int) -> bool:
-        """Return whether there is anything but zeros behind ``position``."""
+        """Return whether any byte behind ``position`` is not zero."""
         while position < self.size:
             piece = self.file.read_at(position, min(_BLOCK, self.size - position))
             if not piece or piece.count(0) < len(piece):
@@ -221,7 +221,7 @@ class SegmentWalk:
         yield from waiting
 
     def _tail(self, position: int) -> Iterator[Damage | None]:
-        """Look at what lies behind the end."""
+        """Check the bytes behind the end."""
         if self.closed:
             size = self.size - position
             yield Damage(position, size, DamageKind.EXCESS, "the next segment begins there")

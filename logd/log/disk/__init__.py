@@ -1,1 +1,1 @@
-"""Files and folders below the logs: operations, names, open files, replacement in one step."""
+"""Files and folders below the logs: operations, names, open files, atomic replacement."""

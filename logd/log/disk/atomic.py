@@ -1,4 +1,4 @@
-"""Replacing a small file so that a loss of power leaves the old content or the new, and nothing in between."""
+"""Atomic replacement of a small file: after a power loss it has the old content or the new."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from logd.log.disk.names import TEMPORARY_SUFFIX, join
 
 
 def replace_file(files: IFileOperations, folder: str, name: str, content: bytes) -> None:
-    """Give ``folder/name`` the bytes ``content``; on return they survive a loss of power.
+    """Replace the content of ``folder/name``, durably on return.
 
-    The content must be on the disk before the rename is, and the rename before anybody relies on it: hence two syncs.
-    Raises OSError; then the old content stands. One call at a time for each name.
+    The content must be on the disk before the rename, and the rename before any code relies on it, so there are two
+    syncs. Raises OSError; the file then has its old content. One call at a time for each name.
     """
     target = join(folder, name)
     temporary = target + TEMPORARY_SUFFIX
@@ -27,7 +27,7 @@ def replace_file(files: IFileOperations, folder: str, name: str, content: bytes)
 
 
 def read_file(files: IFileOperations, path: str, limit: int) -> bytes | None:
-    """Return the first ``limit`` bytes of a small file, None when there is no such file. Raises OSError."""
+    """Return the first ``limit`` bytes of a small file, None if there is no such file. Raises OSError."""
     if not files.exists(path):
         return None
     file = files.open_for_reading(path)

@@ -1,4 +1,4 @@
-"""Syncs many folders on threads, some at a time, so that syncs of messages come in between."""
+"""Syncs of many folders on threads, a few at a time, so that syncs of messages are not held up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from attrs import define, field
 
 from logd.interfaces import IFileOperations, IThreads
 
-#: Folders that one piece of work syncs: a millisecond or so each.
+#: Folders that one task on a thread syncs: about a millisecond each.
 FOLDERS_AT_ONCE = 20
-#: Pieces of work at a time. A file system writes its journal once for all that wait for it.
+#: Tasks at a time. A file system writes its journal once for all syncs that wait for it.
 SYNCS_AT_ONCE = 2
 
 
 @define(eq=False)
 class FolderSyncs:
-    """One list of folders; ``done`` gets what went wrong first, or None. Owner thread only."""
+    """The syncs of one list of folders; ``done`` gets the first error, or None. Owner thread only."""
 
     _files: IFileOperations
     _threads: IThreads
@@ -27,7 +27,7 @@ class FolderSyncs:
     _error: BaseException | None = field(default=None, init=False)
 
     def start(self) -> None:
-        """Sync them all."""
+        """Begin to sync the folders."""
         for _ in range(SYNCS_AT_ONCE):
             self._next()
 

@@ -1,4 +1,4 @@
-"""Folders of the data directory made and removed; a crash at any step leaves what the next start understands."""
+"""Creation and removal of folders in the data directory. The next start can handle a crash at any step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from logd.log.disk.names import (
 
 
 def make_folder(files: IFileOperations, path: str) -> None:
-    """Make the data directory and the folders above it, lastingly. Raises DataDirectoryError."""
+    """Make the data directory and its missing parents, durably. Raises DataDirectoryError."""
     missing = []
     above = path
     try:
@@ -30,33 +30,35 @@ def make_folder(files: IFileOperations, path: str) -> None:
             files.make_directory(folder)
             files.sync_directory(folder.rpartition("/")[0] or "/")
     except OSError as error:
-        raise DataDirectoryError(f"data directory {path} cannot be made: {error}") from error
+        raise DataDirectoryError(f"data directory {path} cannot be created: {error}") from error
 
 
 def remove_leftovers(files: IFileOperations, path: str, report: Callable[..., None]) -> None:
-    """Remove what a crash left of deletions, of logs begun again and of a replacement of topics.json."""
+    """Remove the leftovers of deletions, of logs begun again and of a replacement of topics.json after a crash."""
     names = files.list(path)
     if TOPICS + TEMPORARY_SUFFIX in names:
         files.remove(join(path, TOPICS + TEMPORARY_SUFFIX))
     leftovers = [name for name in names if is_deleted_name(name) or is_beginning_name(name)]
     if leftovers:
-        # A broker that was killed may not have synced these names: what is left of such a folder must not come back
-        # under its old one.
+        # A broker that was killed may not have synced these names, and such a folder must not reappear under its old
+        # one.
         files.sync_directory(path)
     for name in leftovers:
         try:
             remove_folder(files, join(path, name))
         except OSError as error:
-            report("a deleted partition cannot be removed, the next start tries again: {error}", error=error)
+            report(
+                "the folder of a deleted partition cannot be removed: {error}; the next start tries again", error=error
+            )
 
 
 def remove_partitions(
     files: IFileOperations, path: str, folders: Iterable[str], new_name: Callable[[], str], report: Callable[..., None]
 ) -> None:
-    """Remove folders; a crash leaves each whole under its old name, or some of it under a name that says so."""
+    """Remove folders; a crash leaves each of them complete, or under a name that marks it as deleted."""
     leaving = []
     for folder in folders:
-        if files.exists(folder):  # of a partition whose log was lost there is none
+        if files.exists(folder):  # a partition whose log was lost has none
             leaving.append(join(path, new_name()))
             files.rename(folder, leaving[-1])
     files.sync_directory(path)
@@ -64,18 +66,18 @@ def remove_partitions(
         try:
             remove_folder(files, folder)
         except OSError as error:
-            report("{folder} is left until the next start: {error}", folder=folder, error=error)
+            report("{folder} cannot be removed: {error}; the next start tries again", folder=folder, error=error)
 
 
 def remove_folder(files: IFileOperations, path: str) -> None:
-    """Remove a folder of files. Raises OSError."""
+    """Remove a folder and the files in it. Raises OSError."""
     for name in files.list(path):
         files.remove(join(path, name))
     files.remove_directory(path)
 
 
 def may_be_directory(files: IFileOperations, path: str) -> bool:
-    """Return whether a path is a directory, or the disk does not say: then it cannot be served, but the rest can."""
+    """Return whether a path is a directory, also true on an error: only that partition then fails to start."""
     try:
         return files.is_directory(path)
     except OSError:
@@ -83,7 +85,7 @@ def may_be_directory(files: IFileOperations, path: str) -> bool:
 
 
 def may_hold_log(files: IFileOperations, folder: str) -> bool:
-    """Return whether a partition's folder has anything of a log, or the disk does not say."""
+    """Return whether a partition's folder contains any file of a log, also true if it cannot be read."""
     try:
         return any(name in (CHECKPOINT, MARK) or segment_start(name) is not None for name in files.list(folder))
     except OSError:

@@ -1,4 +1,4 @@
-"""The only room that calls the operating system's file functions: files and directories of a local disk."""
+"""Files and directories of a local disk. No other module calls the operating system's file functions."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from logd.interfaces import IFile, IFileOperations
 _BUFFERS_PER_CALL = 1024
 #: FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, from linux/falloc.h.
 _PUNCH_HOLE = 0x01 | 0x02
-#: What preadv answers where a file system has no way to say "not in the cache" (tmpfs, older kernels).
+#: Errors of preadv on file systems without RWF_NOWAIT (tmpfs, older kernels).
 _NO_NOWAIT = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
-#: Messages are for their owner, and for a group that an operator gives the files to; not for every user of a machine.
+#: Messages may be read by their owner and by the files' group, not by every user of the machine.
 FILE_MODE, DIRECTORY_MODE = 0o640, 0o750
 
 
 def _check_owner(directory: str) -> None:
-    """Raise PermissionError unless the directory is the user's own: another one could put anything in its place."""
+    """Raise PermissionError unless the process's user owns the directory: another owner could replace its files."""
     owner, user = os.stat(directory).st_uid, os.geteuid()
     if owner != user:
         raise PermissionError(
-            errno.EPERM, f"it belongs to user {owner} and this process to user {user}: run as its owner", directory
+            errno.EPERM, f"user {owner} owns it, and this process runs as user {user}: run it as the owner", directory
         )
 
 
 @implementer(IFile)
 class LocalFile:
-    """One open file of a local disk. Appends go to the end as this object knows it: one writer at a time."""
+    """One open file of a local disk. Appends go to the end that this object remembers: one writer at a time."""
 
     __slots__ = ("_descriptor", "_end", "path")
 
@@ -63,7 +63,7 @@ class LocalFile:
         return total
 
     def _append_rest(self, buffers: Sequence[bytes], written: int) -> None:
-        """Write what one call did not take: more buffers than it allows, or a short write (then the next says why)."""
+        """Write the rest of an append: too many buffers for one call, or a short write (the next call tells why)."""
         views = []
         for buffer in buffers:
             if written >= len(buffer):
@@ -102,7 +102,7 @@ class LocalFile:
                 return data
             pieces = [data]
             got = len(data)
-            while got < count:  # a short read is the end of the file, or a signal: the next one tells
+            while got < count:  # a short read is the end of the file or a signal: the next read shows which
                 data = os.pread(self._descriptor, count - got, position + got)
                 if not data:
                     break
@@ -127,7 +127,7 @@ class LocalFile:
             raise
         if got == count:
             return bytes(buffer)
-        # Short: either the file ends there, or the rest is on the disk only.
+        # A short read: the file ends there, or the rest is only on the disk.
         return bytes(buffer[:got]) if position + got >= os.fstat(self._descriptor).st_size else None
 
     def is_cached(self, position: int, count: int) -> bool:
@@ -149,7 +149,7 @@ class LocalFile:
         return os.fstat(self._descriptor).st_size
 
     def require(self, size: int) -> None:
-        """See IFile. A microsecond: no more than one fstat(2)."""
+        """See IFile. One fstat(2), about a microsecond."""
         found = os.fstat(self._descriptor)
         if not found.st_nlink:
             raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use", self.path)
@@ -165,23 +165,23 @@ class LocalFile:
         self._end = size
 
     def sync_data(self) -> None:
-        """fdatasync; see IFile."""
+        """Call fdatasync(2); see IFile."""
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
             raise self._named(error) from None
 
     def drop_cache(self) -> None:
-        """posix_fadvise(DONTNEED) over the whole file."""
+        """Call posix_fadvise(DONTNEED) for the whole file."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def punch_hole(self, position: int, count: int) -> None:
-        """fallocate(PUNCH_HOLE); see IFile."""
+        """Call fallocate(PUNCH_HOLE); see IFile."""
         try:
             fallocate = ctypes.CDLL(None, use_errno=True).fallocate
         except (OSError, AttributeError):
-            return  # no such function in this system's C library: the blocks stay allocated
+            return  # the C library has no such function: the blocks stay allocated
         offset = ctypes.c_int64
         if fallocate(ctypes.c_int(self._descriptor), ctypes.c_int(_PUNCH_HOLE), offset(position), offset(count)):
             code = ctypes.get_errno()
@@ -199,7 +199,7 @@ class LocalFile:
             os.close(descriptor)
 
     def _named(self, error: OSError) -> OSError:
-        """The same error with the path, which calls on a descriptor do not know."""
+        """Return the error with the file's path, which calls on a descriptor leave out."""
         error.filename = self.path
         return error
 
@@ -222,11 +222,11 @@ class LocalFiles:
         return sorted(os.listdir(path))
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a file or directory."""
+        """Return whether a file or directory exists."""
         return os.path.lexists(path)
 
     def is_directory(self, path: str) -> bool:
-        """Return whether there is a directory of that name."""
+        """Return whether ``path`` is an existing directory."""
         try:
             return stat.S_ISDIR(os.stat(path).st_mode)
         except FileNotFoundError:
@@ -249,7 +249,7 @@ class LocalFiles:
         os.utime(path, (seconds, seconds))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; its parent must be there."""
+        """Make a directory; its parent must exist."""
         os.mkdir(path, DIRECTORY_MODE)
 
     def rename(self, source: str, target: str) -> None:
@@ -277,9 +277,9 @@ class LocalFiles:
 
     def lock(self, path: str) -> IFile:
         """Create or open ``path`` and lock it; see IFileOperations."""
-        # Before anything is made: a file of this user in another one's directory would be in the owner's way.
+        # Before anything is created: a file of this user in another user's directory would be in the owner's way.
         _check_owner(os.path.dirname(path) or ".")
-        # A link in the place of the file would have another file locked, and cut short.
+        # If the name were a symbolic link, another file would be locked and truncated.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -289,6 +289,6 @@ class LocalFiles:
             raise
 
     def free_bytes(self, path: str) -> int:
-        """Room that an ordinary user has left on that file system."""
+        """Bytes available to an ordinary user on that file system."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize

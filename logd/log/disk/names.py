@@ -1,4 +1,4 @@
-"""How files and folders of the data directory are called, and how a name found there is read back."""
+"""The names of files and folders in the data directory, made and parsed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from logd.topic import check_topic_name
 SEGMENT_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TEMPORARY_SUFFIX = ".tmp"
-#: A segment that recovery had to give up although a checkpoint vouched for it, or an entry whose checksum holds and in
-#: whose place repair made a gap: kept aside for a person to look at.
+#: A segment that recovery gave up although a checkpoint vouched for it, or an unreadable entry with a valid checksum
+#: that repair replaced by a gap; kept for a person to examine.
 DROPPED_SUFFIX = ".dropped"
 _KEPT_ENTRY_SUFFIX = f".entry{DROPPED_SUFFIX}"
-#: A partition's folder on its way out; what is left of one after a crash is removed at the next start.
+#: The folder of a deleted partition; the next start removes what a crash left of it.
 DELETED_SUFFIX = ".deleted"
-#: A partition's folder as it was before its log began again: for a person to look at.
+#: A partition's folder as it was before its log began again; kept for a person to examine.
 LOST_SUFFIX = ".lost"
 #: The folder of a log that begins again, while it is made.
 BEGINNING_SUFFIX = ".beginning"
@@ -24,10 +24,10 @@ BEGINNING_SUFFIX = ".beginning"
 CHECKPOINT = "checkpoint"
 MARK = "mark"
 META = "meta"
-#: A second copy of meta: which directory this is cannot be made up.
+#: A second copy of meta: the identity of a directory cannot be restored from anything else.
 META_COPY = "meta.copy"
 TOPICS = "topics.json"
-#: The coordination tree that a broker keeps for itself; not the log's to touch.
+#: The broker's own coordination tree, which logd/log leaves alone.
 COORDINATION = "coordination"
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log\Z", re.ASCII)
@@ -42,27 +42,27 @@ def join(folder: str, name: str) -> str:
 
 
 def segment_name(start: int) -> str:
-    """Return the file name of the segment whose first byte has position ``start``."""
+    """Return the file name of the segment that begins at position ``start``."""
     return f"{start:020d}{SEGMENT_SUFFIX}"
 
 
 def kept_entry_name(position: int) -> str:
-    """Return the name under which repair keeps the entry that was at ``position``."""
+    """Return the file name under which repair keeps the entry that was at ``position``."""
     return f"{position:020d}{_KEPT_ENTRY_SUFFIX}"
 
 
 def is_kept_entry(name: str) -> bool:
-    """Return whether a file in a partition's folder is an entry that repair has kept."""
+    """Return whether a file name in a partition's folder is that of an entry kept by repair."""
     return name.endswith(_KEPT_ENTRY_SUFFIX)
 
 
 def index_name(start: int) -> str:
-    """Return the file name of that segment's index."""
+    """Return the file name of the index of the segment that begins at ``start``."""
     return f"{start:020d}{INDEX_SUFFIX}"
 
 
 def segment_start(name: str) -> int | None:
-    """Return the start position that a segment's file name says, or None when it is no segment's name."""
+    """Return the start position in a segment's file name, None for any other name."""
     match = _SEGMENT.match(name)
     if match is None:
         return None
@@ -71,17 +71,17 @@ def segment_start(name: str) -> int | None:
 
 
 def is_deleted_name(name: str) -> bool:
-    """Return whether a name is that of a partition's folder on its way out."""
+    """Return whether a name is that of a deleted partition's folder."""
     return _DELETED.match(name) is not None
 
 
 def is_lost_name(name: str) -> bool:
-    """Return whether a name is that of the folder of a lost log that was kept aside."""
+    """Return whether a name is that of a lost log's folder, which was set aside."""
     return name.endswith(LOST_SUFFIX) and _is_aside(name)
 
 
 def is_beginning_name(name: str) -> bool:
-    """Return whether a name is that of a folder which a crash left while a log was begun again."""
+    """Return whether a name is that of an unfinished folder of a log that begins again."""
     return name.endswith(BEGINNING_SUFFIX) and _is_aside(name)
 
 
@@ -91,7 +91,7 @@ def _is_aside(name: str) -> bool:
 
 
 def index_start(name: str) -> int | None:
-    """Return the start position that an index's file name says, or None when it is no index's name."""
+    """Return the start position in an index's file name, None for any other name."""
     return segment_start(name.removesuffix(INDEX_SUFFIX) + SEGMENT_SUFFIX) if name.endswith(INDEX_SUFFIX) else None
 
 
@@ -101,7 +101,7 @@ def folder_name(topic: str, partition: int) -> str:
 
 
 def folder_partition(name: str) -> tuple[str, int] | None:
-    """Return topic and partition of a folder's name, None when it is none; the topic is what precedes the last '-'."""
+    """Return (topic, partition) of a folder's name, None for any other name; the last '-' separates them."""
     match = _FOLDER.match(name)
     if match is None or int(match[2]) >= 1 << 31:
         return None

@@ -1,4 +1,4 @@
-"""Open files shared by everything that still needs them, and a bounded number of idle ones kept for the next reader."""
+"""Open files that are shared by their holders, and a bounded number of idle ones kept for the next reader."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.interfaces import IFile, IFileOperations, IFileRange
 
 
 class SharedFile:
-    """An open file that closes when the last holder lets go. Owner thread only."""
+    """An open file that is closed when its last holder releases it. Owner thread only."""
 
     __slots__ = ("_holders", "file")
 
@@ -20,32 +20,32 @@ class SharedFile:
         self._holders = 1
 
     def hold(self) -> None:
-        """Count one holder more."""
+        """Add a holder."""
         self._holders += 1
 
     def release(self) -> None:
-        """Count one holder less; the last one closes the file."""
+        """Remove a holder; the last one closes the file."""
         self._holders -= 1
         if not self._holders:
             self.file.close()
 
 
 class ReadLog(Protocol):
-    """The log that a range is of, as far as it is needed here."""
+    """The part of a partition log that FileRange needs."""
 
     def cannot_read(self, position: int, error: OSError) -> None:
-        """A read at ``position`` failed."""
+        """Record that a read at ``position`` failed."""
         ...
 
 
 @implementer(IFileRange)
 class FileRange:
-    """Bytes of one segment on their way out. ``close`` lets go of the file, exactly once; owner thread only."""
+    """A range of one segment's bytes that is to be sent. ``close`` releases the file, once. Owner thread only."""
 
     __slots__ = ("_base", "_log", "_shared", "count", "file", "position")
 
     def __init__(self, shared: SharedFile, position: int, count: int, log: ReadLog, base: int) -> None:
-        """Take over one hold on ``shared`` that the caller has; ``base`` is the position of the file's first byte."""
+        """Take over the caller's hold on ``shared``; ``base`` is the log position of the file's first byte."""
         self.file = shared.file
         self._shared = shared
         self.position = position
@@ -58,12 +58,12 @@ class FileRange:
         self._log.cannot_read(self._base + position, error)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Release the file."""
         self._shared.release()
 
 
 class OpenFiles:
-    """Files open for reading, at most ``limit`` of them idle; the one not asked for the longest is closed first."""
+    """Files open for reading, of which at most ``limit`` are idle; the least recently used one is closed first."""
 
     def __init__(self, files: IFileOperations, limit: int) -> None:
         self._files = files
@@ -74,9 +74,9 @@ class OpenFiles:
         return len(self._idle)
 
     def acquire(self, path: str, size: int = 0) -> SharedFile:
-        """Return the file with one hold for the caller, who releases it.
+        """Return the file with one hold for the caller to release.
 
-        Raises OSError, also when it has to be opened and is shorter than ``size`` bytes.
+        Raises OSError, also if the file has to be opened and is shorter than ``size`` bytes.
         """
         shared = self._idle.get(path)
         if shared is None:
@@ -98,12 +98,12 @@ class OpenFiles:
         return file
 
     def forget(self, path: str) -> None:
-        """Keep ``path`` no longer: its name is going away. Those who hold it go on."""
+        """Drop ``path``, because its name is going to be removed; holders keep their open file."""
         shared = self._idle.pop(path, None)
         if shared is not None:
             shared.release()
 
     def close(self) -> None:
-        """Forget them all."""
+        """Drop all files."""
         while self._idle:
             self._idle.popitem()[1].release()

@@ -1,1 +1,1 @@
-"""Recovery after a crash, and what it goes by: checkpoint, flush mark, names and sizes of segments."""
+"""Recovery after a crash, and its sources: the checkpoint, the flush mark, the names and sizes of segments."""

@@ -1,10 +1,10 @@
-"""A partition's checkpoint: from where its log begins, and up to where all is known to be flushed and sound.
+"""A partition's checkpoint: the start of its log, and the position up to which all of it is flushed and sound.
 
     logd-checkpoint 1 <start> <flushed> <crc, 8 hex digits>\\n        text; the crc is that of all that precedes it
 
-The start is in it so that retention can remove files in any order: recovery does not miss what precedes it. An empty
-file says that retention had to make room for a checkpoint: the log begins with its oldest segment, and the mark alone
-vouches for what is flushed.
+The checkpoint contains the start so that retention can remove files in any order: recovery does not count the segments
+before it as lost. An empty file means that retention had to free space for a checkpoint: the log begins with its oldest
+segment, and only the mark records the flushed end.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _LIMIT = 200
 
 
 class EmptyCheckpoint(ValueError):
-    """A checkpoint was emptied because a full disk did not take the next one; see ``empty_checkpoint``."""
+    """The checkpoint was emptied, because the next one did not fit on a full disk; see ``empty_checkpoint``."""
 
 
 @frozen
 class Checkpoint:
-    """Offsets: ``start`` of the log, and the end of what was ``flushed``."""
+    """Two positions: the ``start`` of the log and its ``flushed`` end."""
 
     start: int
     flushed: int
@@ -38,7 +38,7 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, data: bytes) -> Checkpoint:
-        """Read a file's content; raise ValueError when it is not what ``encode`` makes."""
+        """Return the checkpoint in a file's content; raise ValueError if ``encode`` would not return that content."""
         words = data.split()
         if len(words) != 5 or not (words[2].isdigit() and words[3].isdigit()):
             raise ValueError("not a checkpoint")
@@ -51,23 +51,23 @@ class Checkpoint:
 def read_checkpoint(files: IFileOperations, folder: str) -> Checkpoint | None:
     """Return a partition's checkpoint, None if it has none.
 
-    Raises OSError; EmptyCheckpoint, which is a ValueError; ValueError when it is damaged.
+    Raises OSError, ValueError for a damaged file, and EmptyCheckpoint, which is a ValueError.
     """
     data = read_file(files, join(folder, CHECKPOINT), _LIMIT)
     if data == b"":
-        raise EmptyCheckpoint("it is empty, since a full disk did not take it")
+        raise EmptyCheckpoint("it is empty, because the disk was full")
     return None if data is None else Checkpoint.decode(data)
 
 
 def write_checkpoint(files: IFileOperations, folder: str, checkpoint: Checkpoint) -> None:
-    """Replace a partition's checkpoint; lasting on return. Blocks; raises OSError."""
+    """Replace a partition's checkpoint, durably on return. Blocks; raises OSError."""
     replace_file(files, folder, CHECKPOINT, checkpoint.encode())
 
 
 def empty_checkpoint(files: IFileOperations, folder: str) -> None:
-    """Say that the log begins with its oldest segment file, in no room at all. Blocks; raises OSError.
+    """Record that the log begins with its oldest segment file, in a file that takes no space. Blocks; raises OSError.
 
-    Lasting on return where there was a checkpoint; else once the folder's names are synced.
+    Durable on return if there was a checkpoint, otherwise after a sync of the folder.
     """
     path = join(folder, CHECKPOINT)
     file = files.open(path, create=not files.exists(path))

@@ -1,12 +1,13 @@
-"""A partition's mark: up to where its last syncs came. Between two checkpoints it tells a torn tail from bit rot.
+"""A partition's flush mark: its flushed end after the last sync. It tells a torn tail from bit rot between checkpoints.
 
     logd-mark 1 <flushed, 20 digits> <crc, 8 hex digits>\\n        text; the crc is that of all that precedes it
 
-Written over in place after every sync and never synced itself, so it costs a few microseconds on a thread that has just
-waited for the disk. It says nothing until what it says is true, and it stays true: an older one is merely worth less,
-and one that a loss of power tore counts as missing. So it is exact after the process was killed, and after a loss of
-power as old as the kernel's writeback (half a minute). What lies before it was flushed: recovery neither reads nor cuts
-it, whatever it looks like; what lies behind it was perhaps not, and is cut where it is not sound.
+The mark is overwritten in place after every sync and never synced itself, so it costs a few microseconds on a thread
+that has just waited for the disk. It is written only after its number is true, and the number stays true: an older mark
+is merely less useful, and one torn by a power loss counts as missing. So the mark is exact after a kill of the process,
+and as old as the kernel's writeback (half a minute) after a power loss. Bytes before the mark were flushed: recovery
+neither reads nor truncates them, even if they are damaged. Bytes behind it may not have been flushed, and are cut off
+where they are not sound.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _LIMIT = 200
 
 
 def encode_mark(flushed: int) -> bytes:
-    """Return the file's content, always as long."""
+    """Return the file's content, which always has the same length."""
     text = f"logd-mark 1 {flushed:020d} ".encode()
     return text + f"{crc32(text):08x}\n".encode()
 
 
 def write_mark(files: IFileOperations, folder: str, flushed: int) -> None:
-    """Say that all before ``flushed`` is on the disk. Any thread, one at a time. Never raises OSError: it is a hint."""
+    """Record that all bytes before ``flushed`` are on the disk. Any thread, one at a time. Never raises OSError."""
     mark = Mark(files, folder)
     mark.write(flushed)
     mark.close()
@@ -54,7 +55,7 @@ class Mark:
             return
 
     def close(self) -> None:
-        """Let go of the file; ``write`` opens it again."""
+        """Close the file; ``write`` opens it again."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -67,7 +68,7 @@ class Mark:
 
 
 def read_mark(files: IFileOperations, folder: str) -> int:
-    """Return up to where a partition is known to have been flushed, 0 when its mark is missing, torn or unreadable."""
+    """Return the flushed end in a partition's mark, 0 if the mark is missing, torn or unreadable."""
     try:
         data = read_file(files, join(folder, MARK), _LIMIT)
     except OSError:
@@ -79,15 +80,15 @@ def read_mark(files: IFileOperations, folder: str) -> int:
 
 
 def remove_mark(files: IFileOperations, folder: str) -> None:
-    """Take the mark away, lastingly. Raises OSError."""
+    """Remove the mark, durably. Raises OSError."""
     files.remove(join(folder, MARK))
     files.sync_directory(folder)
 
 
 def read_flushed(files: IFileOperations, folder: str) -> Checkpoint | None:
-    """Return a partition's checkpoint moved up to its mark, None when it has no checkpoint.
+    """Return a partition's checkpoint with the flushed end of its mark if that is greater; None without a checkpoint.
 
-    Raises OSError; ValueError when the checkpoint is damaged.
+    Raises OSError, and ValueError for a damaged checkpoint.
     """
     checkpoint = read_checkpoint(files, folder)
     if checkpoint is None:

@@ -1,10 +1,10 @@
-"""Finds flushed bytes of a partition that its segment files do not have, by names and sizes alone.
+"""The search for lost bytes of a partition: flushed, but in no segment file. It uses file names and sizes alone.
 
     checkpoint.start ..... segments, each up to where the next one begins ..... the end that something vouches for
 
-An end is vouched for by the checkpoint, by the mark, or by the coordination tree (``known_end``). Whatever of the range
-before it lies in no file is lost: a segment that is missing or short. A log that ended there would give ids again that
-readers have seen, so such a partition is not served before the file is back or `logd repair` has made gaps.
+The checkpoint, the mark or the coordination tree (``known_end``) vouches for an end. Bytes before it that are in no
+file are lost: a segment is missing or short. A log that ended there would assign ids again that readers have seen. So
+such a partition is not served until the file is restored or `logd repair` has made gaps.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from logd.log.recovery.flush_mark import read_mark
 
 @frozen
 class LostRange:
-    """Bytes ``[start, end)`` of a log that were flushed and that no file has."""
+    """Flushed bytes ``[start, end)`` of a log that are in no file."""
 
     start: int
     end: int
-    #: Start of the segment that ends there, None when no file is left before the loss.
+    #: Start of the segment before the loss, None if there is none.
     before: int | None
 
     def describe(self, files: IFileOperations, folder: str) -> str:
-        """Name the file that is missing or short. Reads an index, at most; never raises."""
+        """Return a text that names the missing or short file. Reads one index at most; never raises."""
         missing = join(folder, segment_name(self.start))
         lost = f"bytes {self.start} to {self.end} are lost" if self.start < self.end else "so is its log"
         if self.before is None:
@@ -42,7 +42,7 @@ class LostRange:
             whole = last_boundary(files, join(folder, index_name(self.before)), self.before).position
         except (OSError, WrongIndex):
             whole = -1
-        if whole < self.start:  # it is not that of a whole segment
+        if whole < self.start:  # the index does not reach the segment's end
             return f"{missing} is missing, or {short} has lost its end: {lost}"
         if whole == self.start:
             return f"{missing} is missing: {lost}"
@@ -51,25 +51,25 @@ class LostRange:
 
 
 class BytesLost(LogdError):
-    """Flushed bytes of a partition are in no file, so it is not served; nothing of it was changed."""
+    """Flushed bytes of a partition are in no file, so it is not served. Its files were not changed."""
 
     def __init__(self, files: IFileOperations, folder: str, losses: Sequence[LostRange]) -> None:
         self.losses = tuple(losses)
         found = "; ".join(loss.describe(files, folder) for loss in losses)
         super().__init__(
             f"{folder} is not served, so that no id is given twice, and nothing in it was changed: {found}. Put the "
-            "file back, if there is a copy, or let `logd repair` make gaps, which consumers skip and count, in the "
-            "place of what is lost; then restart the broker, or run `logd repair --broker`, which serves it at once"
+            "file back, if there is a copy, or run `logd repair`, which fills what is lost with gaps that consumers "
+            "skip and count; then restart the broker. Or run `logd repair --broker`, which serves it again at once"
         )
 
 
 def start_of_log(checkpoint: Checkpoint | None, unusable: bool, starts: Sequence[int], vouched: int) -> int:
-    """Return where a log begins that has segment files at ``starts``, ascending.
+    """Return the start of a log with segment files at ``starts``, ascending.
 
-    Retention writes a checkpoint before it removes anything. So a log that has none and is known to have been flushed
-    (``vouched``, by the mark or the tree) begins at 0, and what is missing before its first file is lost. Two cases are
-    left to the files: an ``unusable`` checkpoint, empty or damaged, may have followed a retention, and where nothing
-    vouches a crash before the first sync may have taken the first file's name.
+    Retention writes a checkpoint before it removes anything. So a log without one that was flushed (``vouched``, by the
+    mark or the tree) begins at 0, and everything missing before its first file is lost. In two cases the first file
+    decides: retention may have run before the checkpoint became ``unusable`` (empty or damaged), and if nothing
+    vouches, a crash before the first sync may have lost the first file's name.
     """
     if checkpoint is not None:
         return checkpoint.start
@@ -79,7 +79,7 @@ def start_of_log(checkpoint: Checkpoint | None, unusable: bool, starts: Sequence
 
 
 def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: int) -> list[LostRange]:
-    """Return what is lost of ``[log_start, known_end)``; ``segments`` are the files' starts and sizes, ascending."""
+    """Return the lost parts of ``[log_start, known_end)``; ``segments`` are the files' (start, size), ascending."""
     losses = []
     position = log_start
     before: int | None = None
@@ -98,9 +98,9 @@ def find_losses(segments: Sequence[tuple[int, int]], log_start: int, known_end: 
 
 
 def highest_end(files: IFileOperations, folder: str) -> int:
-    """Return the highest position that anything in a partition's folder tells of: checkpoint, mark, segment files.
+    """Return the highest end recorded in a partition's folder: by checkpoint, mark or segment files. 0 for none.
 
-    0 when there is nothing. What cannot be read counts as not there: never raises OSError. Blocks.
+    Files that cannot be read are ignored: never raises OSError. Blocks.
     """
     found = [0, read_mark(files, folder)]
     try:

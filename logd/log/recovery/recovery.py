@@ -1,14 +1,13 @@
-"""What a partition's folder holds when a broker starts, made sound: a torn tail is cut, and nothing flushed is touched.
+"""The recovery of a partition's folder at a start: a torn tail is cut off, and flushed bytes are never touched.
 
-Up to the checkpoint, or the mark where that is further on, all was flushed and is taken as it is: after a clean stop
-that is everything, and nothing is read. Damage there is bit rot: readers find it, repair makes a gap of it, and nothing
-is cut for it. Behind it every entry is checked against what the disk has (not what the page cache says: after a failed
-fdatasync it may hold bytes that the disk never got). The first entry that is not sound, and all that follows, is what a
-crash tore off; it is cut. What is kept is synced before anybody may see it. Every step can be repeated: a crash during
-recovery is followed by another recovery.
+All bytes up to the checkpoint, or the mark if that is greater, were flushed and are not checked. After a clean stop
+that is the whole log, and nothing is read. Damage there is bit rot: readers find it, and a repair makes a gap of it.
+Behind that position every entry is checked as it is on the disk, not in the page cache, which after a failed fdatasync
+may hold bytes that never reached the disk. The tail from the first unsound entry on was torn by a crash and is cut off.
+The rest is synced before it becomes visible. A crash at any step is followed by another recovery.
 
-Where a file does not have what was flushed, nothing at all is changed and the partition is not served (losses.py): its
-end is never set below what something vouches for, as ids would be given again.
+If flushed bytes are in no file, nothing is changed and the partition is not served (lost_segments.py). Its end is never
+set below a vouched position, since ids would be given again.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ Report = Callable[..., None]
 
 @define(eq=False)
 class Recovered:
-    """A partition that is sound and lasting up to ``writer.end``."""
+    """A recovered partition, sound and durable up to ``writer.end``."""
 
-    #: Offset of the first byte.
+    #: Position of the first byte.
     start: int
     segments: SegmentList
     writer: SegmentWriter
-    #: The one that is on the disk.
+    #: The checkpoint on the disk.
     checkpoint: Checkpoint | None
 
 
@@ -63,11 +62,11 @@ def recover_partition(
     report: Report,
     known_end: int | None = None,
 ) -> Recovered:
-    """Make a partition's folder sound and say what is in it. Blocks.
+    """Recover a partition's folder and return its contents. Blocks.
 
-    ``known_end`` is a position up to which the log is known from outside to have been flushed; with one, even 0, a
-    folder without any segment is a loss too. Raises BytesLost when flushed bytes are in no file, and OSError when a
-    file cannot be read; then nothing was cut, renamed or removed.
+    ``known_end`` is a position up to which the log was flushed according to another source. With one, even 0, a folder
+    without any segment is a loss too. Raises BytesLost if flushed bytes are in no file, and OSError if a file cannot be
+    read; then nothing was truncated, renamed or removed.
     """
     return _Recovery(files, folder, settings, now, report, known_end).run()
 
@@ -82,16 +81,16 @@ class _Recovery:
     known_end: int | None = None
     names: list[str] = field(factory=list)
     starts: list[int] = field(factory=list)
-    #: Sizes of the segments as they were found.
+    #: Sizes of the segment files at the beginning.
     sizes: dict[int, int] = field(factory=dict)
     checkpoint: Checkpoint | None = None
     #: The checkpoint's file cannot be read.
     damaged: bool = False
     mark: int = 0
-    #: Where the log begins, and up to where the checkpoint or the mark vouches for it.
+    #: The log's start, and the position up to which the checkpoint or the mark vouches for it.
     start: int = 0
     sound: int = 0
-    #: Something was found behind the checkpoint, so that names and bytes may not last yet.
+    #: Bytes were found behind the checkpoint, so names and bytes may not be durable yet.
     unclean: bool = False
 
     def run(self) -> Recovered:
@@ -101,8 +100,8 @@ class _Recovery:
         self._remove_leftovers()
         self._drop_expired()
         if self.starts and self.starts[0] > self.start:
-            # A crash can do that to a partition of which nothing was flushed yet: the name of its first segment was
-            # not synced, that of the second was.
+            # A crash can cause this before the partition's first flush: the name of its second segment was synced, and
+            # that of the first was not.
             self.report(
                 "{folder} begins at {found} and not at {start}: what was there had not been flushed",
                 folder=self.folder,
@@ -121,7 +120,7 @@ class _Recovery:
                 writer = self._writer(start, checked, scan)
                 break
         if writer is None:
-            # No file, and nothing was in any that retention had left.
+            # There is no file, and the log was empty after the last retention.
             writer = create_segment(self.files, self.folder, self.sound, self.now)
             writer.configure(self.settings)
             self.starts = [self.sound]
@@ -134,12 +133,12 @@ class _Recovery:
             raise
 
     def _recovered(self, writer: SegmentWriter) -> Recovered:
-        """Make what was found lasting."""
+        """Make the recovered files durable, and return them."""
         checkpoint = Checkpoint(self.start, writer.end)
         if self.unclean:
-            # A broker that was killed may have left names that it had not synced.
+            # A broker that was killed may have left names that are not synced.
             self.files.sync_directory(self.folder)
-        # Where nothing ever was there is nothing to vouch for: thousands of empty logs would cost thousands of syncs.
+        # An empty log needs no checkpoint: thousands of empty logs would cost thousands of syncs.
         if self.damaged or checkpoint != (self.checkpoint or Checkpoint(0, 0)):
             self._write_checkpoint(checkpoint)
         segments = [
@@ -151,10 +150,10 @@ class _Recovery:
         try:
             write_checkpoint(self.files, self.folder, checkpoint)
         except OSError as error:
-            # On a full disk the old one does for now.
+            # On a full disk the old checkpoint remains valid for now.
             if error.errno not in NO_ROOM:
                 raise
-            self.report("no checkpoint for {folder}: {error}", folder=self.folder, error=error)
+            self.report("cannot write the checkpoint of {folder}: {error}", folder=self.folder, error=error)
         else:
             self.checkpoint = checkpoint
 
@@ -213,7 +212,7 @@ class _Recovery:
             )
 
     def _drop_expired(self) -> None:
-        """Remove segments that retention had let go, as the checkpoint says, and had not removed."""
+        """Remove the files of segments before the checkpoint's start, which retention had not removed yet."""
         while self.starts and self.starts[0] < self.start:
             start = self.starts[0]
             end = start + self.sizes[start]
@@ -222,15 +221,15 @@ class _Recovery:
             if end > self.start:
                 break
             if not self.unclean:
-                # The checkpoint's own name has to last before the files that it explains are gone: a broker that was
-                # killed may have renamed it and not synced.
+                # The checkpoint's own name must be durable before the files before its start are removed: a broker
+                # that was killed may have renamed it without a sync.
                 self.files.sync_directory(self.folder)
                 self.unclean = True
             self._remove(start)
             del self.starts[0]
 
     def _is_vouched_for(self, start: int, following: int) -> bool:
-        """Return whether a segment needs no look: the checkpoint is behind it, and it is as long as it has to be."""
+        """Return whether a segment needs no check: it lies before the flushed end and has its full length."""
         if following > self.sound:
             return False
         size = self.sizes[start]
@@ -240,9 +239,9 @@ class _Recovery:
         return size >= following - start
 
     def _make_sound(self, start: int, following: int | None) -> tuple[int, Scan]:
-        """Check what no checkpoint vouches for, cut what is not sound, and sync the rest.
+        """Check the entries behind the flushed end, cut off an unsound tail, and sync the rest.
 
-        Return from where in the file it was checked, and what was found.
+        Return the file position where the check began, and its result.
         """
         path = self._path(start)
         size = self.files.size(path)
@@ -277,17 +276,17 @@ class _Recovery:
         modified = self.files.modified(path)
         file = self.files.open(path)
         try:
-            file.truncate(end - start)  # not synced: what comes back after a crash is cut again
+            file.truncate(end - start)  # not synced: bytes that reappear after a crash are cut off again
         finally:
             file.close()
         self.files.set_modified(path, modified)
 
     def _drop_segments(self, number: int) -> None:
-        """Give up the segments from ``number`` on: what they should follow is not there."""
+        """Give up the segments from ``number`` on, because the bytes before them are missing."""
         for start in reversed(self.starts[number:]):
             path = self._path(start)
             if self.checkpoint is None and not self.mark:
-                # Without both nothing tells what had been flushed: only a person may throw it away.
+                # Without both nothing tells what was flushed, so only a person may delete the segment.
                 self.report("{path} cannot be served: what it follows is lost. It is kept aside", path=path)
                 self.files.rename(path, path + DROPPED_SUFFIX)
                 self._remove_index(start)
@@ -306,7 +305,7 @@ class _Recovery:
             self.files.remove(path)
 
     def _writer(self, start: int, checked: int, scan: Scan) -> SegmentWriter:
-        """Return a writer for the last segment, with its index; ``scan`` was made from ``checked`` on."""
+        """Return a writer for the last segment, with its index; ``scan`` began at file position ``checked``."""
         path = self._path(start)
         modified = self.files.modified(path)
         modified_ms = int(modified * 1000)  # stands in for the times of the appends
@@ -346,20 +345,20 @@ class _Recovery:
         return writer
 
     def _index(self, start: int, sound: int) -> tuple[ActiveIndex, bool]:
-        """Return what can be believed of the last segment's index, and whether that is all that its file has."""
+        """Return the valid part of the last segment's index, and whether the file has nothing else."""
         path = join(self.folder, index_name(start))
         try:
             if self.files.exists(path):
                 index, left_out = load_active_index(self.files, path, start, sound)
                 return index, not left_out
             clean = self.checkpoint is not None and self.checkpoint.flushed == self.sound and not self.unclean
-            if sound > start and clean:  # a broker that was killed had perhaps not written it yet
+            if sound > start and clean:  # a broker that was killed may not have written it yet
                 self.report("{path} is missing: it is made again", path=path)
         except WrongIndex as error:
             self.report("{path} is of no use ({error}): it is made again", path=path, error=error)
             return ActiveIndex(self.files, path, start), False
         except OSError as error:
-            # A hint is not worth a partition. What cannot be read must not come back later, though, and be believed.
+            # No partition is taken offline for its index. But a file that cannot be read now must not be trusted later.
             if self.files.is_directory(path):
                 self.report("{path} is in the way of an index: there is none", path=path)
                 return ActiveIndex(self.files, path, start, broken=True), True

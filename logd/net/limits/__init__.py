@@ -1,1 +1,1 @@
-"""What peers may cost a server: connections, memory, time."""
+"""Limits on the cost of peers to a server: connections, memory, time."""

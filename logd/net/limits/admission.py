@@ -1,4 +1,4 @@
-"""Open connections, counted in all and from each address, and the admission of further ones."""
+"""Admission of connections: the open ones are counted in total and by address."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from twisted.logger import Logger
 
 
 class Admitted(Protocol):
-    """A connection of any server."""
+    """The members of a server's connection that are used here."""
 
     peer: str
 
     @property
     def address(self) -> str:
-        """The host that it comes from, empty where there is none, as for a local socket."""
+        """The peer's host; empty if there is none, as for a local socket."""
         ...
 
     @property
     def replaceable(self) -> bool:
-        """True where it may be closed to make room for another."""
+        """True if the connection may be closed to admit another one."""
         ...
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Close, and log a reason; without ``drain`` at once."""
+        """Close and log the reason, if any; without ``drain`` at once."""
         ...
 
 
 class AdmissionCounters(Protocol):
-    """Counters of a server that count refusals among other things."""
+    """The counter of a server that is used here."""
 
     connections_refused: int
 
 
 @frozen
 class AdmissionLimits:
-    """Limits on the connections that are open at a time, with the names of their settings; None for no limit."""
+    """Limits on the number of open connections, with the names of their settings; None for no limit."""
 
     connections: int | None = None
     of_one_address: int | None = None
@@ -50,13 +50,13 @@ C = TypeVar("C", bound=Admitted)
 
 @define(eq=False)
 class OpenConnections(Generic[C]):
-    """The connections of one server, in the order in which they came."""
+    """The open connections of one server, in the order of their arrival."""
 
     _log = Logger()
 
     _limits: AdmissionLimits
     _counters: AdmissionCounters
-    #: The address of each.
+    #: The address of each connection.
     _open: dict[C, str] = field(factory=dict, init=False)
     _by_address: dict[str, int] = field(factory=dict, init=False)
 
@@ -67,18 +67,23 @@ class OpenConnections(Generic[C]):
         return iter(self._open)
 
     def admit(self, connection: C) -> bool:
-        """Count a new connection. False where there are too many: it is refused, and has to be closed.
+        """Count a new connection. Return False if there are too many: it is refused, and the caller has to close it.
 
-        Where there are too many in all, the oldest that is replaceable is closed instead.
+        At the limit on all connections, the oldest replaceable connection is closed instead, if there is one.
         """
         limits, address = self._limits, connection.address
         from_there = self._by_address.get(address, 0)
         if address and limits.of_one_address is not None and from_there >= limits.of_one_address:
-            self._refuse(connection, f"{limits.of_one_address_name} = {limits.of_one_address} of its address are open")
+            self._refuse(
+                connection,
+                f"{limits.of_one_address_name} = {limits.of_one_address} connections from its address are open",
+            )
             return False
         if limits.connections is not None and len(self._open) >= limits.connections:
             replaced = next((each for each in self._open if each.replaceable), None)
-            self._refuse(replaced or connection, f"{limits.connections_name} = {limits.connections} are open")
+            self._refuse(
+                replaced or connection, f"{limits.connections_name} = {limits.connections} connections are open"
+            )
             if replaced is None:
                 return False
             replaced.close(drain=False)
@@ -88,7 +93,7 @@ class OpenConnections(Generic[C]):
         return True
 
     def leave(self, connection: C) -> None:
-        """The connection is gone, or will be at once. Nothing for one that was refused."""
+        """Stop counting a connection that is lost or about to be closed. Does nothing for a refused one."""
         address = self._open.pop(connection, None)
         if address is not None:
             self._by_address[address] -= 1
@@ -96,7 +101,7 @@ class OpenConnections(Generic[C]):
                 del self._by_address[address]
 
     def _refuse(self, connection: Admitted, reason: str) -> None:
-        # At the first, second, fourth, eighth ...: a flood must not fill the disk with log lines.
+        # Logged at the first, second, fourth, eighth ... refusal, so that a flood does not fill the disk.
         self._counters.connections_refused += 1
         refused = self._counters.connections_refused
         if refused & (refused - 1) == 0:

@@ -1,4 +1,4 @@
-"""Limits on what one connection and all of them may cost a server, and the watch over them that servers share."""
+"""Limits on the cost of connections to a server, for each and for all, and the watch that enforces them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from logd.net.limits.foreign_callers import ForeignCallers
 from logd.net.limits.idle import IdleConnections, StuckReceivers
 from logd.net.limits.request_memory import RequestMemory
 
-#: Seconds that a peer whose connection is closed has for taking what it is sent before.
+#: Seconds that the peer of a closing connection has to take its last answers.
 LINGER_SECONDS = 5.0
 
 
 @frozen
 class ConnectionLimits:
-    """``pending_answers``: how many of a connection's requests are under way.
+    """The limits of a server on its connections. ``pending_answers``: requests of one connection under way.
 
     ``frames_bytes``: incomplete requests of all connections together. In milliseconds, None for no limit:
-    ``frame_ms`` for a request to be complete, ``send_ms`` without a byte taken of answers that wait, ``idle_ms``
-    without a request, ``handshake_ms`` for a new connection to say who it is, in a protocol where it has to.
+    ``frame_ms`` for completing a request, ``send_ms`` without a byte taken of waiting answers, ``idle_ms`` without a
+    request, ``handshake_ms`` for the handshake of a new connection, in a protocol that has one.
     """
 
     pending_answers: int = 100
@@ -40,7 +40,7 @@ C = TypeVar("C", bound=Admitted)
 
 @define(eq=False)
 class Watch(Generic[C]):
-    """Watches over all connections of a server. A connection tells it what happens, and ``leave`` in the end."""
+    """Enforces the limits over all connections of a server. Each connection reports to it, and calls ``leave`` last."""
 
     _clock: Clock
     limits: ConnectionLimits
@@ -48,11 +48,11 @@ class Watch(Generic[C]):
     open: OpenConnections[C] = field(init=False)
     callers: ForeignCallers = field(init=False)
     untaken: RequestMemory = field(init=False)
-    #: Connections that are closed once their peers have taken what is on its way to them, or soon.
+    #: Closing connections, which are cut off after LINGER_SECONDS.
     lingering: Expiry[Admitted] = field(init=False)
     stuck: StuckReceivers | None = field(init=False)
     idle: IdleConnections | None = field(init=False)
-    #: Connections that have not said yet who they are.
+    #: Connections whose handshake is not complete.
     handshakes: Expiry[Admitted] | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -68,13 +68,13 @@ class Watch(Generic[C]):
         )
 
     def leave(self, connection: Any) -> None:
-        """A connection is gone, or will be at once."""
+        """Forget a connection that is lost or about to be closed."""
         for each in (self.open, self.untaken, self.lingering, self.stuck, self.idle, self.handshakes):
             if each is not None:
                 each.leave(connection)
 
     def stop(self) -> None:
-        """Leave no timer behind, but those of connections that are being closed: a stop has limits of its own."""
+        """Cancel all timers except those of closing connections; the stop of a broker has its own deadline."""
         for each in (self.untaken, self.stuck, self.idle, self.handshakes):
             if each is not None:
                 each.stop()

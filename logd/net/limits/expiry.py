@@ -1,4 +1,4 @@
-"""Deadlines of many items that all have the same time, so that one timer and an order will do."""
+"""Deadlines of many items with one common duration, kept in order under a single timer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Item = TypeVar("Item")
 
 
 class Expiry(Generic[Item]):
-    """Calls ``late(item)`` once for each item that was begun and not ended within ``seconds``."""
+    """Calls ``late(item)`` once for each item that began and did not end within ``seconds``."""
 
     def __init__(self, clock: Clock, seconds: float, late: Callable[[Item], None]) -> None:
         self._clock = clock
         self._seconds = seconds
         self._late = late
-        #: When each item is late; the order of beginning is that of lateness.
+        #: The deadline of each item, in order of ``begin``, which is the order of the deadlines.
         self._deadlines: OrderedDict[Item, float] = OrderedDict()
         self._timer: Timer | None = None
         self._stopped = False
@@ -27,25 +27,25 @@ class Expiry(Generic[Item]):
         return len(self._deadlines)
 
     def begin(self, item: Item) -> None:
-        """From now on, also if it was begun before."""
+        """Start the item's time, or restart it."""
         self._deadlines[item] = self._clock.seconds() + self._seconds
         self._deadlines.move_to_end(item)
-        # A timer is left to run when its item ends: to make and cancel one for each would cost more than the item.
+        # The timer keeps running when its item ends: a timer for each item would cost more than the item.
         if self._timer is None:
             self._arm(self._seconds)
 
     def end(self, item: Item) -> None:
-        """In time, or given up; nothing for an item that was not begun."""
+        """End the item's time. Does nothing for an item that did not begin."""
         self._deadlines.pop(item, None)
 
     def leave(self, item: Item) -> None:
-        """The item is gone for good; with the last one goes the timer."""
+        """End the time of an item that will not return. With the last item the timer is cancelled."""
         self.end(item)
         if not self._deadlines:
             self._cancel()
 
     def stop(self) -> None:
-        """Leave no timer behind."""
+        """Cancel the timer for good."""
         self._stopped = True
         self._cancel()
 

@@ -1,4 +1,4 @@
-"""Calls by clients of other protocols: each kind of each host is logged now and then, and counted in between."""
+"""Calls by clients of other protocols: logged now and then for each kind and host, and counted in between."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from attrs import define, field
 
 from logd.interfaces import Clock
 
-#: Seconds until the same kind of caller is logged again: a client that is refused tries for ever.
+#: Seconds until the same kind of caller is logged again: a refused client retries for ever.
 AGAIN_AFTER = 60.0
-#: Callers remembered; of more the oldest are forgotten, which costs a line too many.
+#: The most callers remembered; beyond that the oldest are forgotten, which costs an extra log line.
 MOST = 256
 
 
 @define(eq=False)
 class ForeignCallers:
-    """Says which calls are worth a line in the log."""
+    """Decides which calls by clients of other protocols are logged."""
 
     _clock: Clock
-    #: By kind and host: until when nothing is logged, and how many calls there were since the last line.
+    #: By kind and host: the end of the time without log lines, and the number of calls since the last line.
     _told: OrderedDict[tuple[str, str], tuple[float, int]] = field(factory=OrderedDict, init=False)
 
     def called(self, kind: str, host: str) -> int | None:
-        """Count a call; return how many were not logged since the last line, None for one that is not to be logged."""
+        """Count a call. Return the number of unlogged calls since the last line, or None if this one is not logged."""
         now = self._clock.seconds()
         until, unsaid = self._told.get((kind, host), (now, 0))
         if now < until:

@@ -1,4 +1,4 @@
-"""Connections on which nothing moves: peers that do not take their answers, and those that say nothing at all."""
+"""Closes connections without traffic: peers that do not take their answers, and peers that send no requests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _NOTHING = (-1, -1)
 
 
 class Receiver(Protocol):
-    """The part of a connection that is needed here."""
+    """The members of a connection that are used here."""
 
     @property
     def idle(self) -> bool:
-        """True while nothing is owed to the peer."""
+        """True while no answer is owed to the peer."""
         ...
 
     def uptake(self) -> tuple[int, int] | None:
@@ -23,71 +23,71 @@ class Receiver(Protocol):
         ...
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Close, and log a reason; without ``drain`` at once."""
+        """Close and log the reason, if any; without ``drain`` at once."""
         ...
 
 
 class StuckReceivers:
-    """Closes connections whose peers take nothing for ``seconds`` while answers wait for them."""
+    """Closes connections whose peers take no byte for ``seconds`` while answers wait for them."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._seconds = seconds
         self._expiry: Expiry[Receiver] = Expiry(clock, seconds, self._look)
-        #: The bytes that each peer had taken at the last look.
+        #: The uptake of each peer at the last check.
         self._taken: dict[Receiver, tuple[int, int] | None] = {}
 
     def begin(self, receiver: Receiver) -> None:
-        """Bytes wait for the peer."""
+        """Watch a connection: bytes wait for its peer."""
         if receiver not in self._taken:
             self._taken[receiver] = receiver.uptake()
             self._expiry.begin(receiver)
 
     def end(self, receiver: Receiver) -> None:
-        """None do any more."""
+        """Stop watching a connection: no bytes wait for its peer."""
         if self._taken.pop(receiver, _NOTHING) is not _NOTHING:
             self._expiry.end(receiver)
 
     def leave(self, receiver: Receiver) -> None:
-        """The connection is gone."""
+        """Forget a connection that is lost."""
         self._taken.pop(receiver, None)
         self._expiry.leave(receiver)
 
     def stop(self) -> None:
-        """Leave no timer behind."""
+        """Cancel the timer."""
         self._expiry.stop()
 
     def _look(self, receiver: Receiver) -> None:
         before, now = self._taken[receiver], receiver.uptake()
-        # With nothing in the kernel it is our disk that is waited for.
+        # With no bytes in the kernel, the connection waits for this broker's disk.
         if now is None or before != now or now[1] == 0:
             self._taken[receiver] = now
             self._expiry.begin(receiver)
             return
         del self._taken[receiver]
-        receiver.close(f"it has taken nothing of its answers for send.ms = {self._seconds * 1000:.0f}", drain=False)
+        receiver.close(f"it has not taken its answers for send.ms = {self._seconds * 1000:.0f}", drain=False)
 
 
 class IdleConnections:
-    """Closes connections that have sent nothing for ``seconds`` and wait for nothing."""
+    """Closes connections that have sent nothing for ``seconds`` and wait for no answer."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._seconds = seconds
         self._expiry: Expiry[Receiver] = Expiry(clock, seconds, self._look)
 
     def heard(self, receiver: Receiver) -> None:
-        """Something came, be it the connection itself."""
+        """Restart the time of a connection that was made or has sent something."""
         self._expiry.begin(receiver)
 
     def leave(self, receiver: Receiver) -> None:
-        """The connection is gone."""
+        """Forget a connection that is lost."""
         self._expiry.leave(receiver)
 
     def stop(self) -> None:
-        """Leave no timer behind."""
+        """Cancel the timer."""
         self._expiry.stop()
 
     def _look(self, receiver: Receiver) -> None:
         if receiver.idle:
-            receiver.close(f"nothing came for idle.ms = {self._seconds * 1000:.0f}", drain=False)
+            receiver.close(f"it has sent nothing for idle.ms = {self._seconds * 1000:.0f}", drain=False)
         else:
             self._expiry.begin(receiver)

@@ -1,4 +1,4 @@
-"""Requests that are here in part, or whole and not yet taken: their bytes over all connections, and how long."""
+"""Memory and time limits on requests that are incomplete or not yet taken, over all connections."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from logd.net.limits.expiry import Expiry
 
 
 class Sender(Protocol):
-    """The part of a connection that is needed here."""
+    """The members of a connection that are used here."""
 
     @property
     def reading(self) -> bool:
-        """True while its peer can send."""
+        """True while the peer can send."""
         ...
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Close, and log a reason; without ``drain`` at once."""
+        """Close and log the reason, if any; without ``drain`` at once."""
         ...
 
 
 class RequestMemory:
-    """Keeps what all connections hold of requests below a limit, and each of them below a time.
+    """Keeps the request bytes of all connections below a limit, and the time for each request too.
 
-    Above the limit the connection goes whose request has been under way the longest. A frame's size is no reason to
-    close, for a peer may send the largest frame allowed, nor is it one to make others wait: a few peers that never
-    finish would then keep out everybody. The longest under way is the one that does not get on.
+    Above the limit the connection is closed whose request has been under way the longest, as it makes no progress. The
+    size of a request is no criterion, since a peer may send the largest frame allowed. Making others wait would not do
+    either, since a few peers that never finish would then lock out the rest.
 
-    A connection that is not read (its producer is paused, its topic is being made) cannot get on: it goes only where no
-    other holds anything, and its request is as new as any when it is read again.
+    A connection that is not read (its producer is paused, its topic is being created) cannot make progress. It is
+    closed only if no other holds any bytes, and its request counts as new when it is read again.
     """
 
     def __init__(self, clock: Clock, limit_bytes: int, seconds: float | None) -> None:
-        """``seconds``: None for no limit on the time."""
+        """``seconds``: the time for a request, None for no limit."""
         self._limit = limit_bytes
         self._kept: OrderedDict[Sender, int] = OrderedDict()
         self._seconds = seconds or 0.0
@@ -42,7 +42,7 @@ class RequestMemory:
         self.total_bytes = 0
 
     def keeps(self, sender: Sender, count: int, begun: bool) -> None:
-        """``sender`` holds ``count`` bytes now; ``begun``: they are of another request than before."""
+        """Note that ``sender`` holds ``count`` bytes now. ``begun``: they belong to a new request."""
         before = self._kept.get(sender, 0)
         self.total_bytes += count - before
         if not count:
@@ -58,20 +58,20 @@ class RequestMemory:
             self._shed()
 
     def leave(self, sender: Sender) -> None:
-        """The connection is gone."""
+        """Forget a connection that is lost."""
         self.total_bytes -= self._kept.pop(sender, 0)
         if self._expiry is not None:
             self._expiry.leave(sender)
 
     def restart(self, sender: Sender) -> None:
-        """Count its time from now on: it was not read from, and is again."""
+        """Restart the request's time, as the connection is read again."""
         if sender in self._kept:
             self._kept.move_to_end(sender)
             if self._expiry is not None:
                 self._expiry.begin(sender)
 
     def stop(self) -> None:
-        """Leave no timer behind."""
+        """Cancel the timer."""
         if self._expiry is not None:
             self._expiry.stop()
 
@@ -84,16 +84,17 @@ class RequestMemory:
         if self._expiry is not None:
             self._expiry.end(sender)
         sender.close(
-            f"the requests of all connections that are not complete hold {total} bytes, more than frames.bytes = "
-            f"{self._limit}, and its own, of {kept} bytes, is the oldest",
+            f"the incomplete requests of all connections have {total} bytes, more than frames.bytes = {self._limit}, "
+            f"and its own, of {kept} bytes, is the oldest",
             drain=False,
         )
 
     def _late(self, sender: Sender) -> None:
-        if not sender.reading:  # not its fault
+        if not sender.reading:  # not the peer's fault
             self.restart(sender)
             return
         kept = self._kept[sender]
         sender.close(
-            f"its request was not complete within frame.ms = {self._seconds * 1000:.0f}: {kept} bytes came", drain=False
+            f"its request was not complete within frame.ms = {self._seconds * 1000:.0f}: {kept} bytes arrived",
+            drain=False,
         )

@@ -1,4 +1,4 @@
-"""The bytes that the other side has taken of those that were written, as the kernel counts them."""
+"""The kernel's counts of bytes that the peer has taken and that wait to be sent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _QUEUED = Struct("@i")
 
 
 def uptake(transport: Any) -> tuple[int, int] | None:
-    """Return (bytes that the peer's side has acknowledged so far, bytes that wait in the kernel).
+    """Return (bytes that the peer has acknowledged so far, bytes that wait in the kernel).
 
-    The first is 0 for sockets that do not count it. None where there is no socket that can be asked, or it is closed.
-    A peer that reads acknowledges, sooner or later; one that does not has a window of no bytes.
+    The first is 0 for sockets without that count. None if there is no socket to ask, or it is closed. A peer that reads
+    acknowledges sooner or later; the window of a peer that does not read is 0.
     """
     connection = getattr(transport, "socket", None)
     if not isinstance(connection, socket.socket):

@@ -1,4 +1,4 @@
-"""Keeps a client in process attached to its session: connects, pings, connects again, and replaces what expired."""
+"""Keeps an in-process client attached to its session: connects, pings, reconnects, and replaces expired sessions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SessionKeeper:
 
     ``changed(state)`` is called at each change of ``state``, ``notified(event)`` for each watch. ``reconnect`` is the
     pause in seconds between two attempts to reach the host. As ZooKeeper's clients do, it pings three times in a
-    session's timeout and gives a connection up when nothing was answered for two thirds of it.
+    session timeout, and gives a connection up when nothing was answered for two thirds of it.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class SessionKeeper:
     ) -> None:
         self.state = SessionState.SUSPENDED
         self.session_id = 0
-        #: In seconds: what is asked for, and then what was granted.
+        #: In seconds: the timeout asked for, then the timeout granted.
         self.timeout = timeout
-        #: When the latest request that was answered had been sent.
+        #: The time when the latest answered request was sent.
         self.last_contact = 0.0
         #: Not None while the state is CONNECTED, and while one is being attached.
         self.connection: LinkConnection | None = None
@@ -44,16 +44,16 @@ class SessionKeeper:
         self._changed = changed
         self._notified = notified
         self._password = b""
-        #: One timer for whatever comes next: an attempt to connect, the end of one, a ping, the end of closing.
+        #: The timer of the next step: an attempt to connect, its end, a ping, or the end of closing.
         self._next: Timer | None = None
         self._closed: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Begin to open a session."""
+        """Start to open a session."""
         self._connect()
 
     def heard(self, sent: float) -> None:
-        """Something that was sent at that time was answered."""
+        """Note that a request sent at the time ``sent`` was answered."""
         self.last_contact = max(self.last_contact, sent)
 
     def close(self, seconds: float, closed: Callable[[], None]) -> None:

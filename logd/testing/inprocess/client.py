@@ -1,4 +1,4 @@
-"""A client of a tree that is hosted in the same process: for tests and for simulations, on any clock."""
+"""A client of a tree hosted in the same process, for tests and simulations, on any clock."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _log = Logger()
 
 @implementer(ICoordination)
 class InProcessCoordination:
-    """See ICoordination. ``link`` is where a simulation delays and cuts, and where it puts another host.
+    """See ICoordination. A simulation uses ``link`` to delay and cut messages, and to replace the host.
 
-    ``session_timeout`` is in seconds, and the host's limits bound it. ``timeout``: how long calls wait when they do not
-    say. ``reconnect``: seconds between two attempts to reach the host. ``last_contact`` is when the latest request that
-    was answered had been *sent*, so that the session cannot expire before ``last_contact + session_timeout``.
+    ``session_timeout`` is in seconds, within the host's limits. ``timeout`` is the default timeout of calls.
+    ``reconnect``: seconds between two attempts to reach the host. ``last_contact`` is the time when the latest answered
+    request was *sent*, so that the session cannot expire before ``last_contact + session_timeout``.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class InProcessCoordination:
         self._session = SessionKeeper(
             self.link, clock, session_timeout, reconnect, tuple(identities), self._changed, self._fired
         )
-        #: Set once the listeners know that there is one: what waited is sent first.
+        #: Set once the listeners know of the connection: waiting calls are sent first.
         self._connection: LinkConnection | None = None
         self._calls = PendingCalls(clock, self._send, limit=sys.maxsize, room=sys.maxsize)
 
@@ -213,7 +213,7 @@ class InProcessCoordination:
             self._calls.answered(call, answer, None)
 
     def _fired(self, event: WatchEvent) -> None:
-        """The host tells of a node's end once, to both kinds of watches."""
+        """Fire both kinds of watches for the end of a node, which the host reports once."""
         if event.type is not EventType.CHILDREN:
             self._watches.fire(WatchKind.DATA, event.path, event.type)
         if event.type in (EventType.CHILDREN, EventType.DELETED):
@@ -255,7 +255,7 @@ class InProcessCoordination:
             except NodeExists:
                 if len(missing) == 1:
                     raise
-                path = ""  # somebody else made the parent meanwhile
+                path = ""  # another client created the parent meanwhile
             missing.pop()
             if not missing:
                 return path
@@ -327,7 +327,7 @@ class InProcessCoordination:
         return self._calls.ask(request, request.path, self._seconds(timeout), leave).addCallback(read), watch
 
     def _problem(self, request: Request) -> CoordinationError | None:
-        """Why nothing is sent."""
+        """Return the error of a request that must not be sent, else None."""
         if self.state is SessionState.CLOSED:
             return ClientClosing()
         try:
@@ -343,7 +343,7 @@ class InProcessCoordination:
 
 
 def _place_of(request: Request) -> str:
-    """The path that an error names."""
+    """Return the path that an error names."""
     return "/" if isinstance(request, Multi | SetWatches) else request.path
 
 

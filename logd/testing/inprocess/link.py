@@ -1,4 +1,4 @@
-"""How a client reaches a tree's host in the same process: what each says arrives in order, late, or not at all."""
+"""The link between a client and a tree's host in one process: messages arrive in order, late, or not at all."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from logd.interfaces import Clock, Timer
 
 
 class HostLink:
-    """The way between one client and whoever hosts the tree. A simulation takes hold of it here.
+    """The link between one client and the host of the tree, which a simulation controls.
 
-    ``host`` may be replaced (the tree was restarted) and be None (nobody listens). ``delay()`` is asked for each
-    message and returns the seconds for which it is under way; a message never overtakes one that was sent before it in
-    the same direction. ``reachable``: whether a new connection can be made; one that is there is ended by ``cut``.
-    ``host_clock``, where it is another than the client's, is the one on which requests arrive at the host: also while
-    the client stands still.
+    ``host`` may be replaced (the tree was restarted) and be None (nothing listens). ``delay()`` is called for each
+    message and returns its delay in seconds; a message never overtakes an earlier one in the same direction.
+    ``reachable`` tells whether a new connection can be made; an existing one is ended by ``cut``. ``host_clock``, if it
+    differs from the client's, is the clock on which requests arrive at the host, even while the client stands still.
     """
 
     def __init__(self, host: TreeHost | None, clock: Clock, delay: Callable[[], float] = lambda: 0.0) -> None:
@@ -34,9 +33,9 @@ class HostLink:
         self._connection: LinkConnection | None = None
 
     def connect(self, lost: Callable[[], None], notified: Callable[[WatchEvent], None]) -> LinkConnection | None:
-        """Make a new connection; None when nobody can be reached.
+        """Make a new connection; None when the host cannot be reached.
 
-        ``lost()`` if it ends from elsewhere, ``notified(event)`` for each watch that fires.
+        ``lost()`` is called if the connection ends from elsewhere, ``notified(event)`` for each watch that fires.
         """
         if not self.reachable or self.host is None or not self.host.serving:
             return None
@@ -44,19 +43,19 @@ class HostLink:
         return self._connection
 
     def cut(self) -> None:
-        """End the connection, if there is one: whatever is under way in either direction is lost."""
+        """End the connection, if there is one: messages under way in either direction are lost."""
         if self._connection is not None:
             self._connection.lose()
 
     def vanish(self) -> None:
-        """End the connection because the client is no more: it is told nothing."""
+        """End the connection because the client is gone: the client is not notified."""
         if self._connection is not None:
             self._connection.drop()
         self.reachable = False
 
 
 class LinkConnection:
-    """One connection, seen from its client: what it asks for is done when it arrives, and the answers come back."""
+    """One connection, seen from its client: requests are executed on arrival, and the answers come back."""
 
     def __init__(
         self, link: HostLink, host: TreeHost, lost: Callable[[], None], notified: Callable[[WatchEvent], None]
@@ -89,7 +88,7 @@ class LinkConnection:
         identities: tuple[Identity, ...],
         attached: Callable[[Attachment | None], None],
     ) -> None:
-        """Ask for a session that was open; ``attached(None)`` when it is over."""
+        """Ask for an existing session; ``attached(None)`` when it is over."""
 
         def arrive() -> None:
             self._server.attachment = self._host.attach(
@@ -112,7 +111,7 @@ class LinkConnection:
         self._requests.send(arrive)
 
     def ping(self, answered: Callable[[], None]) -> None:
-        """Say that the client lives."""
+        """Send a ping."""
 
         def arrive() -> None:
             if self._server.attachment is not None:
@@ -131,14 +130,14 @@ class LinkConnection:
         self._requests.send(arrive)
 
     def drop(self) -> None:
-        """End the connection from the client's side: ``lost`` is not called."""
+        """End the connection from the client's side, without a call of ``lost``."""
         self._requests.end()
         self._answers.end()
         if self._server.attachment is not None:
             self._server.attachment.detach()
 
     def lose(self) -> None:
-        """The connection ends from elsewhere."""
+        """End the connection from elsewhere."""
         if not self._answers.ended:
             self.drop()
             self._lost()
@@ -159,12 +158,12 @@ class _ServerEnd:
         self._answers.send(self._notified, event)
 
     def cut(self, reason: CutReason) -> None:
-        """See IAttached: what was told before arrives before the end does."""
+        """See IAttached: earlier messages arrive before the end does."""
         self._answers.send(self._lose)
 
 
 class _Pipe:
-    """One direction of a connection: calls are made in the order in which they were sent, each after its delay."""
+    """One direction of a connection: calls are made in the order of sending, each after its delay."""
 
     def __init__(self, link: HostLink, clock: Clock) -> None:
         self.ended = False
@@ -174,7 +173,7 @@ class _Pipe:
         self._timer: Timer | None = None
 
     def send(self, call: Callable[..., None], *args: object) -> None:
-        """Have ``call(*args)`` made at the other end."""
+        """Call ``call(*args)`` at the other end."""
         if self.ended:
             return
         arrival = self._clock.seconds() + self._link.delay()
@@ -183,7 +182,7 @@ class _Pipe:
             self._wait()
 
     def end(self) -> None:
-        """Lose what is under way, and all that is sent from now on."""
+        """Lose everything under way, and everything sent from now on."""
         self.ended = True
         self._under_way.clear()
         if self._timer is not None and self._timer.active():
@@ -196,7 +195,7 @@ class _Pipe:
 
     def _arrive(self) -> None:
         self._timer = None
-        # Whatever waits behind the first cannot arrive before it. What is sent meanwhile takes a turn of its own; the
+        # Messages behind the first cannot arrive before it. A message sent meanwhile takes a turn of its own. The
         # tolerance is for sums of floats.
         now = self._clock.seconds() + 1e-9
         try:

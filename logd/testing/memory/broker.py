@@ -22,9 +22,9 @@ from logd.testing.memory.files import MemoryFiles
 from logd.testing.memory.network import MemoryNetwork
 from logd.testing.memory.tree import MemoryTree
 
-#: Where a broker's data directory is on its disk in memory.
+#: The data directory of a broker on its disk in memory.
 DATA = "/data"
-#: Seconds for which a broker goes on looking for its first session.
+#: Seconds for which a broker tries to open its first session.
 _FOR_EVER = 24 * 60 * 60.0
 
 
@@ -32,7 +32,7 @@ _FOR_EVER = 24 * 60 * 60.0
 class MemoryBroker:
     """A broker on the host ``host`` of a network in memory; it can be stopped, killed and started again.
 
-    ``files`` is its disk, which outlives it. ``disk_delay()`` gives the seconds that a wait for the disk takes.
+    ``files`` is its disk, which outlives it. ``disk_delay()`` returns the seconds that a wait for the disk takes.
     """
 
     network: MemoryNetwork
@@ -43,11 +43,11 @@ class MemoryBroker:
     files: MemoryFiles = field(factory=MemoryFiles)
     disk_delay: Callable[[], float] = lambda: 0.001
     random: Random = field(factory=lambda: Random(0))
-    #: Files that are kept open for reading.
+    #: The number of files kept open for reading.
     open_readers: int = 512
     #: Seconds by which the time of day on its machine is ahead of the network's clock.
     wall_offset: float = 0.0
-    #: The process it runs in, another after each start; None while it does not run.
+    #: The process that it runs in, a new one after each start; None while it does not run.
     clock: ProcessClock | None = field(default=None, init=False)
     broker: Broker | None = field(default=None, init=False)
     store: LogStore | None = field(default=None, init=False)
@@ -61,21 +61,21 @@ class MemoryBroker:
         return now + self.wall_offset
 
     def set_clock(self, ahead: float) -> None:
-        """Set the time of day on its machine: so many seconds ahead of the network's clock. Durations go on."""
+        """Set the time of day on its machine, in seconds ahead of the network's clock; durations are unaffected."""
         self.wall_offset = ahead
 
     @property
     def running(self) -> bool:
-        """Whether it was started, and neither stopped nor killed since."""
+        """True if it was started, and neither stopped nor killed since."""
         return self.clock is not None
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where clients connect."""
+        """The address for clients."""
         return self.host, self.port
 
     def start(self) -> None:
-        """Open the data directory, recover, listen. Raises DataDirectoryError and the like, as a real one."""
+        """Open the data directory, recover, listen. Raises DataDirectoryError and the like, as a real broker does."""
         self.clock = clock = ProcessClock(self.network.clock)
         access = _MemoryTreeAccess(self, clock)
         resources = BrokerResources(
@@ -97,11 +97,11 @@ class MemoryBroker:
         assembly.join()
 
     def stop(self) -> Deferred[StopReport]:
-        """Stop as a real one does: finish or refuse what is in flight, flush, checkpoint, close. Fires when done."""
+        """Stop like a real broker: finish or refuse requests in flight, flush, checkpoint, close. Fires when done."""
         return Deferred.fromCoroutine(self._stop())
 
     def kill(self, power_lost: bool = False) -> None:
-        """End at once; with ``power_lost`` also lose what was not synced, and tell peers nothing."""
+        """End at once, without notifying peers; with ``power_lost`` also lose unsynced data."""
         if self.clock is None:
             return
         clock, self.clock = self.clock, None

@@ -1,4 +1,4 @@
-"""Threads whose work takes its time on a clock: what waits for a disk, in a test that has no threads."""
+"""Threads whose work takes its time on a clock: waits for a disk, in a test without threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @implementer(IThreads)
 class ClockThreads:
-    """IThreads on a clock. ``delay()`` says how many seconds a work waits before it is done, and its outcome after."""
+    """IThreads on a clock. ``delay()`` returns the seconds before a work runs, and again before its outcome."""
 
     def __init__(self, clock: Clock, delay: Callable[[], float] = lambda: 0.0) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The time of one process among several on one clock: it can be made to stand still, as by SIGSTOP, and be killed."""
+"""The time of one process among several on one clock: it can stand still, as by SIGSTOP, and be killed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ProcessCall:
         self._arguments = arguments
         self._keywords = keywords
         self._timer: Any = None
-        #: None while it is to come, else how it ended.
+        #: None while it is pending, else how it ended.
         self.over: type[Exception] | None = None
-        #: Due while the process stood still.
+        #: True if it came due while the process stood still.
         self.late = False
 
     def getTime(self) -> float:  # noqa: N802
@@ -68,11 +68,11 @@ class ProcessCall:
 class ProcessClock:
     """A clock over another one (a ``task.Clock``, or the reactor) for everything that belongs to one process.
 
-    A clock that is dead still holds what was scheduled: what nobody holds any more is closed by Python, and then
-    coroutines do what their ``finally`` says, at any time. Whoever kills a process keeps its parts till the end.
+    A dead clock still holds its scheduled calls. Otherwise Python would close their unreferenced coroutines, whose
+    ``finally`` clauses would then run at any time. A test that kills a process keeps its parts until the end.
 
-    ``pause`` makes the process stand still while the world goes on; ``resume`` lets it do what was due meanwhile, in
-    the order in which it was due, seeing the time as it is now. ``kill`` ends it: nothing it had scheduled happens.
+    ``pause`` makes the process stand still while the world goes on. ``resume`` makes the calls that came due meanwhile,
+    in the order in which they were due, at the current time. ``kill`` ends the process: no scheduled call is made.
     """
 
     def __init__(self, clock: Any) -> None:
@@ -80,9 +80,9 @@ class ProcessClock:
         self._calls: dict[ProcessCall, None] = {}
         self.paused = False
         self.dead = False
-        #: When it last went on; 0 for never.
+        #: The time of the last ``resume``; 0 for never.
         self.resumed_at = 0.0
-        #: ``seconds()``, without a step in between: it is asked for often.
+        #: The inner clock's ``seconds``, without a step in between: it is called often.
         self.seconds: Callable[[], float] = clock.seconds
 
     def callLater(  # noqa: N802
@@ -92,7 +92,7 @@ class ProcessClock:
         *args: Any,
         **kw: Any,
     ) -> ProcessCall:
-        """See IReactorTime. In a process that is dead it never happens."""
+        """See IReactorTime. A dead process never makes the call."""
         call = ProcessCall(self, self._clock.seconds() + delay, callable, args, kw)
         if not self.dead:
             self._calls[call] = None
@@ -108,7 +108,7 @@ class ProcessClock:
         self.paused = True
 
     def resume(self) -> None:
-        """Go on with what was due meanwhile, one after the other and before anything new."""
+        """Go on with the calls that came due meanwhile, one after another and before anything new."""
         if not self.paused or self.dead:
             return
         self.paused = False
@@ -119,7 +119,7 @@ class ProcessClock:
             call._timer = self._clock.callLater(0, self._due, call)
 
     def kill(self) -> None:
-        """End; for good."""
+        """End for good."""
         if self.dead:
             return
         self.dead = True
@@ -128,15 +128,15 @@ class ProcessClock:
             if not call.late:
                 call._timer.cancel()
 
-    # What calls say.
+    # Called by scheduled calls.
 
     def forget(self, call: ProcessCall) -> None:
-        """A call was cancelled."""
+        """Remove a cancelled call."""
         if self._calls.pop(call, call) is None and not call.late:
             call._timer.cancel()
 
     def move(self, call: ProcessCall, time: float) -> None:
-        """A call is to happen at another time."""
+        """Move a call to another time."""
         if not call.late and not self.dead:
             call._timer.cancel()
         call.late, call.time = False, time

@@ -1,4 +1,4 @@
-"""A cluster in memory for other people's tests: no sockets, no files, no threads, and time that the test turns."""
+"""A cluster in memory for tests of applications: no sockets, no files, no threads, and time that the test advances."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from logd.testing.memory.tree import MemoryTree
 
 T = TypeVar("T")
 
-#: When the clock of a cluster stands at the beginning, in seconds since the epoch: 2020-01-01.
+#: The time of a cluster's clock at the start, in seconds since the epoch: 2020-01-01.
 BEGIN = 1_577_836_800.0
-#: Seconds between two looks whether all brokers have found one another.
+#: Seconds between two checks whether all brokers know one another.
 _POLL_SECONDS = 0.01
 
 
 class NotYet(AssertionError):
-    """What a test waited for did not happen in the time that it gave."""
+    """An awaited event did not happen within the time given."""
 
 
 class MemoryCluster:
@@ -44,12 +44,12 @@ class MemoryCluster:
         producer = cluster.producer()
         cluster.wait(producer.send("events", b"hello"))
 
-    ``settings`` are those of BrokerSettings, such as ``topics_partitions=4``. What the code under test needs of a
-    reactor is ``clock``; ``connect`` is what it gives to clients of its own.
+    ``settings`` are those of BrokerSettings, such as ``topics_partitions=4``. ``clock`` is the reactor for the code
+    under test, and ``connect`` the connector for its own clients.
     """
 
     def __init__(self, *, brokers: int = 1, clock: Clock | None = None, seed: int = 0, **settings: Any) -> None:
-        """``seed`` decides whatever is drawn at random. Raises ConfigurationError for a setting that is not allowed."""
+        """``seed`` decides every random draw. Raises ConfigurationError for a setting that is not allowed."""
         if clock is None:
             clock = Clock()
             clock.advance(BEGIN)
@@ -65,11 +65,11 @@ class MemoryCluster:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where the brokers are: the first argument of every client."""
+        """The brokers' addresses: the first argument of every client."""
         return [broker.address for broker in self.brokers]
 
     def start(self) -> Deferred[None]:
-        """Start the tree and the brokers; fires when these take requests and know of one another."""
+        """Start the tree and the brokers; fires when the brokers serve requests and know one another."""
         self.tree.start()
         for broker in self.brokers:
             broker.start()
@@ -77,30 +77,30 @@ class MemoryCluster:
         return Deferred.fromCoroutine(self._started(self._coordination))
 
     def stop(self) -> Deferred[None]:
-        """Close the clients made here, stop the brokers; fires when nothing is left that the clock would call."""
+        """Close the clients made here, stop the brokers; fires when no call is scheduled any more."""
         return Deferred.fromCoroutine(self._stop())
 
     def producer(self, **settings: Any) -> Producer:
-        """A Producer of this cluster, with its own settings; closed by ``stop``."""
+        """Return a Producer of this cluster, with its own settings; closed by ``stop``."""
         client: Producer = self._client(Producer, settings)
         return client
 
     def consumer(self, **settings: Any) -> Consumer:
-        """A Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
+        """Return a Consumer of this cluster, with its own settings, such as ``group="readers"``; closed by ``stop``."""
         if "group" in settings:
             settings = {"coordination": self._coordination, "consumer_name": "consumer", **settings}
         client: Consumer = self._client(Consumer, settings)
         return client
 
     def admin(self, **settings: Any) -> Admin:
-        """An Admin of this cluster; closed by ``stop``."""
+        """Return an Admin of this cluster; closed by ``stop``."""
         client: Admin = self._client(Admin, settings)
         return client
 
     def wait(self, what: Deferred[T] | Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
-        """Turn the clock until ``what`` is there, and return it, or raise what it fails with.
+        """Advance the clock until ``what`` has a result; return it, or raise its failure.
 
-        Raises NotYet when that takes more than ``seconds`` of the clock, or can never come since nothing is due.
+        Raises NotYet when that takes more than ``seconds`` of the clock, or cannot happen because no call is scheduled.
         """
         waiting: Any = what if isinstance(what, Deferred) else Deferred.fromCoroutine(what)
         outcome: list[Any] = []
@@ -116,14 +116,14 @@ class MemoryCluster:
         return result  # type: ignore[no-any-return]  # T, by the Deferred
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and everything happen that is due meanwhile."""
+        """Let time pass, and make every call that is due meanwhile."""
         end = self.clock.seconds() + seconds
         while self._turn(end):
             pass
         self.clock.advance(max(0.0, end - self.clock.seconds()))
 
     def _turn(self, end: float) -> bool:
-        """Turn the clock to the next call that is due by ``end``; False when there is none."""
+        """Advance the clock to the next call that is due by ``end``; return False when there is none."""
         due = min((call.getTime() for call in self.clock.getDelayedCalls()), default=end + 1.0)
         if due > end:
             return False

@@ -1,4 +1,4 @@
-"""What a disk has and what only the page cache has: the part of the double that a loss of power works on."""
+"""The state of a file on the disk and in the page cache: the part of the double that a loss of power affects."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from random import Random
 
 from attrs import define, field
 
-#: What a crash tears a write into; small, as the logs in these tests are.
+#: The size of the pieces that a crash tears a write into; small, as the logs in these tests are.
 PIECE = 16
 
 
 @define(eq=False)
 class Inode:
-    """A file: what the page cache has, what the disk has, and the changes in between."""
+    """A file: its content in the page cache, its content on the disk, and the changes in between."""
 
     data: bytearray = field(factory=bytearray)
     disk: bytes = b""
@@ -21,22 +21,22 @@ class Inode:
     pending: list[tuple[str, int, bytes]] = field(factory=list)
     modified: float = 0.0
     #: A sync failed: the cache has clean pages that the disk never got.
-    betrayed: bool = False
+    sync_failed: bool = False
     locked: bool = False
 
     def write(self, position: int, data: bytes) -> None:
-        """Change the cache, and remember it."""
+        """Change the cache, and remember the change."""
         self.pending.append(("write", position, bytes(data)))
         apply_change(self.data, self.pending[-1])
 
     def truncate(self, size: int) -> None:
-        """Cut, or lengthen by zeros."""
+        """Cut, or extend with zeros."""
         self.pending.append(("truncate", size, b""))
         apply_change(self.data, self.pending[-1])
 
     def sync(self) -> None:
-        """The disk has it all."""
-        if self.betrayed:  # only what is dirty is written
+        """Bring the disk up to date."""
+        if self.sync_failed:  # only dirty pages are written
             disk = bytearray(self.disk)
             for change in self.pending:
                 apply_change(disk, change)
@@ -46,13 +46,13 @@ class Inode:
         self.pending.clear()
 
     def lose(self, random: Random) -> None:
-        """Make of the disk's content what a loss of power may leave of it."""
+        """Set the disk's content to what a loss of power may leave of it."""
         self.disk = bytes(survivors(self.disk, self.pending, random))
         self.pending.clear()
 
 
 def apply_change(data: bytearray, change: tuple[str, int, bytes]) -> None:
-    """Do to ``data`` what a pending change says."""
+    """Apply a pending change to ``data``."""
     kind, position, new = change
     if kind == "truncate":
         del data[position:]
@@ -96,25 +96,25 @@ class Directory:
 
     names: dict[str, Inode | Directory] = field(factory=dict)
     disk: dict[str, Inode | Directory] = field(factory=dict)
-    #: Each change removes names and sets names, as one.
+    #: Each change removes names and sets names, atomically.
     pending: list[tuple[tuple[str, ...], dict[str, Inode | Directory]]] = field(factory=list)
 
     def holds(self, inode: Inode) -> bool:
-        """Whether a file has a name here or below."""
+        """Return whether a file has a name here or below."""
         return any(node is inode or (isinstance(node, Directory) and node.holds(inode)) for node in self.names.values())
 
     def change(self, removed: tuple[str, ...], added: dict[str, Inode | Directory]) -> None:
-        """Change the names, and remember it."""
+        """Change the names, and remember the change."""
         self.pending.append((removed, added))
         rename_in(self.names, removed, added)
 
     def sync(self) -> None:
-        """The disk has all names."""
+        """Bring the names on the disk up to date."""
         self.disk = dict(self.names)
         self.pending.clear()
 
     def lose(self, random: Random) -> None:
-        """Keep any part of the changes, and what that leaves of everything below."""
+        """Keep any part of the changes, and apply the loss to everything below."""
         for removed, added in self.pending:
             if random.random() < 0.5:
                 rename_in(self.disk, removed, added)
@@ -124,13 +124,13 @@ class Directory:
             node.lose(random)
             if isinstance(node, Inode):
                 node.data = bytearray(node.disk)
-                node.betrayed = False
+                node.sync_failed = False
 
 
 def rename_in(
     names: dict[str, Inode | Directory], removed: tuple[str, ...], added: dict[str, Inode | Directory]
 ) -> None:
-    """Take names out, and put names in."""
+    """Remove names and add names."""
     for name in removed:
         names.pop(name, None)
     names.update(added)

@@ -1,6 +1,6 @@
 """A clock like ``task.Clock`` that keeps many thousand calls in a heap, and makes them one at a time.
 
-``task.Clock`` sorts all its calls at each new one; here that takes the logarithm of their number.
+``task.Clock`` sorts all its calls at each new one; here a new call takes the logarithm of their number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 @implementer(IDelayedCall)
 class Event:
-    """A call to come."""
+    """A scheduled call."""
 
     __slots__ = ("arguments", "call", "clock", "keywords", "over", "time")
 
@@ -58,7 +58,7 @@ class EventClock:
     def __init__(self, now: float = 0.0) -> None:
         self._now = now
         self._heap: list[tuple[float, int, Event]] = []
-        #: Scheduled so far, and made so far.
+        #: Calls scheduled so far, and made so far.
         self._count = 0
         self.events = 0
 
@@ -84,7 +84,7 @@ class EventClock:
         return [event for _, _, event in self._heap if event.over is None]
 
     def step(self, end: float | None = None) -> bool:
-        """Make the next call, if it is due by ``end``; False when there is none, and then it is ``end``."""
+        """Make the next call if it is due by ``end``; else advance to ``end`` and return False."""
         heap = self._heap
         while heap and (end is None or heap[0][0] <= end):
             event = heapq.heappop(heap)[2]

@@ -1,4 +1,4 @@
-"""File operations in memory that lose and tear what was not synced, fail on demand, and note who asks for syncs."""
+"""File operations in memory that lose and tear unsynced data, fail on demand, and record the callers of syncs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from zope.interface import implementer
 from logd.interfaces import IFile, IFileOperations
 from logd.testing.memory.disk import Directory, Inode, apply_change, survivors
 
-#: A larger file is none for a disk in memory, which keeps no holes.
+#: The largest file: a disk in memory keeps no holes.
 LARGEST_FILE = 1 << 33
 
 
 class PowerLoss(BaseException):
-    """The process is gone in the middle of what it did. No ``except Exception`` may stop it."""
+    """The process is gone in the middle of an operation. No ``except Exception`` may stop it."""
 
 
 @implementer(IFile)
@@ -37,7 +37,7 @@ class MemoryFile:
         files.open_handles += 1
 
     def append(self, buffers: Sequence[bytes]) -> int:
-        """See IFile. A full disk takes a part, a disk that fails too; and a process may be killed in the middle."""
+        """See IFile. A full or failing disk takes a part; the process may be killed in the middle."""
         data = b"".join(buffers)
         try:
             self._change("append")
@@ -106,18 +106,18 @@ class MemoryFile:
                 self._files.fail_syncs -= 1
                 self.inode.disk = bytes(survivors(self.inode.disk, self.inode.pending, self._files.random))
                 self.inode.pending.clear()
-                self.inode.betrayed = True
+                self.inode.sync_failed = True
                 raise OSError(errno.EIO, "input/output error")
             self.inode.sync()
 
     def drop_cache(self) -> None:
-        """See IFile: clean pages go, dirty ones stay."""
+        """See IFile: clean pages are dropped, dirty ones stay."""
         self._check()
-        if self._files.sync_site("drop", self.path) and self.inode.betrayed:
+        if self._files.sync_site("drop", self.path) and self.inode.sync_failed:
             self.inode.data = bytearray(self.inode.disk)
             for change in self.inode.pending:
                 apply_change(self.inode.data, change)
-            self.inode.betrayed = False
+            self.inode.sync_failed = False
 
     def punch_hole(self, position: int, count: int) -> None:
         """See IFile."""
@@ -155,27 +155,27 @@ class MemoryFile:
 @implementer(IFileOperations)
 @define(eq=False)
 class MemoryFiles:
-    """A whole file system. Its root directory always lasts."""
+    """A whole file system. Its root directory is always durable."""
 
     random: Random = field(factory=lambda: Random(0))
     now: Callable[[], float] = lambda: 0.0
     root: Directory = field(factory=Directory)
-    #: Handles made before the last crash are dead.
+    #: Handles from before the last crash are dead.
     life: int = 0
-    #: The power goes before this many changes more.
+    #: The power fails before this many further changes.
     power: int | None = None
-    #: Whether the pages that are asked for now have to be read from the disk, on a thread.
+    #: Returns whether the requested pages must be read from the disk, on a thread.
     cold: Callable[[], bool] = lambda: False
-    #: Bytes that appends may still take; None: any number.
+    #: The bytes that appends may still take; None: any number.
     room: int | None = None
     #: This many of the next syncs of segments fail.
     fail_syncs: int = 0
-    #: Syncs that are left out, by where the code asks for them; and all that were asked for.
+    #: The syncs that are left out, by the place in the code that asks for them; and all that were asked for.
     skipped: set[str] = field(factory=set)
     sites: set[str] = field(factory=set)
-    #: What a call ("open", or "open PATH") raises, once for each in the list.
+    #: The errors that a call ("open", or "open PATH") raises, one at each call.
     errors: dict[str, list[OSError]] = field(factory=dict)
-    #: The call of this number, counted from 1, raises what ``fail_with`` makes of it (None: it does not fail).
+    #: The call of this number, counted from 1, raises what ``fail_with`` returns (None: it does not fail).
     fail_at: int = 0
     fail_with: Callable[[str, str], OSError | None] = lambda call, path: None
     calls: int = 0
@@ -184,7 +184,7 @@ class MemoryFiles:
     bytes_read: int = 0
 
     def restart(self, power_lost: bool) -> None:
-        """Begin a new life after a crash: of the process alone, or of the machine with all that was not synced."""
+        """Begin a new life after a crash: of the process alone, or of the machine with loss of all unsynced data."""
         self.life += 1
         self.power = None
         self.room = None
@@ -205,7 +205,7 @@ class MemoryFiles:
                 raise PowerLoss
 
     def sync_site(self, kind: str, path: str) -> bool:
-        """Note who asks for a sync; whether it is to be done."""
+        """Record the caller of a sync; return whether it is to be done."""
         self.step()
         frame: Any = sys._getframe(2)
         site = f"{kind} in {frame.f_globals['__name__'].removeprefix('logd.log.')}.{frame.f_code.co_name}"
@@ -224,7 +224,7 @@ class MemoryFiles:
         return site not in self.skipped
 
     def durable(self, path: str) -> bytes | None:
-        """What a loss of power now would certainly leave of a file; None if perhaps not even its name."""
+        """Return what would certainly survive a loss of power now; None if perhaps not even the file's name would."""
         node: Inode | Directory | None = self.root
         for name in path.strip("/").split("/"):
             assert isinstance(node, Directory)
@@ -339,7 +339,7 @@ class MemoryFiles:
         return 1 << 40 if self.room is None else self.room
 
     def maybe_fail(self, call: str, path: str) -> None:
-        """Raise what is to be raised by ``call``."""
+        """Raise the error that is due for ``call``."""
         self.calls += 1
         if self.calls == self.fail_at:
             error = self.fail_with(call, path)

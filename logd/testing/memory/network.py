@@ -1,4 +1,4 @@
-"""A network in memory: listeners, connections between named hosts on one clock, and what goes wrong on the way."""
+"""A network in memory: listeners, connections between named hosts on one clock, and failures on the way."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from logd.interfaces import Clock
 from logd.net.connection import BrokerConnection
 from logd.testing.memory.transport import MemoryTransport, Wire
 
-#: Ports of those who connect begin here.
+#: The first port of connecting hosts.
 _FIRST_PORT = 49_152
 
 
 @define(eq=False)
 class MemoryNetwork:
-    """Connections between hosts that have names. Protocols at both ends are real ones; nothing is encoded twice.
+    """Connections between named hosts, with real protocols at both ends.
 
-    ``delay()`` gives the seconds that a piece takes, 0.1 ms by default. With ``random`` writes are torn into pieces at
-    random, as TCP may. A connection's bytes never overtake one another, those of different connections may.
+    ``delay()`` returns the seconds that a piece takes, 0.1 ms by default. With ``random`` writes are torn into pieces
+    at random, as TCP may do. A connection's bytes never overtake one another; those of different connections may.
     """
 
     clock: Clock
     delay: Callable[[], float] = lambda: 0.0001
     random: Random | None = None
-    #: Told of each piece that arrives: (from, to, bytes).
+    #: Called with each piece that arrives: (from, to, bytes).
     observe: Callable[[MemoryTransport, MemoryTransport, bytes], None] = lambda source, target, data: None
     #: Open connections, oldest first.
     wires: dict[Wire, None] = field(factory=dict, init=False)
-    #: What is left of processes that were killed: kept, since Python would close their coroutines, which then act.
+    #: Remains of killed processes, kept because Python would otherwise close their coroutines, which would then run.
     graveyard: list[object] = field(factory=list, init=False)
     _listeners: dict[tuple[str, int], MemoryPort] = field(factory=dict, init=False)
     _next_port: int = field(default=_FIRST_PORT, init=False)
@@ -46,7 +46,7 @@ class MemoryNetwork:
     _blocked: set[frozenset[str]] = field(factory=set, init=False)
 
     def listen(self, host: str, port: int, factory: IProtocolFactory, clock: Clock | None = None) -> MemoryPort:
-        """Take connections to ``host:port``; ``clock`` is that of the process. Raises CannotListenError if it is taken.
+        """Listen at ``host:port``; ``clock`` is that of the process. Raises CannotListenError if the port is taken.
 
         Port 0 is any free one.
         """
@@ -62,11 +62,11 @@ class MemoryNetwork:
     def endpoint(
         self, source: str, host: str, port: int, clock: Clock | None = None, timeout: float = 10.0
     ) -> MemoryEndpoint:
-        """The way from ``source`` to ``host:port``; ``clock`` is that of the process which connects."""
+        """Return the endpoint from ``source`` to ``host:port``; ``clock`` is that of the connecting process."""
         return MemoryEndpoint(self, source, host, port, self.clock if clock is None else clock, timeout)
 
     def connector(self, source: str = "client", clock: Clock | None = None, timeout: float = 10.0) -> Connect:
-        """What producers, consumers and the like on the host ``source`` are given as ``connect``."""
+        """Return the ``connect`` argument for producers, consumers and the like on the host ``source``."""
 
         def connect(address: Any) -> Deferred[Any]:
             if isinstance(address, str):
@@ -77,40 +77,40 @@ class MemoryNetwork:
 
         return connect
 
-    # What goes wrong.
+    # Failures.
 
     def cut(self, wire: Wire) -> None:
-        """Break one connection: both ends learn it in their time, and of what was on its way a part arrives."""
+        """Break one connection: both ends learn it with the usual delay, and a part of the data under way arrives."""
         for end in wire.ends:
             end.reset_later()
 
     def half_open(self, wire: Wire, end: int) -> None:
-        """Let one end (0: who connected) lose the connection; the other learns it when it next writes."""
+        """Let one end (0: the connecting one) lose the connection; the other learns it when it next writes."""
         wire.ends[end].reset_later()
 
     def block(self, one: str, other: str) -> None:
-        """Let nothing pass between two hosts, without telling anybody, until ``heal``."""
+        """Silently drop everything between two hosts until ``heal``."""
         self._blocked.add(frozenset((one, other)))
         for wire in self.wires:
             if self._is_blocked(wire.ends[0].host.host, wire.ends[1].host.host):
                 wire.silent = True
 
     def heal(self) -> None:
-        """Let everything pass again; what was held up arrives."""
+        """Let everything pass again; pieces held up arrive."""
         self._blocked.clear()
         for wire in tuple(self.wires):
             if wire.silent:
                 wire.silent = False
                 for end in wire.ends:
                     if end.other.gone and not end.gone:
-                        end.reset_later()  # sent once more, and answered so
+                        end.reset_later()  # retransmitted, and answered with a reset
                     else:
                         end.clock.callLater(0, end.arrive_late)
 
     def end_host(self, host: str, quietly: bool = False) -> None:
-        """The process on a host is gone, killed perhaps: its listeners and its ends of connections go.
+        """End the process on a host, killed perhaps: its listeners and its ends of connections go.
 
-        Its peers get to know it soon; ``quietly`` (the power went): when they next write.
+        Its peers learn it soon; with ``quietly`` (a loss of power), when they next write.
         """
         for key in [key for key in self._listeners if key[0] == host]:
             del self._listeners[key]
@@ -121,7 +121,7 @@ class MemoryNetwork:
                         end.other.reset_later()
                     end.vanish()
 
-    # The inside.
+    # Implementation.
 
     def begin(self, endpoint: MemoryEndpoint, factory: Any) -> Deferred[Any]:
         """Connect."""
@@ -175,7 +175,7 @@ class MemoryNetwork:
         return connecting
 
     def close_port(self, listener: MemoryPort) -> None:
-        """Take no more connections there."""
+        """Stop listening on a port."""
         if self._listeners.get((listener.host, listener.port)) is listener:
             del self._listeners[listener.host, listener.port]
 
@@ -227,7 +227,7 @@ class MemoryPort:
 @implementer(IStreamClientEndpoint)
 @define(eq=False)
 class MemoryEndpoint:
-    """The way to a listener; see IStreamClientEndpoint."""
+    """An endpoint for a listener; see IStreamClientEndpoint."""
 
     _network: MemoryNetwork
     source: str
@@ -237,5 +237,5 @@ class MemoryEndpoint:
     timeout: float
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[Any]:  # noqa: N803
-        """See IStreamClientEndpoint. Fails with ConnectionRefusedError, or TimeoutError where nothing arrives."""
+        """See IStreamClientEndpoint. Fails with ConnectionRefusedError, or TimeoutError when nothing arrives."""
         return self._network.begin(self, protocolFactory)

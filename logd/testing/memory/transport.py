@@ -1,4 +1,4 @@
-"""One end of a connection in memory: its bytes arrive at the other end in order, in pieces, some time later."""
+"""One end of a connection in memory: its bytes arrive at the other end in order, in pieces, with a delay."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from zope.interface import implementer
 
 from logd.interfaces import Clock
 
-#: Bytes on their way, or waiting to be read, before a transport asks its producer to pause, as Twisted's.
+#: Bytes under way, or waiting to be read, before a transport pauses its producer, as in Twisted.
 BUFFER_BYTES = 64 << 10
 
 
 @define(eq=False)
 class Wire:
-    """What both ends of a connection share."""
+    """The state that both ends of a connection share."""
 
     #: Seconds for the next piece.
     delay: Callable[[], float]
-    #: How many bytes of a write of so many go first; the rest follows later. Return them all to keep it whole.
+    #: Returns how many bytes of a write of so many are sent first; the rest follows later. All of them: no tearing.
     first_piece: Callable[[int], int]
-    #: Told of each piece that arrives: (from, to, bytes).
+    #: Called with each piece that arrives: (from, to, bytes).
     observe: Callable[[MemoryTransport, MemoryTransport, bytes], None]
     #: Called when neither end knows the connection any more.
     ended: Callable[[Wire], None]
     ends: tuple[MemoryTransport, MemoryTransport] = field(init=False)
-    #: Nothing arrives, and nobody is told, until ``MemoryNetwork.heal``.
+    #: True while nothing arrives and neither end is notified, until ``MemoryNetwork.heal``.
     silent: bool = False
 
 
 @implementer(ITransport, IConsumer, IPushProducer)
 @define(eq=False)
 class MemoryTransport:
-    """See ITransport. ``clock`` is that of the process which this end belongs to."""
+    """See ITransport. ``clock`` is that of the process which owns this end."""
 
     wire: Wire
     clock: Clock
@@ -50,12 +50,12 @@ class MemoryTransport:
     #: From ``makeConnection`` to ``connectionLost``.
     connected: bool = field(default=False, init=False)
     disconnecting: bool = field(default=False, init=False)
-    #: The process is gone, or the connection is over here: bytes that come are answered by a reset.
+    #: True if the process is gone, or the connection is over here: further bytes are answered by a reset.
     gone: bool = field(default=False, init=False)
     producer: Any = field(default=None, init=False)
-    #: When what was sent last arrives here: nothing overtakes.
+    #: The time when the latest piece arrives here: nothing overtakes it.
     last_arrival: float = field(default=0.0, init=False)
-    #: Sent to this end, and not arrived. None: the other end has closed.
+    #: Pieces sent to this end that have not arrived. None: the other end has closed.
     coming: deque[bytearray | None] = field(factory=deque, init=False)
     #: Arrived, and not read.
     arrived: deque[bytes | None] = field(factory=deque, init=False)
@@ -68,10 +68,10 @@ class MemoryTransport:
     _reading: bool = field(default=False, init=False)
     #: Pieces that should have arrived while the wire was silent.
     _held_up: int = field(default=0, init=False)
-    #: Set by protocols; without a meaning here.
+    #: Set by protocols; without effect here.
     bufferSize: int = field(default=BUFFER_BYTES, init=False)  # noqa: N815  # Twisted's name
 
-    # What protocols call.
+    # Called by protocols.
 
     def write(self, data: bytes) -> None:
         """See ITransport."""
@@ -94,13 +94,13 @@ class MemoryTransport:
         self.write(b"".join(iovec))
 
     def loseConnection(self) -> None:  # noqa: N802
-        """See ITransport: what was written arrives; a producer that is registered is waited for."""
+        """See ITransport: written data arrives; a registered producer is waited for."""
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self._finish_if_done()
 
     def abortConnection(self) -> None:  # noqa: N802
-        """See ITCPTransport: what is on its way may not arrive."""
+        """See ITCPTransport: data under way may not arrive."""
         if self.connected and not self._finished:
             self.disconnecting = self._finished = self._paused = True
             self.other.reset_later()
@@ -146,17 +146,17 @@ class MemoryTransport:
         if self.disconnecting:
             self._finish_if_done()
 
-    # What the network calls.
+    # Called by the network.
 
     def establish(self, protocol: IProtocol) -> None:
-        """The connection is made."""
+        """Establish the connection."""
         if self.gone:
             return
         self.protocol, self.connected = protocol, True
         protocol.makeConnection(self)
 
     def send_here(self, data: bytes | None) -> None:
-        """Let bytes (None: the end) set out to this end. What would arrive with the bytes before them joins them."""
+        """Send bytes (None: the end) to this end. Bytes that would arrive with earlier ones join them."""
         arrival = self.clock.seconds() + self.wire.delay()
         if data is not None and self.coming and self.last_arrival >= arrival:
             last = self.coming[-1]
@@ -168,7 +168,7 @@ class MemoryTransport:
         self.clock.callLater(arrival - self.clock.seconds(), self.arrive)
 
     def arrive(self) -> None:
-        """The next piece is here, unless the wire is silent."""
+        """Deliver the next piece, unless the wire is silent."""
         if self.wire.silent:
             self._held_up += 1
         elif self.coming and not self.gone:
@@ -178,18 +178,18 @@ class MemoryTransport:
                 self._read()
 
     def arrive_late(self) -> None:
-        """The wire is silent no more."""
+        """Deliver the pieces held up while the wire was silent."""
         held_up, self._held_up = self._held_up, 0
         for _ in range(held_up):
             self.arrive()
 
     def reset_later(self) -> None:
-        """Let this end learn that the connection is over; what arrives before that is read."""
+        """Tell this end later that the connection is over; pieces that arrive before are read."""
         self.last_arrival = max(self.last_arrival, self.clock.seconds())
         self.clock.callLater(self.wire.delay(), self._reset)
 
     def lose(self, reason: Exception) -> None:
-        """The connection is over for this end."""
+        """End the connection for this end."""
         if self.gone:
             return
         self.vanish()
@@ -200,14 +200,14 @@ class MemoryTransport:
             self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """The connection is over for this end, and its process is not told (it is gone, perhaps)."""
+        """End the connection for this end without notifying its process, which may be gone."""
         self.gone, self.connected = True, False
         self.coming.clear()
         self.arrived.clear()
         if self.other.gone:
             self.wire.ended(self.wire)
 
-    # The inside.
+    # Implementation.
 
     def _reset(self) -> None:
         if not self.wire.silent:
@@ -229,7 +229,7 @@ class MemoryTransport:
             self._reading = False
 
     def _was_read(self, count: int) -> None:
-        """The other end has read so many bytes of what was written here."""
+        """Count bytes written here that the other end has read."""
         before, self._unread = self._unread, self._unread - count
         if self.producer is None or self.gone:
             return

@@ -15,16 +15,16 @@ from logd.testing.memory.clock_threads import ClockThreads
 from logd.testing.memory.clocks import ProcessClock
 from logd.testing.memory.files import MemoryFiles
 
-#: Where the tree is kept on its disk.
+#: The folder of the tree on its disk.
 _FOLDER = "/coordination"
 
 
 @define(eq=False)
 class MemoryTree:
-    """One tree; it can be stopped, killed and started again, and finds its sessions and nodes on ``files``.
+    """One tree; it can be stopped, killed and started again, and recovers its sessions and nodes from ``files``.
 
-    ``delay()`` gives the seconds that a message between a client and it takes, ``disk_delay()`` those of a wait for the
-    disk.
+    ``delay()`` returns the seconds that a message between a client and the tree takes, ``disk_delay()`` those of a wait
+    for the disk.
     """
 
     world_clock: Any
@@ -32,10 +32,10 @@ class MemoryTree:
     disk_delay: Callable[[], float] = lambda: 0.001
     files: MemoryFiles = field(factory=MemoryFiles)
     random: Random = field(factory=lambda: Random(0))
-    #: The process it runs in; None while it does not run.
+    #: The process that it runs in; None while it does not run.
     clock: ProcessClock | None = field(default=None, init=False)
     server: CoordinationServer | None = field(default=None, init=False)
-    #: What is left of those that were killed; see MemoryNetwork.
+    #: Remains of killed processes; see MemoryNetwork.
     graveyard: list[object] = field(factory=list, init=False)
     clients: list[InProcessCoordination] = field(factory=list, init=False)
     host: str = "tree"
@@ -54,7 +54,7 @@ class MemoryTree:
     def client(
         self, clock: ProcessClock, session_timeout: float = 10.0, timeout: float = 10.0
     ) -> InProcessCoordination:
-        """A client for the process of that clock; it finds the tree again after each start. Not connected yet."""
+        """Return a client for the process of that clock, not connected yet; it survives restarts of the tree."""
         host = None if self.server is None else self.server.host
         client = InProcessCoordination(host, clock, session_timeout, timeout, delay=self.delay)
         if self.clock is not None:
@@ -63,26 +63,26 @@ class MemoryTree:
         return client
 
     def forget(self, client: InProcessCoordination) -> None:
-        """A client's process is no more: its connection ends, and its session when its time is over."""
+        """End the connection of a client whose process is gone; its session expires."""
         client.link.vanish()
         if client in self.clients:
             self.clients.remove(client)
 
     def stop(self) -> Deferred[None]:
-        """Stop serving; sessions live on. Fires when all is on the disk."""
+        """Stop serving; sessions live on. Fires when everything is on the disk."""
         server = self.server
         assert server is not None
         return server.stop().addCallback(lambda _: self._over())
 
     def kill(self, power_lost: bool = False) -> None:
-        """End at once; with ``power_lost`` also lose what was not synced."""
+        """End at once; with ``power_lost`` also lose unsynced data."""
         if self.clock is None:
             return
         self.clock.kill()
         self._over()
         self.files.restart(power_lost)
         for client in tuple(self.clients):
-            # In the client's own time: it may stand still.
+            # On the client's own clock: the client may stand still.
             client.link.clock.callLater(self.delay(), client.link.cut)
 
     def _over(self) -> None:

@@ -1,1 +1,1 @@
-"""Real servers in processes of their own, ready when ``start`` returns."""
+"""Real servers in their own processes, ready when ``start`` returns."""

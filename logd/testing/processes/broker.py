@@ -1,4 +1,4 @@
-"""A real broker in a process of its own, on a free port of loopback, ready when ``start`` returns."""
+"""A real broker in its own process, on a free loopback port, ready when ``start`` returns."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from attrs import define, field
 from logd.errors import LogdError
 from logd.testing.processes.server import ServerProcess
 
-#: Seconds between two looks whether a broker answers yet.
+#: Seconds between two checks whether a broker answers yet.
 _POLL_SECONDS = 0.02
 
 _TWISTD = "from twisted.scripts.twistd import run; run()"
 
 
-#: Sockets that keep the ports of ``free_port`` for this process and its children.
+#: Sockets that reserve the ports of ``free_port`` for this process and its children.
 _RESERVED: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Return a TCP port of loopback that is given to no other caller, in this process or another, while this one lives.
+    """Return a free TCP port of loopback, reserved against other callers and processes while this process lives.
 
-    A socket that is bound and does not listen holds the port: the kernel then hands it out neither to who asks for any
+    A socket that is bound and does not listen reserves the port: the kernel then gives it neither to a request for any
     port nor to outgoing connections, while a server that sets SO_REUSEADDR, as Twisted, asyncio and Java do, can
     listen on it. A connection to it is refused until then.
     """
@@ -44,36 +44,36 @@ def free_port() -> int:
 class BrokerProcess(ServerProcess):
     """``twistd -n logd`` over the data directory ``data``; a context manager that stops it at the end.
 
-    ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
-    ``DATA.log``). It keeps its port when it is started again.
+    ``options`` are further command-line options, ``log_path`` is the path of its log (by default ``DATA.log``). It
+    keeps its port when it is started again.
     """
 
     data: str
     options: Sequence[str] = ()
     port: int = field(factory=free_port)
     log_path: str = ""
-    #: What stands before the command, such as ``("nice",)``.
+    #: A prefix of the command, such as ``("nice",)``.
     wrap: Sequence[str] = ()
-    #: Seconds in which a broker has to answer, and to stop when it is asked to.
+    #: Seconds in which a broker must answer, and stop when asked to.
     patience: float = 30.0
-    #: Servers of the coordination tree; without, it keeps one of its own, at ``coordination_port``.
+    #: Servers of the coordination tree; without them, it runs its own at ``coordination_port``.
     zookeeper: str | None = None
     coordination_port: int = field(factory=free_port)
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def address(self) -> str:
-        """Where clients connect: ``127.0.0.1:PORT``."""
+        """The address for clients: ``127.0.0.1:PORT``."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def coordination(self) -> str:
-        """Where the coordination tree is that it uses."""
+        """The address of the coordination tree that it uses."""
         return self.zookeeper or f"127.0.0.1:{self.coordination_port}"
 
     @property
     def log(self) -> str:
-        """Where it writes its log."""
+        """The path of its log."""
         return self.log_path or f"{self.data}.log"
 
     @property
@@ -87,9 +87,9 @@ class BrokerProcess(ServerProcess):
         return [*self.wrap, *twistd, "logd", "--data", self.data, "--listen", listen, tree, *self.options]
 
     def start(self) -> Self:
-        """Start it and wait until it takes connections, and SIGTERM ends it in order.
+        """Start it and wait until it accepts connections and stops cleanly at SIGTERM.
 
-        Raises LogdError with the end of its log when it does not.
+        Raises LogdError with the end of its log on failure.
         """
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + self.patience
@@ -98,7 +98,7 @@ class BrokerProcess(ServerProcess):
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
             except OSError:
                 time.sleep(_POLL_SECONDS)
-            else:  # the system takes connections before the broker does, when a SIGTERM would still kill it
+            else:  # the system accepts connections before the broker does; SIGTERM would still kill it
                 if _heeds(self.process.pid, signal.SIGTERM):
                     return self
                 time.sleep(_POLL_SECONDS)
@@ -107,7 +107,7 @@ class BrokerProcess(ServerProcess):
 
 
 def _heeds(process: int, number: int) -> bool:
-    """Whether a process has a handler for a signal; where the system does not tell, it counts as having one."""
+    """Return whether a process has a handler for a signal; True if the system does not tell."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""A real coordination server in a process of its own, on a free port of loopback, ready when ``start`` returns."""
+"""A real coordination server in its own process, on a free loopback port, ready when ``start`` returns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from logd.errors import LogdError
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.server import ServerProcess
 
-#: Seconds between two looks whether a server answers yet.
+#: Seconds between two checks whether a server answers yet.
 _POLL_SECONDS = 0.02
 
 _LOGD = "from logd.cli.main import main; main()"
 
 
 def four_letter_word(port: int, word: bytes, timeout: float = 5.0, tls: ssl.SSLContext | None = None) -> bytes:
-    """What the server at a port of loopback answers to ``ruok`` and its kin. Raises OSError. Blocks."""
+    """Return the answer of the server at a loopback port to ``ruok`` and its kin. Raises OSError. Blocks."""
     plain = socket.create_connection(("127.0.0.1", port), timeout=timeout)
     with plain if tls is None else tls.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
         connection.sendall(word)
@@ -37,30 +37,30 @@ def four_letter_word(port: int, word: bytes, timeout: float = 5.0, tls: ssl.SSLC
 class CoordinationProcess(ServerProcess):
     """``logd zookeeper`` over the directory ``data``; a context manager that stops it at the end.
 
-    ``options`` are further ones of the command line, ``log_path`` is where it writes its log (by default
-    ``DATA.log``). It keeps its port when it is started again.
+    ``options`` are further command-line options, ``log_path`` is the path of its log (by default ``DATA.log``). It
+    keeps its port when it is started again.
     """
 
     data: str
     options: Sequence[str] = ()
     port: int = field(factory=free_port)
     log_path: str = ""
-    #: Seconds in which it has to answer, and to stop when it is asked to.
+    #: Seconds in which it must answer, and stop when asked to.
     patience: float = 30.0
-    #: What stands behind the port in an ``ssl:`` endpoint, as in ``privateKey=key.pem:certKey=cert.pem``; and what
-    #: makes sure of that certificate.
+    #: The part after the port in an ``ssl:`` endpoint, as in ``privateKey=key.pem:certKey=cert.pem``; and the context
+    #: that verifies that certificate.
     tls: str = ""
     tls_context: ssl.SSLContext | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def hosts(self) -> str:
-        """What clients are given: ``127.0.0.1:PORT``."""
+        """The address for clients: ``127.0.0.1:PORT``."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
-        """Where it writes its log."""
+        """The path of its log."""
         return self.log_path or f"{self.data}.log"
 
     @property
@@ -71,7 +71,7 @@ class CoordinationProcess(ServerProcess):
         return [sys.executable, "-c", _LOGD, "zookeeper", "--data", self.data, "--listen", listen, *self.options]
 
     def start(self) -> Self:
-        """Start it and wait until it answers ``ruok``. Raises LogdError with the end of its log when it does not."""
+        """Start it and wait until it answers ``ruok``. Raises LogdError with the end of its log on failure."""
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + self.patience

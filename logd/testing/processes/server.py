@@ -1,4 +1,4 @@
-"""A server in a process of its own, as tests and benches end, pause and resume it."""
+"""A server in its own process, which tests and benches can stop, kill, pause and resume."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Self
 
 
 class ServerProcess:
-    """What BrokerProcess, CoordinationProcess and ZooKeeperProcess share; a context manager that stops it at the end.
+    """The base of BrokerProcess, CoordinationProcess and ZooKeeperProcess; a context manager that stops it at the end.
 
-    Each says by ``start`` how it begins, and has the attributes below.
+    Each subclass implements ``start`` and has the attributes below.
     """
 
     process: subprocess.Popen[bytes] | None
-    #: Seconds in which it has to answer, and to stop when it is asked to.
+    #: Seconds in which it must answer, and stop when asked to.
     patience: float
 
     def start(self) -> Self:
-        """Start it and wait until it serves. Raises LogdError with the end of its log when it does not."""
+        """Start it and wait until it serves. Raises LogdError with the end of its log on failure."""
         raise NotImplementedError
 
     @property
@@ -29,11 +29,11 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        """Where it writes its log."""
+        """The path of its log."""
         raise NotImplementedError
 
     def end_of_log(self) -> str:
-        """The end of what it wrote, or why that cannot be read."""
+        """Return the end of its log, or the reason why the log cannot be read."""
         try:
             with open(self.log, encoding="utf-8", errors="replace") as log:
                 return log.read()[-2000:]
@@ -41,7 +41,7 @@ class ServerProcess:
             return str(error)
 
     def stop(self) -> int:
-        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired when it does not."""
+        """Ask it to stop and return its exit status. Raises subprocess.TimeoutExpired if it does not stop."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
@@ -49,7 +49,7 @@ class ServerProcess:
         return self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Stop it in its tracks (SIGSTOP) until ``resume``: it is there and says nothing."""
+        """Suspend it (SIGSTOP) until ``resume``: it exists and answers nothing."""
         if self.process is not None:
             self.process.send_signal(signal.SIGSTOP)
 
@@ -63,7 +63,7 @@ class ServerProcess:
         if process is None:
             return 0
         process.send_signal(number)
-        process.send_signal(signal.SIGCONT)  # else one that is paused would not hear of it
+        process.send_signal(signal.SIGCONT)  # a paused process would not receive the signal
         return process.wait(self.patience)
 
     def __enter__(self) -> Self:

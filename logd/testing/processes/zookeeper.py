@@ -20,7 +20,7 @@ from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import four_letter_word
 from logd.testing.processes.server import ServerProcess
 
-#: What a server needs of Spark's jars.
+#: The Spark jars that a server needs.
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "snappy-java-*.jar")
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA_OPTIONS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.02
 
 @cache
 def missing() -> str:
-    """Why no ZooKeeper can be started here; empty where one can."""
+    """Return the reason why ZooKeeper cannot be started here; empty when it can."""
     if not _jars():
         return "no ZooKeeper: pyspark is not installed, which has its jars (pip install logd[spark])"
     if java_home() is None:
@@ -59,28 +59,28 @@ class ZooKeeperProcess(ServerProcess):
     number: int = 0
     #: Further lines of its configuration.
     settings: tuple[str, ...] = ()
-    #: Seconds in which it has to serve.
+    #: Seconds in which it must serve.
     patience: float = 60.0
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
     def hosts(self) -> str:
-        """What clients are given: ``127.0.0.1:PORT``."""
+        """The address for clients: ``127.0.0.1:PORT``."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
-        """Where it writes its log."""
+        """The path of its log."""
         return os.path.join(self.data, "log")
 
     def start(self) -> Self:
-        """Start it and wait until it serves. Raises LogdError with the end of its log when it does not."""
+        """Start it and wait until it serves. Raises LogdError with the end of its log on failure."""
         self.launch()
         self.wait_until_ready()
         return self
 
     def launch(self) -> None:
-        """Start it without waiting. Raises LogdError where it cannot be (see ``missing``)."""
+        """Start it without waiting. Raises LogdError if that is impossible (see ``missing``)."""
         if missing():
             raise LogdError(missing())
         home = java_home()
@@ -94,7 +94,7 @@ class ZooKeeperProcess(ServerProcess):
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait_until_ready(self) -> None:
-        """Wait until it serves. Raises LogdError when it does not."""
+        """Wait until it serves. Raises LogdError on failure."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline and self.process is not None and self.process.poll() is None:
             if self.mode():
@@ -104,12 +104,12 @@ class ZooKeeperProcess(ServerProcess):
         raise LogdError(f"ZooKeeper did not start: {self.end_of_log()}")
 
     def stop(self) -> int:
-        """Ask it to stop and return its exit status; 0 where Java says that it was SIGTERM that ended it."""
+        """Ask it to stop and return its exit status; 0 if Java reports that SIGTERM ended it."""
         status = super().stop()
         return 0 if status == 128 + signal.SIGTERM else status
 
     def mode(self) -> str:
-        """``standalone``, ``leader`` or ``follower``; empty while it does not serve."""
+        """Return ``standalone``, ``leader`` or ``follower``; empty while it does not serve."""
         try:
             answer = four_letter_word(self.port, b"srvr").decode("utf-8", "replace")
         except OSError:
@@ -145,11 +145,11 @@ class ZooKeeperEnsemble:
 
     @property
     def hosts(self) -> str:
-        """What clients are given: all servers."""
+        """The address for clients: all servers."""
         return ",".join(server.hosts for server in self.servers)
 
     def start(self) -> ZooKeeperEnsemble:
-        """Start all and wait until all serve. Raises LogdError when they do not."""
+        """Start all and wait until all serve. Raises LogdError on failure."""
         members = tuple(f"server.{number}=127.0.0.1:{free_port()}:{free_port()}" for number in range(1, self.size + 1))
         for number in range(1, self.size + 1):
             folder = os.path.join(self.data, str(number))
@@ -165,14 +165,14 @@ class ZooKeeperEnsemble:
         return self
 
     def leader(self) -> ZooKeeperProcess:
-        """The server that leads. Raises LogdError when none does."""
+        """Return the server that leads. Raises LogdError when none does."""
         for server in self.servers:
             if server.process is not None and server.mode() == "leader":
                 return server
         raise LogdError("no server of the ensemble leads")
 
     def revive(self) -> None:
-        """Start those again that do not run, and wait until they serve."""
+        """Start the servers that do not run, and wait until they serve."""
         for server in self.servers:
             if server.process is None:
                 server.start()

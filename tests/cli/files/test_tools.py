@@ -183,13 +183,13 @@ class RepairTests(ToolsTestCase):
         before = self.content()
         with (self.path / "meta").open("r+b") as meta:
             fcntl.flock(meta, fcntl.LOCK_EX)
-            self.assertIn("1 found", self.logd("repair", self.path, "--dry-run", status=1))
+            self.assertIn("problems found: 1;", self.logd("repair", self.path, "--dry-run", status=1))
         self.assertEqual(self.content(), before)
 
     def test_nobody_to_ask(self) -> None:
         """Without a terminal and without --yes nothing is done, and it is said what would do it."""
         before = self.content()
-        self.assertIn("say --yes", self.logd("repair", self.path, status=1))
+        self.assertIn("give --yes", self.logd("repair", self.path, status=1))
         self.assertEqual(self.content(), before)
 
     def test_asked(self) -> None:
@@ -266,7 +266,7 @@ class LostSegmentTests(ToolsTestCase):
     def test_repair(self) -> None:
         """Gaps of at most 1 GiB take their place, and hardly any room; what is left keeps its ids."""
         self.lose()
-        self.assertIn("2 found", self.logd("repair", self.path, "--dry-run", status=1))
+        self.assertIn("problems found: 2;", self.logd("repair", self.path, "--dry-run", status=1))
         self.assertFalse(self.segments[0].exists())
         self.assertIn("Make gaps of 2 damages", self.logd("repair", self.path, status=1))
         self.assertIn("sound", self.logd("repair", self.path, "--yes"))

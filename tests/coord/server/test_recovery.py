@@ -208,7 +208,7 @@ class SnapshotTests(FolderCase):
             if at < head + first + second:
                 found = self.recover()
                 self.assertEqual((found.last, [zxid for zxid, _ in found.changes]), (4, [3, 4]), at)
-                self.assertIn("the snapshot has", self.reports[0])
+                self.assertIn("the snapshot contains", self.reports[0])
             else:
                 self.refused(changes_name(0))
 

@@ -14,7 +14,7 @@ from logd.coord.records import Create, Exists, SessionState
 from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.kazoo_client import KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
-from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import CoordinationSettings
 from tests.coord.turns import Turns
 
@@ -26,7 +26,7 @@ class KazooSessionTests(SynchronousTestCase):
         """Make it, connected for the first time."""
         self.turns = Turns()
         self.order: list[object] = []
-        events = Events(self.told, self.fired, lambda error: self.order.append(error))
+        events = SessionCallbacks(self.told, self.fired, lambda error: self.order.append(error))
         before = threading.active_count()
         self.session = KazooSession(cast(ThreadReactor, self.turns), CoordinationSettings(), events)
         self.assertEqual(threading.active_count(), before)
@@ -36,7 +36,7 @@ class KazooSessionTests(SynchronousTestCase):
         self.answer_at_once = False
         self.change(KazooState.CONNECTED)
 
-    def told(self, told: Told) -> None:
+    def told(self, told: SessionChange) -> None:
         """Note a state."""
         self.order.append((told.state, told.connection))
 

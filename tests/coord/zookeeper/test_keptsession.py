@@ -14,7 +14,7 @@ from logd.coord.records import Create, Request, SessionState
 from logd.coord.zookeeper.kazoo_client import Identity
 from logd.coord.zookeeper.kept_session import KeptSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
-from logd.coord.zookeeper.session_events import Events, Told
+from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
 from tests.coord.turns import Turns
 
@@ -25,7 +25,7 @@ Done = Callable[[object, CoordinationError | None], None]
 class PlayedSession:
     """What a KazooSession is to its owner."""
 
-    events: Events
+    events: SessionCallbacks
     identity: Identity | None
     #: What was sent, with what its answer is handed to.
     sent: list[tuple[Request, Done]] = field(factory=list)
@@ -51,7 +51,7 @@ class PlayedSession:
 
     def tell(self, state: SessionState, session_id: int = 0) -> None:
         """What kazoo's thread tells."""
-        self.events.state(Told(state, 1, session_id, b"password", 10.0))
+        self.events.state(SessionChange(state, 1, session_id, b"password", 10.0))
 
 
 class KeptSessionTests(SynchronousTestCase):
@@ -67,7 +67,7 @@ class KeptSessionTests(SynchronousTestCase):
         self.kept.subscribe(self.states.append)
         self.opened: Deferred[None] = self.kept.open(FOR_EVER)
 
-    def make(self, _reactor: object, _settings: object, events: Events, identity: Identity | None) -> Any:
+    def make(self, _reactor: object, _settings: object, events: SessionCallbacks, identity: Identity | None) -> Any:
         """Play one more of kazoo's sessions."""
         self.played.append(PlayedSession(events, identity))
         return self.played[-1]

@@ -180,7 +180,7 @@ class CrowdTests(BrokerTestCase):
         for peer in crowd:
             self.assertEqual(peer.ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
         self.assertTrue(self.is_refused())
-        self.until_logged("connections.max = 60 are open")
+        self.until_logged("connections.max = 60 connections are open")
         self.assertEqual(crowd[0].ask(Fetch("t", 0, 0, 1)), FetchResponse(0))
         crowd[1].close()
         self.until(self.room, "room for another connection")

@@ -72,7 +72,7 @@ class BombTests(BrokerTestCase):
             # It is not damaged, so whoever skips damage does not skip it: it may hold messages that are wanted.
             status, output, errors, memory = self.consume(name, "--on-corrupt", "skip")
             self.assertEqual((status, output), (1, b"before\n"), errors)
-            self.assertIn("would become more than 67108864 bytes", errors)
+            self.assertIn("would expand to more than 67108864 bytes", errors)
             self.assertIn("(--max-decompressed)", errors)
             self.assertLess(memory, MOST_BYTES, name)
             found = re.search(r"at position (\d+)", errors)

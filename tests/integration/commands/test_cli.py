@@ -270,7 +270,9 @@ class TopicsTests(CliTestCase):
         """A person at a terminal is asked before a topic is deleted; a no leaves it, --yes asks nothing. A script that
         does not say --yes is refused."""
         self.logd("topics", "create", "t")
-        self.refused(1, (["topics", "delete", "t"], "Nobody to ask, so nothing is done: say --yes"))
+        self.refused(
+            1, (["topics", "delete", "t"], "Standard input is not a terminal, so nothing was done: give --yes")
+        )
         self.assertEqual(self.logd("topics", "list"), b"t\t1\n")
         for arguments, answer, status in ((["t"], b"n\n", 1), (["t"], b"y\n", 0), (["t", "--yes"], b"", 1)):
             person, terminal = os.openpty()

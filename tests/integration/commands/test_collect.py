@@ -242,7 +242,7 @@ class FollowTests(CollectTestCase):
         os.rename(f"{path}.0.gz", f"{path}.1.gz")
         os.rename(f"{path}.1", f"{path}.2")
         self.write("app.log", b"6\n")
-        self.incomplete("its 2 bytes are lost", "app.log")
+        self.incomplete("2 bytes are lost", "app.log")
         self.logd(*self.arguments("--once", pattern="app.log"))
         self.assertEqual(self.consumed()[-1], b"6")
 
@@ -303,7 +303,7 @@ class TroubleTests(CollectTestCase):
         a_log = ["collect", f"{self.folder}/a.log", "--once", "--topic"]
         self.refused(
             1,
-            ([*a_log, "u", "--state", str(self.state)], "is that of topic 't'"),
+            ([*a_log, "u", "--state", str(self.state)], "belongs to topic 't'"),
             ([*a_log, "t", "--state", str(damaged)], "is damaged"),
             ([*a_log, "t", "--state", new[0], "--max-line", "5", "--long-lines", "fail"], "longer than 5 bytes"),
             ([*a_log, "t", "--state", new[1], "--partition", "3"], "0 of 1 lines were acknowledged, then: "),

@@ -232,7 +232,7 @@ class ChangingTests(GroupsCliTestCase):
         read = [consumer.stdout.readline() for _ in range(1000)]
         self.refused(
             1,
-            (["groups", "reset", "g", "--topic", "t", "--to", "earliest"], "say --force"),
+            (["groups", "reset", "g", "--topic", "t", "--to", "earliest"], "use --force"),
             (["groups", "delete", "g"], "is live"),
         )
         self.until(lambda: self.described()["lag_bytes"] == 0)  # all is committed: the owner has nothing more to say
@@ -246,7 +246,7 @@ class ChangingTests(GroupsCliTestCase):
     def test_delete(self) -> None:
         """A group at rest is deleted with all it had; another of its name is new."""
         self.logd("consume", "t", "--group", "g", "--exit-at-end")
-        nobody = "Nobody to ask, so nothing is done: say --yes"
+        nobody = "Standard input is not a terminal, so nothing was done: give --yes"
         reset = ["groups", "reset", "g", "--topic", "t", "--to", "latest"]
         self.refused(1, (["groups", "delete", "g"], nobody), (reset, nobody))
         self.assertEqual(self.described()["lag_bytes"], 0)

@@ -38,7 +38,7 @@ class ToolsTests(CliTestCase):
         address = self.broker.address
         self.assertIn(b"id 150, 16 bytes", self.logd("repair", "--broker", address, "t", "--dry-run", status=1))
         self.logd("repair", "--broker", address, "t", status=1)
-        self.assertIn("say --yes", self.errors)
+        self.assertIn("give --yes", self.errors)
         found = json.loads(self.logd("repair", "--broker", address, "t", "0", "--yes", "--json"))
         (partition,) = found["partitions"]
         self.assertEqual((found["sound"], partition["damages"], partition["state"]), (True, 1, "served"))

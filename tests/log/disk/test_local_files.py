@@ -71,7 +71,7 @@ class LocalFilesTests(SynchronousTestCase):
             raise SkipTest("to give a directory away needs root")
         os.chown(self.folder, 4711, -1)
         refused = self.assertRaises(PermissionError, self.files.lock, self.folder + "/meta")
-        self.assertIn("belongs to user 4711 and this process to user 0", str(refused))
+        self.assertIn("user 4711 owns it, and this process runs as user 0", str(refused))
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_append(self) -> None:

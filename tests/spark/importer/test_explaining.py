@@ -118,7 +118,7 @@ class RemediedTests(SynchronousTestCase):
         said = str(remedied(ImportFailed(f"loading failed: {wrong}")))
         self.assertIn("raise --max-decompressed-messages", said)
         self.assertNotIn("maxDecompressed", said)
-        self.assertNotIn("go on behind", said)
+        self.assertNotIn("continue after", said)
 
     def test_others(self) -> None:
         """Others stay as they are."""

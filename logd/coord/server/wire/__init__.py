@@ -1,1 +1,1 @@
-"""ZooKeeper's client protocol: frames and records to bytes and back."""
+"""ZooKeeper's client protocol: encodes and decodes frames and records."""

@@ -1,12 +1,12 @@
-"""Answers and watch events to frames.
+"""Encodes answers and watch events as frames.
 
 ::
 
     answer         int32 size | int xid | long zxid | int error | body, where the error is 0
     watch event    int32 size | int -1  | long zxid | int 0     | int type | int state | ustring path
     multi's body   (int type | bool 0 | int error | body of that type)* | int -1 | bool 1 | int -1
-                   of a multi that failed each part has the type -1 and its error once more as an int: 0 for those
-                   before the one that could not be done, -2 for those behind it
+                   in a failed multi each part has the type -1 and its error once more as an int: 0 for the parts
+                   before the failed one, -2 for those behind it
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _END_OF_MULTI = _MULTI_HEADER.pack(ERROR_TYPE, True, -1)
 
 
 def encode_outcome(call: Call, outcome: Outcome) -> bytes:
-    """Return the frame that answers ``call`` with what came of it."""
+    """Return the frame that answers ``call`` with its outcome."""
     zxid, answer, asked = outcome.zxid, outcome.answer, call.asked
     if isinstance(answer, MultiFailed):
         return encode_failed_multi(call, zxid, answer.index, answer.error)
@@ -46,9 +46,9 @@ def encode_outcome(call: Call, outcome: Outcome) -> bytes:
 
 
 def encode_answer(call: Call, zxid: int, answer: Any) -> bytes:
-    """Return the frame that answers ``call``; ``answer`` is what the tree answers, or a CoordinationError.
+    """Return the frame that answers ``call``; ``answer`` is the tree's answer or a CoordinationError.
 
-    ``zxid`` is the last change that the answer can know of.
+    ``zxid`` is the last change that the answer can show.
     """
     if isinstance(answer, CoordinationError):
         return _HEADER.pack(_HEADER_BYTES, call.xid, zxid, answer.code)
@@ -61,7 +61,7 @@ def encode_answer(call: Call, zxid: int, answer: Any) -> bytes:
 
 
 def encode_failed_multi(call: Call, zxid: int, failed: int, error: CoordinationError) -> bytes:
-    """Return the frame for a multi whose part ``failed`` (from 0) could not be done, so that none of them was."""
+    """Return the frame for a multi whose part ``failed`` (from 0) failed, so that no part was executed."""
     codes = [0] * failed + [error.code] + [RuntimeInconsistency.code] * (len(call.parts) - failed - 1)
     body = b"".join(_MULTI_HEADER.pack(ERROR_TYPE, False, code) + INT32.pack(code) for code in codes)
     body += _END_OF_MULTI
@@ -69,7 +69,7 @@ def encode_failed_multi(call: Call, zxid: int, failed: int, error: CoordinationE
 
 
 def encode_multi(parts: Sequence[int], answers: Sequence[Any]) -> bytes:
-    """Return the body for a multi that was done."""
+    """Return the body for a multi that succeeded."""
     pieces = []
     for opcode, answer in zip(parts, answers, strict=True):
         pieces += [_MULTI_HEADER.pack(opcode, False, 0), _body(opcode, answer)]
@@ -77,7 +77,7 @@ def encode_multi(parts: Sequence[int], answers: Sequence[Any]) -> bytes:
 
 
 def encode_event(zxid: int, event: WatchEvent) -> bytes:
-    """Return the frame that tells a client what its watch saw; ``zxid`` is the change's, -1 where none is told of."""
+    """Return the frame of a watch event; ``zxid`` is that of the change, -1 if there is none in particular."""
     body = _EVENT.pack(event.type, SYNC_CONNECTED) + encode_ustring(event.path)
     return _HEADER.pack(_HEADER_BYTES + len(body), EVENT_XID, zxid, 0) + body
 

@@ -1,4 +1,4 @@
-"""The first exchange of a connection: a session is asked for, new or known already, and granted or refused.
+"""The first exchange of a connection: the client asks for a new or known session, the server grants or refuses it.
 
 ::
 
@@ -7,8 +7,8 @@
     connect response   int32 size | int protocol version (0) | int timeout, ms | long session id | buffer password
                        | bool read-only, where the request had one
 
-A session that is over, or a password that is wrong, is answered with the session id 0 and the timeout 0, and the
-connection is closed.
+A session that is over, or a wrong password, is answered with the session id 0 and the timeout 0, and the connection is
+closed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from logd.protocol.requests.fields import INT32
 
 _REQUEST = Struct(">iqiq")
 _RESPONSE = Struct(">iiq")
-#: The password's bytes, as ZooKeeper has it.
+#: The password's length in bytes, as in ZooKeeper.
 PASSWORD_BYTES = 16
 _LONGEST_PASSWORD = 1024
 
 
 @frozen
 class ConnectRequest:
-    """What a client says first."""
+    """The first message of a client."""
 
     last_zxid: int
     timeout_ms: int
@@ -43,7 +43,7 @@ class ConnectRequest:
 
 @frozen
 class ConnectResponse:
-    """What it is answered; the defaults refuse."""
+    """The answer to a ConnectRequest; the defaults refuse."""
 
     timeout_ms: int = 0
     session_id: int = 0
@@ -51,7 +51,7 @@ class ConnectResponse:
 
 
 def decode_connect_request(data: bytes | memoryview, start: int, stop: int) -> ConnectRequest:
-    """Read the body of a connection's first frame; raise ProtocolViolation when it is none."""
+    """Decode the body of a connection's first frame; raise ProtocolViolation when it is invalid."""
     reader = JuteReader(data, start, stop)
     _, last_zxid, timeout_ms, session_id = reader.unpack(_REQUEST)
     password = reader.buffer() or b""
@@ -64,7 +64,7 @@ def decode_connect_request(data: bytes | memoryview, start: int, stop: int) -> C
 
 
 def encode_connect_request(request: ConnectRequest) -> bytes:
-    """Return the frame: what a client sends first."""
+    """Return the first frame that a client sends."""
     body = _REQUEST.pack(0, request.last_zxid, request.timeout_ms, request.session_id)
     body += encode_buffer(request.password)
     if request.has_read_only:
@@ -73,7 +73,7 @@ def encode_connect_request(request: ConnectRequest) -> bytes:
 
 
 def encode_connect_response(response: ConnectResponse, has_read_only: bool = True) -> bytes:
-    """Return the frame; we are never read-only."""
+    """Return the frame; the server is never read-only."""
     body = _RESPONSE.pack(0, response.timeout_ms, response.session_id) + encode_buffer(response.password)
     if has_read_only:
         body += BOOL.pack(False)
@@ -81,7 +81,7 @@ def encode_connect_response(response: ConnectResponse, has_read_only: bool = Tru
 
 
 def decode_connect_response(data: bytes | memoryview, start: int, stop: int) -> ConnectResponse:
-    """Read its body, as a client does."""
+    """Decode the body of the answer, as a client does."""
     reader = JuteReader(data, start, stop)
     _, timeout_ms, session_id = reader.unpack(_RESPONSE)
     return ConnectResponse(timeout_ms, session_id, reader.buffer() or b"")

@@ -1,10 +1,10 @@
-"""Jute, ZooKeeper's way to write records: numbers, buffers, strings and lists, read with every length checked first.
+"""Jute, ZooKeeper's record encoding: numbers, buffers, strings and vectors; every length is checked before reading.
 
 ::
 
     int := int32      long := int64      bool := one byte      all big-endian
-    buffer := int32 length | bytes       length -1: none at all
-    ustring := buffer of UTF-8           vector := int32 count | item*     count -1: none at all
+    buffer := int32 length | bytes       length -1: null
+    ustring := buffer of UTF-8           vector := int32 count | item*     count -1: null
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from logd.errors import ProtocolViolation
 from logd.protocol.requests.fields import INT32, INT64, Reader
 
 BOOL = Struct(">?")
-#: The length of what is none at all.
+#: The length of null.
 _NONE = INT32.pack(-1)
 _LENGTH = INT32.unpack_from
 _STAT = Struct(">qqqqiiiqiiq")
-#: The least bytes of a string, and of a row of an access list, in a vector.
+#: The fewest bytes of a string, and of a row of an access list, in a vector.
 _LEAST_STRING = 4
 _LEAST_ACL = 12
 
 
 class NoData(bytes):
-    """What a node has whose data are none at all: ZooKeeper tells that from empty data, and to the tree it is empty."""
+    """The data of a node with null data: ZooKeeper tells null from empty data; to the tree both are empty."""
 
 
 NO_DATA = NoData()
 
 
 class JuteReader(Reader):
-    """Reads a record's fields in order; raises ProtocolViolation where lengths do not add up."""
+    """Reads a record's fields in order; raises ProtocolViolation when lengths do not add up."""
 
     __slots__ = ()
 
@@ -47,8 +47,8 @@ class JuteReader(Reader):
         return bool(self.unpack(BOOL)[0])
 
     def buffer(self) -> bytes | None:
-        """Return a buffer, None where there is none at all."""
-        # As int32 and take do it, in one step: this is most of what reading a request is.
+        """Return a buffer, None for null."""
+        # The code of int32 and take in one step: this is most of the cost of reading a request.
         at = self.at
         start = at + 4
         if start > self.stop:
@@ -64,12 +64,12 @@ class JuteReader(Reader):
         return bytes(self.data[start:after])
 
     def node_data(self) -> bytes:
-        """Return a node's data: a buffer, NO_DATA where there is none at all."""
+        """Return a node's data: a buffer, NO_DATA for null."""
         data = self.buffer()
         return NO_DATA if data is None else data
 
     def ustring(self) -> str:
-        """Return a string; none at all is an empty one."""
+        """Return a string; null is an empty one."""
         data = self.buffer()
         try:
             return "" if data is None else data.decode()
@@ -97,13 +97,13 @@ class JuteReader(Reader):
 
 
 def encode_buffer(value: bytes | None) -> bytes:
-    """Return a buffer; None and NO_DATA are none at all."""
+    """Return a buffer; None and NO_DATA become null."""
     return _NONE if value is None or value is NO_DATA else INT32.pack(len(value)) + value
 
 
 def encode_ustring(value: str) -> bytes:
     """Return a string."""
-    # "surrogatepass" only so that nothing here can raise: what was read as UTF-8 has no surrogates.
+    # "surrogatepass" only so that nothing here can raise: strings decoded from UTF-8 have no surrogates.
     encoded = value.encode("utf-8", "surrogatepass")
     return INT32.pack(len(encoded)) + encoded
 

@@ -1,4 +1,4 @@
-"""Numbers of ZooKeeper's client protocol: what a request asks for, and the xids that are no client's."""
+"""Numbers of ZooKeeper's client protocol: the types of requests, and the xids that belong to no client."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Opcode(enum.IntEnum):
     CLOSE_SESSION = -11
 
 
-#: The xid of a watch's event.
+#: The xid of a watch event.
 EVENT_XID = -1
-#: The type that stands for a failed part of a multi, and for the end of one.
+#: The type of a failed part of a multi, and of the end of one.
 ERROR_TYPE = -1
-#: What watch events say of the connection they come by (KeeperState.SyncConnected).
+#: The state in watch events (KeeperState.SyncConnected).
 SYNC_CONNECTED = 3

@@ -1,12 +1,12 @@
-"""A request's frame to the record of what is asked: its header, its type, its body.
+"""Decodes request frames: header, type, body.
 
 ::
 
     request    int32 size | int xid | int type | body
     multi      (int type | bool done | int error | body of that type)*, the last one with done and no body
 
-A body that is none raises ProtocolViolation: where its fields lie, nobody knows. One that asks for what cannot be,
-such as a kind of node that is not here, is a CoordinationError, which is answered.
+A malformed body raises ProtocolViolation, since its fields cannot be located. A well-formed request for something
+unsupported, such as an unknown kind of node, becomes a CoordinationError, which is answered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from logd.errors import ProtocolViolation
 
 _HEADER = Struct(">ii")
 _MULTI_HEADER = Struct(">i?i")
-#: The flags of a create: ephemeral, and a sequence number. Above them are containers and nodes with a time to live.
+#: The flags of a create: ephemeral, and sequence number. Above them are containers and nodes with a time to live.
 _EPHEMERAL = 1
 _SEQUENCE = 2
 _LARGEST_FLAGS = 6
@@ -49,12 +49,12 @@ _LARGEST_FLAGS = 6
 
 @frozen
 class Ping:
-    """I am alive."""
+    """Keep the session alive."""
 
 
 @frozen
 class CloseSession:
-    """End my session, with its ephemeral nodes."""
+    """End the session, with its ephemeral nodes."""
 
 
 @frozen
@@ -65,22 +65,22 @@ class Auth:
     data: bytes = field(repr=False)
 
 
-#: What can be asked of a server; a CoordinationError is a request that is answered with it.
+#: The requests to a server; a CoordinationError is a request that is answered with that error.
 Asked = Request | Ping | CloseSession | Auth | CoordinationError
 
 
 class Call(NamedTuple):
-    """One request: ``xid`` tells its answer, ``opcode`` the answer's form."""
+    """One request: ``xid`` matches the answer to it, ``opcode`` determines the answer's form."""
 
     xid: int
     opcode: int
     asked: Asked
-    #: Of a multi: the types of its parts.
+    #: The types of the parts of a multi.
     parts: tuple[int, ...] = ()
 
 
 def decode_call(data: bytes | memoryview, start: int, stop: int) -> Call:
-    """Read a frame's body; raise ProtocolViolation when it is no request."""
+    """Decode a frame's body; raise ProtocolViolation when it is no request."""
     reader = JuteReader(data, start, stop)
     xid, number = reader.unpack(_HEADER)
     decode = _BODIES.get(number)
@@ -151,7 +151,7 @@ def _set_watches_with_persistent(reader: JuteReader) -> SetWatches:
 
 
 def _auth(reader: JuteReader) -> Auth:
-    reader.int32()  # a type that nobody uses
+    reader.int32()  # an unused type
     return Auth(reader.ustring(), reader.buffer() or b"")
 
 
