@@ -1,5 +1,5 @@
-"""Bytes to objects and back, sans-IO: messages, sets, codecs, requests, framing, one connection's conversation.
+"""The protocol without I/O: messages, sets, codecs, requests, framing, and the conversation of one connection.
 
-Nothing here knows of sockets, files, threads or time: bytes go in and objects come out, so that the broker, the Twisted
-clients and a blocking reader use the same code. The layouts are in docs/protocol.md.
+Nothing here uses sockets, files, threads or time. Bytes go in and objects come out, so the broker, the Twisted clients
+and a blocking reader share this code. The layouts are in docs/protocol.md.
 """

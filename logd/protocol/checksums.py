@@ -1,4 +1,4 @@
-"""CRC-32 twice: zlib's for every message on the way, and crcmod's as the independent second opinion."""
+"""Two implementations of CRC-32: zlib's for all messages, and crcmod's as an independent check."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CRC32 = "crc32"
 
 
 class Checksum(Protocol):
-    """CRC-32 of ``data``; ``crc`` is that of what came before it."""
+    """A function that returns the CRC-32 of ``data``; ``crc`` is that of the preceding bytes."""
 
     def __call__(self, data: bytes | memoryview, crc: int = 0, /) -> int: ...
 
 
 def independent_crc32(data: bytes | memoryview, crc: int = 0, /) -> int:
-    """The same polynomial from other hands, for offline verification: five times slower per message than zlib's.
+    """Return the CRC-32 as crcmod computes it, for offline verification: five times slower per message than zlib.
 
     Raises MissingPackage.
     """
@@ -35,7 +35,7 @@ def _crcmod() -> Checksum:
     return cast("Checksum", crcmod.predefined.mkPredefinedCrcFun("crc-32"))
 
 
-#: One implementation of every checksum that an entry may have, by name (logd.protocol.entry says which has which).
+#: One implementation of each kind of checksum, by name (logd.protocol.entry has the kind of each magic).
 Checksums = Mapping[str, Checksum]
 CHECKSUMS: Checksums = {CRC32: crc32}
 INDEPENDENT_CHECKSUMS: Checksums = {CRC32: independent_crc32}

@@ -1,4 +1,4 @@
-"""Compression of whole message sets: gzip, snappy in xerial framing, zstd; what is read back is bounded."""
+"""Compression of whole message sets with gzip, snappy in xerial framing or zstd; the decompressed size is bounded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_ROOM = "write whole buffer"  # in cramjam's error when the result does not f
 
 @cache
 def _cramjam() -> ModuleType:
-    """Return the library. Raises MissingPackage: a reader of what is not compressed does without it."""
+    """Return the library, which only compressed sets need. Raises MissingPackage."""
     with needing("cramjam", "a compressed message set"):
         import cramjam
     return cramjam
@@ -55,7 +55,7 @@ def compress(codec: str, data: bytes) -> bytes:
 
 
 def may_be(codec: str, data: bytes | memoryview) -> bool:
-    """Return whether data whose first bytes are those of ``data`` may be of ``codec``. Nothing is decompressed."""
+    """Return whether ``data``, or data that begins with it, may be of ``codec``. Nothing is decompressed."""
     if codec == "gzip":
         return data[:3] == _GZIP_MAGIC
     if codec == "zstd":
@@ -66,7 +66,7 @@ def may_be(codec: str, data: bytes | memoryview) -> bool:
 
 
 def _may_be_snappy_block(data: bytes | memoryview) -> bool:
-    """Return whether the size in front can be, and the first element is a literal that fits: nothing is to copy yet."""
+    """Return whether the size is possible and the first element a literal that fits, as nothing can be copied yet."""
     size = at = 0
     for at, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << 7 * at
@@ -85,15 +85,14 @@ def _may_be_snappy_block(data: bytes | memoryview) -> bool:
 
 
 def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
-    """Return what was compressed, at most ``max_bytes`` of it.
+    """Return ``data`` decompressed, at most ``max_bytes``.
 
-    Raises CorruptMessage when ``data`` is not of that codec or is cut short, and WrapperTooLarge when it would become
-    larger. No more than ``max_bytes`` are ever allocated for the result, however small ``data`` is and whatever its
-    headers claim.
+    Raises CorruptMessage if ``data`` is truncated or not of that codec, and WrapperTooLarge if the result would be
+    larger. No more than ``max_bytes`` are ever allocated for the result, whatever the headers in ``data`` claim.
     """
     cramjam = _cramjam()
     if codec == "gzip":
-        # A gzip file ends with its size modulo 2**32: a good first guess where it can be true.
+        # A gzip file ends with its size modulo 2**32, which is a good first guess if it is possible.
         claimed = _LITTLE_LENGTH.unpack_from(data, len(data) - 4)[0] if len(data) >= 4 else 0
         guess = min(claimed, _GZIP_RATIO * len(data))
         return _into_bounded(cramjam.gzip.decompress_into, codec, data, guess, max_bytes)
@@ -109,10 +108,12 @@ def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
 def _into_bounded(
     decompress_into: Callable[[bytes, bytearray], int], codec: str, data: bytes, guess: int, max_bytes: int
 ) -> bytes:
-    """Decompress into a buffer of the size guessed, then into larger ones up to the bound: all tries together cost
-    less than a seventh more than the last, and a bomb meets the end of its buffer."""
+    """Decompress into a buffer of the guessed size, then into larger ones up to the bound.
+
+    All tries together cost less than a seventh more than the last one. A decompression bomb meets its buffer's end.
+    """
     if not data:
-        raise CorruptMessage(f"{codec} data of no bytes")
+        raise CorruptMessage(f"{codec} data is empty")
     cramjam = _cramjam()
     size = min(max(guess, 1024), max_bytes)
     while True:
@@ -130,17 +131,17 @@ def _into_bounded(
 
 
 def _xerial(data: bytes, max_bytes: int) -> bytes:
-    """Read the framing of Java's SnappyOutputStream: a head of 16 bytes, then blocks behind their lengths."""
+    """Decompress the framing of Java's SnappyOutputStream: a head of 16 bytes, then blocks, each behind its length."""
     at = len(_XERIAL_HEAD)
     if len(data) < at:
-        raise CorruptMessage("snappy data is cut short in its head")
+        raise CorruptMessage("snappy data is truncated in its head")
     pieces = []
     made = 0
     while at < len(data):
         length = _LENGTH.unpack_from(data, at)[0] if len(data) - at >= 4 else -1
         at += 4
         if length < 0 or length > len(data) - at:
-            raise CorruptMessage("snappy data is cut short, or a block's length does not hold")
+            raise CorruptMessage("snappy data is truncated, or a block's length is wrong")
         piece = _snappy_block(data[at : at + length], max_bytes, made)
         pieces.append(piece)
         made += len(piece)
@@ -149,9 +150,9 @@ def _xerial(data: bytes, max_bytes: int) -> bytes:
 
 
 def _snappy_block(data: bytes, max_bytes: int, made: int = 0) -> bytes:
-    """Decompress one raw block behind ``made`` bytes of others.
+    """Decompress one raw block; ``made`` is the size of the blocks before it.
 
-    A block begins with its true size: one that claims too much is refused unread.
+    A block begins with its decompressed size. A block whose size is too large is refused without decompression.
     """
     cramjam = _cramjam()
     try:

@@ -1,4 +1,4 @@
-"""The layout of a stored entry. No other module knows where anything stands in one.
+"""The layout of a stored entry. No other module knows the position of any field.
 
     entry    := int32 N | N bytes of message                    N excludes itself: an entry takes 4 + N bytes
     magic 0  := 00 | uint32 crc | payload
@@ -6,12 +6,11 @@
     magic 2  := 02 | uint32 crc | uint8 attributes | int64 timestamp | int32 key_length | key | headers | value
     gap      := 7f | uint32 crc of the four bytes of N | N - 5 bytes that mean nothing
 
-The checksum of the magics 0 to 2 covers all that stands behind it. A gap stands in the place of an entry that was
-removed, so that no id after it changes. Only its first nine bytes are ever written or checked: those behind them may be
-a hole in the file.
+The checksum of the magics 0 to 2 covers all bytes behind it. A gap replaces an entry that was removed, so that no id
+after it changes. Only its first nine bytes are ever written or checked: the rest may be a hole in the file.
 
-To add a magic: its Struct, its two functions and its row in LAYOUTS. Everything that checks, scans, decodes and judges
-entries goes by that table; the loops (logd/protocol/loops) have the common magics written out for speed.
+A new magic needs its Struct, its two functions and its row in LAYOUTS. All code that checks, scans, decodes and judges
+entries uses that table; the loops (logd/protocol/loops) have the common magics written out for speed.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ MAGIC_AT = LENGTH_BYTES
 #: N, magic, and the checksum of the magics 0, 2 and 7f.
 HEAD = Struct(">iBI")
 HEAD_BYTES = HEAD.size
-#: No entry is shorter than this, and so no gap.
+#: The least size of an entry or gap.
 LEAST_BYTES = HEAD_BYTES
 #: N, magic, attributes and checksum of magic 1.
 WRAPPER_HEAD = Struct(">iBBI")
@@ -71,30 +70,30 @@ class Layout:
     """The layout of the entries of one magic. Indexes count from the first byte of N."""
 
     magic: int
-    #: The least N. An entry of so many bytes holds its head whole.
+    #: The least N. An entry of that length contains its whole head.
     minimum: int
     head_bytes: int
     #: The place of the checksum, an uint32, and of the first byte that it covers.
     checksum_at: int
     checked_from: int
-    #: Returns the fields of an entry whose checksum holds and whose codec is 0; raises ValueError where one is wrong.
+    #: Returns the fields of an entry with a valid checksum and codec 0; raises ValueError for an invalid field.
     fields: Callable[[bytes, int, int], MessageFields]
-    #: Raises what ``fields`` raises and makes nothing; None where all bytes are sound fields.
+    #: Raises as ``fields`` does, without making the fields; None if any bytes are valid fields.
     check_fields: Callable[[Buffer, int, int], object] | None = None
-    #: The index behind the last byte that the checksum covers; 0 for the end of the entry, wherever that is.
+    #: The index behind the last byte that the checksum covers; 0 for the end of the entry.
     checked_to: int = 0
-    #: Returns the whole size of an entry by other bytes of its head than N. None where nothing but the checksum, which
-    #: then covers all up to the end, could tell.
+    #: Returns the size of an entry by other bytes of its head than N. None if only the checksum, which then covers
+    #: everything up to the end, could tell.
     own_size: Callable[[Buffer, int], int] | None = None
     #: The name of the checksum in Checksums.
     checksum: str = CRC32
-    #: Whether no message is inside. Producers may not send such an entry, and readers pass over it.
+    #: Whether the entry holds no message. Producers may not send such entries, and readers skip them.
     is_gap: bool = False
-    #: The place of the newest time of the messages inside, an int64 in ms (-1: none); 0 where there is no such field.
+    #: The index of the newest time of the messages, an int64 in ms (-1: none); 0 if there is no such field.
     time_at: int = 0
 
     def holds(self, data: Buffer, at: int, stop: int, checksums: Checksums = CHECKSUMS) -> bool:
-        """Return whether length and checksum hold of the entry in ``[at, stop)``, all of which is there."""
+        """Return whether the complete entry in ``[at, stop)`` has a valid length and checksum."""
         if stop - at - LENGTH_BYTES < self.minimum:
             return False
         covered = data[at + self.checked_from : at + self.checked_to if self.checked_to else stop]
@@ -102,7 +101,7 @@ class Layout:
         return checksums[self.checksum](covered) == int(stored)
 
     def time(self, data: Buffer, at: int) -> int:
-        """Return the newest time in the entry at ``at``, in ms; -1 where it has none."""
+        """Return the newest time in the entry at ``at``, in ms; -1 if it has none."""
         return int(TIME.unpack_from(data, at + self.time_at)[0]) if self.time_at else -1
 
 
@@ -112,7 +111,7 @@ class EntryHead(NamedTuple):
     layout: Layout
     #: Bytes of the entry, its length prefix included.
     size: int
-    #: The checksum that the entry says it has.
+    #: The stored checksum.
     checksum: int
     #: In ms, -1 for none.
     timestamp: int
@@ -124,7 +123,7 @@ class EntryHead(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """Return whether no message is inside."""
+        """Return whether the entry holds no message."""
         return self.layout.is_gap
 
     @property
@@ -139,9 +138,9 @@ class EntryHead(NamedTuple):
 
 
 def head_at(data: Buffer, at: int = 0) -> EntryHead | None:
-    """Return the head of the entry at ``at``; None where the data end before it does. No checksum is looked at.
+    """Return the head of the entry at ``at``, None if the data end inside it. The checksum is not verified.
 
-    Raises ValueError where no entry has such a length and magic.
+    Raises ValueError for an invalid length or magic.
     """
     left = len(data) - at
     if left < LEAST_BYTES:
@@ -157,9 +156,9 @@ def head_at(data: Buffer, at: int = 0) -> EntryHead | None:
 
 
 def size_at(data: Buffer, at: int = 0) -> int:
-    """Return the whole size that the entry at ``at`` claims; 0 where no entry has such a length and magic.
+    """Return the unverified size of the entry at ``at`` by its length; 0 for an invalid length or magic.
 
-    Also 0 where fewer than five bytes are left. Nothing vouches for it.
+    Also 0 if fewer than five bytes are left.
     """
     if len(data) - at <= MAGIC_AT:
         return 0
@@ -169,7 +168,7 @@ def size_at(data: Buffer, at: int = 0) -> int:
 
 
 def size_by_length(data: Buffer, at: int = 0) -> int:
-    """Return the whole size that N alone claims at ``at``; 0 where no entry is so short, or N is not all there."""
+    """Return the size of the entry at ``at`` by N alone; 0 if N is too small or incomplete."""
     if len(data) - at < LENGTH_BYTES:
         return 0
     size = LENGTH_BYTES + int(LENGTH.unpack_from(data, at)[0])
@@ -177,12 +176,12 @@ def size_by_length(data: Buffer, at: int = 0) -> int:
 
 
 def codec_at(data: Buffer, at: int = 0) -> int:
-    """Return the number of the codec of the entry at ``at``; 0 where no set is compressed in it."""
+    """Return the number of the codec of the entry at ``at``; 0 if it holds no compressed set."""
     return data[at + ATTRIBUTES_AT] & CODEC_MASK if data[at + MAGIC_AT] == WRAPPER else 0
 
 
 def head_pattern() -> re.Pattern[bytes]:
-    """Return a pattern that is found, overlapping too, where an entry below 16 MiB or a gap of any size may begin."""
+    """Return a pattern that matches, without consuming bytes, where an entry below 16 MiB or any gap may begin."""
     magics = b"".join(re.escape(bytes((layout.magic,))) for layout in LAYOUTS.values() if not layout.is_gap)
     shorter = LEAST_BYTES - LENGTH_BYTES - 1
     return re.compile(
@@ -230,7 +229,7 @@ def encode_keyed(payload: bytes | None, key: bytes | None, timestamp: int | None
 
 
 def keyed_parts(data: Buffer, at: int, stop: int) -> tuple[Headers, int]:
-    """Return the headers of a magic-2 entry and the index of its value; raise ValueError for a field that is wrong."""
+    """Return the headers of a magic-2 entry and the index of its value; raise ValueError for an invalid field."""
     attributes, timestamp, key_length = KEYED_FIELDS.unpack_from(data, at + LEAST_BYTES)
     if attributes not in (0, NO_VALUE) or timestamp < -1:
         raise ValueError(f"attributes {attributes:#04x} or timestamp {timestamp} is out of range")
@@ -279,7 +278,7 @@ def encode_gap(total_bytes: int) -> bytes:
 
 
 def gap_length(data: Buffer, at: int = 0) -> int:
-    """Return how many bytes the gap at ``at`` fills, or 0 if none begins there (or fewer than nine bytes are left)."""
+    """Return the size of the gap at ``at``, 0 if none begins there (or fewer than nine bytes are left)."""
     if len(data) - at < LEAST_BYTES:
         return 0
     length, magic, crc = HEAD.unpack_from(data, at)
@@ -289,9 +288,9 @@ def gap_length(data: Buffer, at: int = 0) -> int:
 
 
 def gap_own_size(data: Buffer, at: int = 0) -> int:
-    """Return the one size of a gap, its length prefix included, for which its checksum holds; maybe no sensible one.
+    """Return the one size of a gap, its length prefix included, for which its checksum matches; it may be invalid.
 
-    The CRC of four bytes can be calculated backwards: 32 steps of the shift register undone.
+    The CRC of four bytes can be inverted by undoing the 32 steps of the shift register.
     """
     register = int(HEAD.unpack_from(data, at)[2]) ^ 0xFFFFFFFF
     for _ in range(32):

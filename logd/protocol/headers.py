@@ -12,7 +12,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """Return the count and the headers as they stand in an entry."""
+    """Return the count and the headers in the format of an entry."""
     if not headers:
         return b"\0"
     pieces = [encode_varint(len(headers))]
@@ -29,7 +29,7 @@ def encode_headers(headers: Headers) -> bytes:
 def decode_headers(data: bytes | memoryview, at: int, stop: int) -> tuple[Headers, int]:
     """Return the headers that begin at ``at`` and the index behind them; raise ValueError if they do not fit."""
     count, at = decode_varint(data, at, stop)
-    if count * 2 > stop - at:  # a header takes two bytes at least: never loop over a count that cannot be true
+    if count * 2 > stop - at:  # a header takes at least two bytes: never loop over an impossible count
         raise ValueError(f"{count} headers in {stop - at} bytes")
     headers = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: the rule that producers in any language share (docs/clients.md)."""
+"""The partition of a key, by the rule that producers in all languages share (docs/clients.md)."""
 
 from __future__ import annotations
 

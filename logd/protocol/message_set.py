@@ -1,4 +1,4 @@
-"""A message set: what a producer sends in one piece, plain or compressed."""
+"""A message set: the messages that a producer sends together, plain or compressed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.protocol.codecs import CODEC_NUMBERS
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES, encode_wrapper
 
-#: A broker's limit for one message unless it is set otherwise.
+#: A broker's default limit for one message.
 DEFAULT_WRAPPER_BYTES = 1_000_000
 
 
@@ -26,7 +26,7 @@ def _known_codec(instance: object, attribute: object, value: str) -> None:
 
 @frozen
 class MessageSet:
-    """Messages in order and the compression that they go with: ``none``, ``gzip``, ``snappy`` or ``zstd``.
+    """Messages in order, and their compression: ``none``, ``gzip``, ``snappy`` or ``zstd``.
 
     Raises ValueError for another compression.
     """
@@ -46,12 +46,12 @@ class MessageSet:
 
 
 def wrap(messages: Sequence[Message], codec: str, max_wrapper_bytes: int = DEFAULT_WRAPPER_BYTES) -> bytes:
-    """Return a message set of one wrapper, or of several.
+    """Return the messages as a message set of one wrapper or several.
 
-    A wrapper never holds more messages than it has bytes, its prefix included, so that each has a position of its own;
-    to a broker it is one message, so that it is kept to ``max_wrapper_bytes``; and it becomes no more than readers
-    allow by default. A set that would break one of these rules is split in halves until each half keeps them all (or is
-    a single message, which is left plain where its wrapper would become too large).
+    A wrapper never holds more messages than it has bytes, its prefix included, so that each has a position of its own.
+    It is at most ``max_wrapper_bytes`` long, since a broker counts it as one message. Decompressed, it stays within the
+    readers' default limits. A set that would break one of these rules is split in halves until each half keeps them all
+    or is a single message, which is left plain if its wrapper would become too large for readers.
     """
     plain = loops.encode_set(messages)
     if codec == "none" or not messages or (len(messages) == 1 and len(plain) > DEFAULT_MAX_DECOMPRESSED):
@@ -68,5 +68,5 @@ def wrap(messages: Sequence[Message], codec: str, max_wrapper_bytes: int = DEFAU
 
 
 def encode_messages(messages: Iterable[Message], codec: str = "none") -> bytes:
-    """Return ``messages`` as a message set, for a caller that has them at hand and needs no MessageSet."""
+    """Return ``messages`` as an encoded message set, without a MessageSet object."""
     return loops.encode_set(messages) if codec == "none" else wrap(tuple(messages), codec)

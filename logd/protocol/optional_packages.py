@@ -1,4 +1,4 @@
-"""Packages that few need, imported where they are used: a worker of Spark's may do without them."""
+"""Optional packages, imported where they are used, since a Spark worker may not have them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.errors import MissingPackage
 
 @contextmanager
 def needing(package: str, what: str) -> Iterator[None]:
-    """Wrap an import of ``package``, which ``what`` needs. Raises MissingPackage that says which Python lacks it."""
+    """Wrap an import of ``package``, which ``what`` needs. Raises MissingPackage, which names the Python without it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A large message set in slices, so that it can be checked or decoded bit by bit."""
+"""The check and the decoding of a large message set in slices, so that neither takes long at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol import loops
 
-#: Messages, and bytes of them, that are decoded at a time.
+#: The most messages, and about the most bytes, decoded at a time.
 DECODED_MESSAGES = 2000
 DECODED_BYTES = 1 << 20
 
@@ -15,9 +15,9 @@ DECODED_BYTES = 1 << 20
 def check_in_slices(
     data: bytes, max_message_bytes: int, most_entries: int, most_bytes: int
 ) -> Iterator[tuple[int, int]]:
-    """Check a set as ``check_set`` does; yield what it returns for each slice.
+    """Check a set as ``check_set`` does, and yield its result for each slice.
 
-    Raises what it raises; the position that is named there is then that in a slice, and the slice's is named too.
+    Raises the errors of ``check_set``, which name the position in the slice, together with the slice's position.
     """
     at = 0
     while True:
@@ -34,10 +34,10 @@ def check_in_slices(
 
 
 def decode_in_slices(data: bytes, position: int = 0) -> Iterator[loops.Decoded]:
-    """Decode a set, which begins at log position ``position``; yield what ``decode_set`` returns for each slice.
+    """Decode a set, which begins at log position ``position``, and yield the result of ``decode_set`` for each slice.
 
-    Memory is bounded by a slice, and by one wrapper's bytes. The last slice is the one with an error, or at the end of
-    the entries that the data holds whole.
+    Memory is bounded by one slice and one wrapper's bytes. The last slice has an error, or ends with the last complete
+    entry.
     """
     at = 0
     wrapper = None

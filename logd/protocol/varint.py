@@ -1,4 +1,4 @@
-"""Unsigned LEB128 integers of at most five bytes, as the headers of a magic-2 entry use them."""
+"""Unsigned LEB128 integers of at most five bytes, which the headers of a magic-2 entry use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MAX_BYTES = 5
 
 
 def encode_varint(value: int) -> bytes:
-    """Return the shortest form of ``value``, which is 0 or more and below 2**35."""
+    """Return the shortest encoding of ``value``, which is 0 or more and below 2**35."""
     if value < 0x80:
         return bytes((value,))
     out = bytearray()
@@ -27,4 +27,4 @@ def decode_varint(data: bytes | memoryview, at: int, stop: int) -> tuple[int, in
         if byte < 0x80:
             return value, index + 1
         shift += 7
-    raise ValueError("a varint is longer than its room")
+    raise ValueError("a varint is too long or cut off")

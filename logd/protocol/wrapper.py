@@ -3,8 +3,8 @@
     int32 N | 01 | attributes, & 3 = codec | uint32 crc of the payload | payload
 
 The position after j of its n messages is wrapper_end - (n - j) for j >= 1, and the wrapper's start for j = 0. So the
-positions in one wrapper increase and fit between its ends as long as it holds no more messages than it has bytes; where
-a foreign wrapper breaks that rule, every position but the last is the wrapper's start.
+positions in one wrapper increase and fit between its ends as long as it holds no more messages than it has bytes. If a
+foreign wrapper breaks that rule, every position but the last is the wrapper's start.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from __future__ import annotations
 from logd.protocol.codecs import CODEC_NAMES, CODEC_NUMBERS, compress, decompress, may_be
 from logd.protocol.entry import CODEC_MASK, WRAPPER_HEAD, codec_at, encode_wrapped
 
-#: The most that one wrapper may become unless a caller says otherwise, in bytes (four frames of the default size) and
-#: in messages.
+#: The default limits of a decompressed wrapper, in bytes (four frames of the default size) and in messages.
 DEFAULT_MAX_DECOMPRESSED = 64 << 20
 DEFAULT_MAX_DECOMPRESSED_MESSAGES = 1_000_000
 
@@ -24,12 +23,12 @@ def encode_wrapper(codec: str, message_set: bytes) -> bytes:
 
 
 def may_be_wrapper(attributes: int, payload: bytes | memoryview) -> bool:
-    """Return whether the payload begins as data of the codec in ``attributes`` does; costs the same for every size."""
+    """Return whether the payload begins as data of the codec in ``attributes`` does; the cost does not grow with it."""
     return may_be(CODEC_NAMES[attributes & CODEC_MASK], payload)
 
 
 def open_wrapper(attributes: int, payload: bytes, max_bytes: int) -> bytes:
-    """Return the message set inside; raise CorruptMessage where it cannot be had within ``max_bytes``."""
+    """Return the message set inside, at most ``max_bytes``; raise CorruptMessage or WrapperTooLarge."""
     return decompress(CODEC_NAMES[attributes & CODEC_MASK], payload, max_bytes)
 
 

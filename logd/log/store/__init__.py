@@ -1,1 +1,1 @@
-"""The data directory as a whole: identity, all partition logs, opened, made, deleted and watched."""
+"""The data directory as a whole: its identity, and all partition logs: opened, created, deleted and watched."""

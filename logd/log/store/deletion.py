@@ -1,4 +1,4 @@
-"""Removes the folders of partitions that are deleted, once nothing is at work in them."""
+"""The removal of deleted partitions' folders, once no other work uses them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class FolderDeletion:
         logs: Sequence[PartitionLog],
         done: Callable[[BaseException | None], None],
     ) -> None:
-        """Remove the folders of ``leaving``, whose closed logs are ``logs``; ``done`` gets what went wrong, or None."""
+        """Remove the folders of ``leaving``, whose closed logs are ``logs``; ``done`` gets the error, or None."""
         self._leaving |= leaving
-        # Not before upkeep and syncs have let go of them: they work by path, and would find the folder made anew.
+        # Only after upkeep and syncs of them have ended: both work by path, and could meet a folder made anew.
         folders = [join(self._path, folder_name(*key)) for key in sorted(leaving)]
 
         def work() -> None:

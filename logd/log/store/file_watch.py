@@ -1,7 +1,7 @@
-"""Looks now and then whether the files of the partitions that are served are still there, and as long as they were.
+"""The periodic check that the segment files of all served partitions exist and have their full length.
 
-An open descriptor hides that a file was removed, and an old segment may not be read for days: without a look the loss
-would be noticed at the next start.
+An open descriptor hides the removal of a file, and an old segment may not be read for days. Without the check, such a
+loss would be noticed at the next start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from logd.log.segments import SegmentList
 
 @frozen
 class _Glance:
-    """One log as it is when a look begins."""
+    """The state of one log when a check begins."""
 
     log: PartitionLog
     segments: SegmentList
@@ -29,7 +29,7 @@ class _Glance:
 
 @frozen
 class _Found:
-    """A log that has lost something: what, in words, and whether that is the file to which it appends."""
+    """A log with lost bytes: the losses, also as text, and whether the last segment's file is missing."""
 
     log: PartitionLog
     losses: tuple[LostRange, ...]
@@ -39,7 +39,7 @@ class _Found:
 
 @define(eq=False)
 class FileWatch:
-    """Owner thread only. It costs a stat(2) for each segment, on a thread."""
+    """Checks the files of all served logs, at the cost of one stat(2) per segment, on a thread. Owner thread only."""
 
     _files: IFileOperations
     _threads: IThreads
@@ -47,7 +47,7 @@ class FileWatch:
     _looking: bool = field(init=False, default=False)
 
     def look(self) -> None:
-        """Have every log that is served looked at; does nothing while the former look is under way."""
+        """Begin a check of every served log; do nothing while the previous check is under way."""
         if self._looking:
             return
         self._looking = True
@@ -70,7 +70,7 @@ class FileWatch:
             except FileNotFoundError:
                 last_missing = start == last
             except OSError:
-                return None  # a disk that does not answer: whoever reads or writes there is told
+                return None  # the disk fails: reads and writes there report it
         losses = find_losses(sizes, glance.segments.starts[0], glance.flushed_end)
         if not losses and not last_missing:
             return None
@@ -82,11 +82,11 @@ class FileWatch:
         for glance in glances:
             log, each = glance.log, by_log.get(glance.log)
             if log.offline is not None:
-                continue  # deleted meanwhile, for instance
+                continue  # deleted or taken offline in the meantime
             last = glance.segments.starts[-1]
-            if each is not None and each.last_missing and last >= log.start:  # else retention has removed it meanwhile
+            if each is not None and each.last_missing and last >= log.start:  # else retention has removed it since
                 log.go_offline(removed(join(log.folder, segment_name(last))))
             elif each is not None and any(loss.end > log.start for loss in each.losses):
                 log.note_loss(each.text)
-            else:  # nothing, or what retention has removed meanwhile
+            else:  # no loss, or only files that retention has removed since
                 log.note_loss("")

@@ -1,4 +1,4 @@
-"""A data directory that is locked by this process: its identity, and the partitions' folders in it."""
+"""A data directory that this process has locked: its identity, and the partitions' folders in it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from logd.log.store.meta import Meta, lock_directory, read_or_make_meta
 
 @define(eq=False)
 class LockedDirectory:
-    """Locked from ``lock`` to ``unlock``. Every method blocks."""
+    """A data directory, locked from ``lock`` to ``unlock``. Every method blocks."""
 
     _files: IFileOperations
     _path: str
-    #: None: the id that the directory has, else 0.
+    #: None: the directory's own id, 0 for a new directory.
     _broker_id: int | None
     _new_instance: Callable[[], str]
-    #: Names in the directory that others look after.
+    #: Names in the directory that belong to other components.
     _other_names: frozenset[str]
     _report: Callable[..., None]
     _lock: IFile | None = field(init=False, default=None)
@@ -35,9 +35,9 @@ class LockedDirectory:
         return self._meta
 
     def lock(self) -> None:
-        """Lock the directory, made when missing, and remove what a crash left. Raises DataDirectoryError, OSError.
+        """Lock the directory, creating it if necessary, and remove the leftovers of a crash.
 
-        ``unlock`` it after an error, too.
+        Call ``unlock`` after an error, too. Raises DataDirectoryError, OSError.
         """
         make_folder(self._files, self._path)
         self._lock = lock_directory(self._files, self._path)
@@ -47,7 +47,7 @@ class LockedDirectory:
         remove_leftovers(self._files, self._path, self._report)
 
     def partitions(self) -> Iterator[tuple[str, int, str]]:
-        """Yield topic, partition and path of each folder; what is not logd's is reported. Raises OSError."""
+        """Yield (topic, partition, path) of each partition's folder; report unknown names. Raises OSError."""
         for name in self._files.list(self._path):
             path = join(self._path, name)
             if name in (META, META_COPY, TOPICS, COORDINATION) or name in self._other_names or is_lost_name(name):
@@ -56,10 +56,10 @@ class LockedDirectory:
             if found is not None and may_be_directory(self._files, path):
                 yield *found, path
             else:
-                self._report("{path} is not logd's; it is left alone", path=path)
+                self._report("{path} does not belong to logd; it is left alone", path=path)
 
     def unlock(self) -> None:
-        """Let others use the directory."""
+        """Release the lock."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.close()

@@ -34,7 +34,7 @@ from logd.log.writer import SegmentWriter
 
 
 def _say_nothing(format: str, **fields: object) -> None:  # noqa: A002  (the name that twisted.logger uses)
-    """The report of a store whose owner does not listen."""
+    """Discard a report: the default."""
 
 
 class LogStore:
@@ -59,20 +59,20 @@ class LogStore:
         other_names: frozenset[str] = frozenset(),
         new_instance: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        """Make a store that ``open`` opens.
+        """Make a store; ``open`` opens it.
 
-        - ``settings``: for every topic whose own settings ``open`` or ``create`` is not given;
-        - ``broker_id`` None: the id that the directory has, else 0;
-        - ``flush_workers``: syncs at a time; ``threads`` needs one thread more, for upkeep;
-        - ``unflushed_limit``: above so many unflushed bytes ``on_pressure(True)`` is called, below half of them
+        - ``settings``: for topics without settings of their own in ``open`` or ``create``;
+        - ``broker_id`` None: the directory's own id, 0 for a new directory;
+        - ``flush_workers``: syncs at a time; ``threads`` needs one more thread, for upkeep;
+        - ``unflushed_limit``: above this many unflushed bytes ``on_pressure(True)`` is called, at half of it
           ``on_pressure(False)``;
         - ``open_files_limit``: idle files that are kept open for reading; ``open_writers_limit``: last segments that
           are kept open for appending, more only while all of them wait for the disk;
         - ``wall``: the time of day, in seconds since the epoch; None: the clock's seconds;
-        - ``other_names``: names in the directory that others look after.
+        - ``other_names``: names in the directory that belong to other components.
         """
         self.path = path
-        #: Called with a log of which more is flushed.
+        #: Called with a log when its flushed end has moved.
         self.on_flushed: Callable[[PartitionLog], None] = lambda log: None
         self._threads = threads
         self._settings = settings
@@ -102,17 +102,17 @@ class LogStore:
         self._deletion = FolderDeletion(files, threads, upkeep, self._reopener, path, new_instance, report)
         #: By topic and partition.
         self._logs: dict[str, dict[int, PartitionLog]] = {}
-        #: Up to where a log is known from outside to have been flushed, by topic and partition; see ``hold``.
+        #: The end up to which a log was flushed according to another source, by topic and partition; see ``hold``.
         self._known_ends: dict[tuple[str, int], int] = {}
 
     @property
     def files(self) -> IFileOperations:
-        """The disk that the directory is on."""
+        """The file operations of the directory's disk."""
         return self._around.files
 
     @property
     def broker_id(self) -> int:
-        """The broker's id, as the directory has it."""
+        """The broker's id, as stored in the directory."""
         return self._directory.meta.broker_id
 
     @property
@@ -130,20 +130,20 @@ class LogStore:
         settings_for: Callable[[str], LogSettings | None] = lambda topic: None,
         known_end: Callable[[str, int], int | None] = lambda topic, partition: None,
     ) -> None:
-        """Lock the directory, made when missing, and recover every partition in it. Blocks.
+        """Lock the directory, creating it if necessary, and recover every partition in it. Blocks.
 
-        ``settings_for(topic)`` answers a topic's settings, None for the store's; ``known_end(topic, partition)`` a
-        position up to which a partition is known from outside to have been flushed, None for nothing known. Both are
-        called after the lock was taken. A partition that cannot be recovered, or whose files do not have all that the
-        checkpoint, the mark or the known end vouches for, is offline, with the reason. Raises DataDirectoryError.
+        ``settings_for(topic)`` returns a topic's settings, None for the store's. ``known_end(topic, partition)``
+        returns a position up to which a partition was flushed according to another source, None if it is unknown. Both
+        are called with the lock held. A partition is offline, with the reason, if it cannot be recovered or if its
+        files lack bytes that the checkpoint, the mark or the known end vouches for. Raises DataDirectoryError.
         """
         try:
             self._directory.lock()
             self._opener.leadership = PartitionLeadership.alone(self.broker_id)
             for topic, partition, folder in self._directory.partitions():
                 self._open_found(topic, partition, folder, settings_for(topic), known_end(topic, partition))
-            # The name of a new meta has to last before anything is made beside it; and a broker that was killed may
-            # have left partitions whose names it had not synced.
+            # The name of a new meta must be durable before anything is created beside it. And a broker that was killed
+            # may have left partitions whose names it had not synced.
             self.files.sync_directory(self.path)
         except OSError as error:
             self.close()
@@ -153,7 +153,7 @@ class LogStore:
             raise
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
-        """Return a partition's log, None when it is not here."""
+        """Return a partition's log, None if it is not stored here."""
         return self._logs.get(topic, {}).get(partition)
 
     def logs(self) -> list[PartitionLog]:
@@ -167,10 +167,10 @@ class LogStore:
     def create(
         self, topic: str, partition: int, settings: LogSettings | None = None, writer: SegmentWriter | None = None
     ) -> PartitionLog:
-        """Make an empty log, or return the one that is there. It lasts once something in it is visible.
+        """Make an empty log, or return the existing one. It is durable once something in it is visible.
 
-        With ``writer``, which ``make_folders`` has made for it, nothing waits for the disk. Raises StorageFull,
-        UnknownError (it may pass).
+        With a ``writer`` from ``make_folders``, nothing waits for the disk. Raises StorageFull, and UnknownError, which
+        may be temporary.
         """
         log = self.log(topic, partition)
         if log is not None:
@@ -179,7 +179,7 @@ class LogStore:
         settings = settings or self._settings
         folder = self._folder(topic, partition)
         writer = writer or make_log_folder(self.files, folder, self._around.wall())
-        if writer is None:  # an attempt that failed half-way, or somebody's own
+        if writer is None:  # the folder exists: from an attempt that failed half-way, or not made by logd
             try:
                 log = self._open_folder(topic, partition, folder, settings)
             except OSError as error:
@@ -191,21 +191,21 @@ class LogStore:
         return self._store(log)
 
     def make_folders(self, topic: str, partitions: Sequence[int]) -> LogFolders:
-        """Make folders of logs, on any thread; each step blocks, yields what ``create`` takes, and raises as it."""
+        """Make folders for logs, on any thread. Each step blocks, yields a writer for ``create``, and raises as it."""
         for partition in partitions:
             self._deletion.check(topic, partition)
         return make_log_folders(self.files, self.path, topic, partitions, self._around.wall())
 
     def configure(self, topic: str, settings: LogSettings) -> None:
-        """Use other settings for a topic's partitions from now on."""
+        """Replace the settings of a topic's partitions."""
         for log in self.logs_of(topic):
             log.configure(settings)
 
     def delete(self, topic: str, done: Callable[[BaseException | None], None], partitions: Iterable[int] = ()) -> None:
-        """Take a topic's logs away, and call ``done`` once that lasts (or with what went wrong).
+        """Delete a topic's logs, and call ``done`` with None once that is durable, or with the error.
 
-        They are gone at once for everybody who asks; those who wait on them fail. ``create`` refuses until ``done``.
-        Folders of ``partitions`` go too, whether there are logs of them or not.
+        The logs are no longer found at once, and waits on them fail. Until ``done``, ``create`` refuses them. The
+        folders of ``partitions`` are removed too, whether there are logs of them or not.
         """
         logs = self.logs_of(topic)
         self._logs.pop(topic, None)
@@ -221,24 +221,24 @@ class LogStore:
     def reopen(
         self, log: PartitionLog, prepare: Callable[[], bool], done: Callable[[BaseException | None], None]
     ) -> None:
-        """Call ``prepare()`` on a thread and, if it returns true, recover a partition that is offline and serve it.
+        """Call ``prepare()`` on a thread and, if it returns true, recover an offline partition and serve it.
 
-        ``done`` gets what went wrong, None when the partition is served or ``prepare`` said no. It is done as a start
-        does it, so it is as safe as a restart: a log that does not reach its known end (see ``hold``) fails with
-        BytesLost. One call at a time for each log. While it is under way the files of the partition are not removed,
-        even if its topic is deleted.
+        ``done`` gets the error, or None if the partition is served or ``prepare`` returned false. The recovery is that
+        of a start, so this is as safe as a restart: a log that does not reach its known end (see ``hold``) fails with
+        BytesLost. One call at a time for each log. Until ``done`` the partition's files are not removed, even if its
+        topic is deleted.
         """
         self._reopener.reopen(log, prepare, self._known_ends.get((log.topic, log.partition)), done)
 
     def truncate(
         self, log: PartitionLog, position: int, stored_end: int, done: Callable[[BaseException | None], None]
     ) -> None:
-        """Cut a log that is served at ``position``, where an entry begins; another PartitionLog is in its place then.
+        """Truncate a served log to ``position``, where an entry begins; a new PartitionLog then takes its place.
 
-        ``stored_end`` is the end that the coordination tree has of this log: the caller lowers that first. ``done``
-        gets what went wrong, None when the cut lasts and the log is served. TruncationRefused, OffsetOutOfRange and
-        PartitionOffline change nothing; after any other error the log is offline, and a start finds its end at the
-        position or behind it. Whoever waits on the log fails. A door for followers: nothing else calls it.
+        ``stored_end`` is this log's end in the coordination tree, which the caller lowers first. ``done`` gets the
+        error, or None once the truncation is durable and the log is served. TruncationRefused, OffsetOutOfRange and
+        PartitionOffline change nothing. After any other error the log is offline, and a start finds its end at the
+        position or behind it. Waits on the log fail. For followers in replication only.
         """
         known_end = max(stored_end, self._known_ends.get((log.topic, log.partition), 0))
         self._truncator.truncate(log, position, known_end, done)
@@ -246,11 +246,11 @@ class LogStore:
     def hold(
         self, topic: str, partition: int, reason: LogdError, known_end: int, settings: LogSettings | None = None
     ) -> PartitionLog:
-        """Keep a partition offline for ``reason``, whether a log of it is here or not; nothing on the disk changes.
+        """Keep a partition offline for ``reason``, whether its log is here or not; nothing on the disk changes.
 
-        ``known_end`` is a position up to which it is known to have been flushed, 0 where only its being here is known:
-        ``reopen`` serves the partition again when there are segments in its folder that reach so far. The first reason
-        of a partition that is offline already stays, and the highest of its known ends counts.
+        ``known_end`` is a position up to which the log was flushed, 0 if only its existence is known. ``reopen`` serves
+        the partition again if the segments in its folder reach that position. If the partition is offline already, the
+        first reason is kept, and the highest known end counts.
         """
         key = (topic, partition)
         self._known_ends[key] = max(known_end, self._known_ends.get(key, 0))
@@ -262,9 +262,9 @@ class LogStore:
         return log
 
     def known_end(self, topic: str, partition: int) -> int:
-        """Return the highest end of a partition that is known here: its files, checkpoint, mark, and known ends.
+        """Return the highest known end of a partition, by its files, checkpoint, mark and known ends; 0 for none.
 
-        0 when nothing is known. Reads the disk when the partition is not served: blocks; never raises.
+        Reads the disk if the partition is not served. Blocks; never raises.
         """
         log = self.log(topic, partition)
         if log is not None and log.offline is None:
@@ -274,11 +274,11 @@ class LogStore:
         return max(ends)
 
     def begin_again(self, log: PartitionLog, position: int, done: Callable[[BaseException | None], None]) -> None:
-        """Give up what is lost of a partition that is offline: serve an empty log that begins and ends at ``position``.
+        """Accept the loss of an offline partition: serve an empty log that begins and ends at ``position``.
 
-        ``position`` is a multiple of 2^40 above every end that is known (beginning.beginning_after). The folder that is
-        there is kept, under a name that ends in ``.lost``. ``done`` gets what went wrong, None when the partition is
-        served. After a crash, or an error, the partition is as lost as before and the call can be made again.
+        ``position`` is a multiple of 2^40 above every known end (beginning.beginning_after). The old folder is kept,
+        under a name that ends with ``.lost``. ``done`` gets the error, or None once the partition is served. After a
+        crash or an error the partition is as lost as before, and the call can be made again.
         """
         if log.offline is None or position <= 0 or position % JUMP:
             raise ValueError(f"{log.folder} cannot begin again at {position}")
@@ -290,33 +290,33 @@ class LogStore:
         self.reopen(log, prepare, done)
 
     def make_lasting(self, logs: Sequence[PartitionLog], done: Callable[[BaseException | None], None]) -> None:
-        """Sync the names of new logs, on a thread, so that no crash takes them; ``done`` gets what went wrong, or None.
+        """Make the names of new logs durable, on a thread; ``done`` gets the error, or None.
 
-        A log lasts by itself once something in it is visible; this is for logs that others are told of before that.
+        A log becomes durable by itself once something in it is visible. This is for logs that are announced before.
         """
         FolderSyncs(self.files, self._threads, [self.path, *(log.folder for log in logs)], done).start()
 
     def expire(self) -> None:
-        """Let go of segments that are too old or too many; their files are removed on a thread."""
+        """Remove expired segments from the logs; their files are removed on a thread."""
         self.upkeep.expire(self.logs())
 
     def write_checkpoints(self) -> None:
-        """Write the checkpoints that have changed, on a thread."""
+        """Write the checkpoints that are out of date, on a thread."""
         self.upkeep.look_after_changed()
 
     def flush_all(self, done: Callable[[], None]) -> None:
-        """Call ``done`` once when nothing waits for the disk any more; ``finish_upkeep`` and ``close`` come next."""
+        """Flush everything and call ``done`` once; ``finish_upkeep`` and ``close`` come next."""
         self.flusher.when_idle(done)
 
     def finish_upkeep(self, done: Callable[[], None]) -> None:
-        """Write all checkpoints that have changed, on all threads, and call ``done`` once nothing is left to do."""
+        """Write all checkpoints that are out of date, on all threads, and call ``done`` once nothing is left to do."""
         self.upkeep.look_after_changed()
         self.upkeep.when_idle(done)
 
     def close(self) -> None:
         """Write all checkpoints, close all files and unlock the directory. Blocks.
 
-        After ``flush_all`` the next start reads nothing. Without it what was not flushed is checked then.
+        After ``flush_all`` the next start checks nothing. Without it, the next start checks the unflushed bytes.
         """
         self.flusher.close()
         self.upkeep.close(self.logs())
@@ -333,7 +333,7 @@ class LogStore:
         if known_end is not None:
             self._known_ends[topic, partition] = known_end
         elif not may_hold_log(self.files, folder):
-            return  # as a mount that is missing leaves it: whether a log was here, the coordination tree may know
+            return  # perhaps a missing mount: the coordination tree may know of a log here
         self._open_folder(topic, partition, folder, settings or self._settings)
 
     def _open_folder(self, topic: str, partition: int, folder: str, settings: LogSettings) -> PartitionLog:

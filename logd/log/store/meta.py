@@ -1,8 +1,8 @@
-"""Who a data directory belongs to, and the lock that lets one process at a time use it.
+"""The identity of a data directory, and the lock that lets one process at a time use it.
 
 {"format": 1, "broker_id": 0, "instance": "<uuid>", "check": "<CRC-32 of the other values, 8 hex digits>"}
 
-One line of JSON, in ``meta`` and in ``meta.copy``: a damaged one is written again from the other. Directories of former
+One line of JSON, in ``meta`` and in ``meta.copy``. A damaged one is rewritten from the other. Directories of earlier
 releases have a ``meta`` without a checksum.
 """
 
@@ -25,7 +25,7 @@ _LIMIT = 512
 
 @frozen
 class Meta:
-    """The identity of a data directory; ``instance`` tells it from every other, whatever its broker id."""
+    """The identity of a data directory; ``instance`` is unique to it, unlike the broker id."""
 
     broker_id: int
     instance: str
@@ -37,7 +37,7 @@ class Meta:
 
     @classmethod
     def decode(cls, data: bytes) -> Meta:
-        """Read the file's content; raise ValueError, and DataDirectoryError for another format."""
+        """Return the identity in a file's content; raise ValueError, and DataDirectoryError for another format."""
         value = json.loads(data)
         try:
             found, broker_id, instance = value["format"], value.get("broker_id"), value.get("instance")
@@ -55,7 +55,7 @@ def _check(format: object, broker_id: object, instance: object) -> str:  # noqa:
 
 
 def lock_directory(files: IFileOperations, path: str) -> IFile:
-    """Lock the data directory until the answer is closed or the process ends; raise DataDirectoryError."""
+    """Lock the data directory until the returned file is closed or the process ends; raise DataDirectoryError."""
     try:
         return files.lock(join(path, META))
     except BlockingIOError as error:
@@ -75,10 +75,10 @@ def read_or_make_meta(
     new_instance: Callable[[], str],
     report: Callable[..., None],
 ) -> Meta:
-    """Return the directory's identity; give it one when it has none yet: the caller syncs the directory. Blocks.
+    """Return the directory's identity, after giving it one if it is new; the caller syncs the directory. Blocks.
 
-    ``broker_id`` None: the one it has, else 0. A copy that is damaged or missing is made again. Raises
-    DataDirectoryError when the directory belongs to another broker, or both copies are damaged.
+    ``broker_id`` None: the directory's own id, 0 for a new directory. A damaged or missing copy is rewritten. Raises
+    DataDirectoryError if the directory belongs to another broker or both copies are damaged.
     """
     where = join(path, META)
     copy = _read_copy(files, path)
@@ -91,16 +91,14 @@ def read_or_make_meta(
         raise DataDirectoryError(f"{where}: {error}") from error
     except ValueError as error:
         if copy is not None:
-            report(
-                "{path} was damaged ({error}); it is written again from {copy}", path=where, error=error, copy=META_COPY
-            )
+            report("{path} was damaged ({error}); it is rewritten from {copy}", path=where, error=error, copy=META_COPY)
             meta = copy
         elif any(map(_is_ours, files.list(path))):
             raise _unknown_instance(path, error) from error
         else:
-            # Written in place, because the lock is on this very file: a loss of power may leave a part of it. But then
-            # nothing else of ours is there yet, for this file is synced before anything else is made. Others may have
-            # something there: a new file system comes with its lost+found.
+            # Written in place, because this file holds the lock: a power loss may leave a part of it. But then the
+            # directory has nothing else of logd, since this file is synced before anything else is created. Other
+            # files may be there: a new file system has its lost+found.
             meta = Meta(broker_id or 0, new_instance())
         lock.truncate(0)
         lock.append([meta.encode()])
@@ -109,18 +107,18 @@ def read_or_make_meta(
             f"data directory {path} belongs to broker {meta.broker_id}, not {broker_id}: "
             f"start with --id {meta.broker_id}, or give broker {broker_id} a directory of its own"
         )
-    # Also when it was there: who wrote it may have been killed before this.
+    # Also if the file existed: the process that wrote it may have been killed before its sync.
     lock.sync_data()
     if copy != meta:
         try:
             replace_file(files, path, META_COPY, meta.encode())
         except OSError as error:
-            report("no copy of {path} could be made, the next start tries again: {error}", path=where, error=error)
+            report("cannot write a copy of {path}: {error}; the next start tries again", path=where, error=error)
     return meta
 
 
 def _read_copy(files: IFileOperations, path: str) -> Meta | None:
-    """Return what the second copy says; None when it is missing, damaged or unreadable."""
+    """Return the identity in the second copy, None if it is missing, damaged or unreadable."""
     try:
         data = read_file(files, join(path, META_COPY), _LIMIT)
         return None if data is None or b'"check"' not in data else Meta.decode(data)
@@ -129,7 +127,7 @@ def _read_copy(files: IFileOperations, path: str) -> Meta | None:
 
 
 def _unknown_instance(path: str, error: ValueError) -> DataDirectoryError:
-    """Nothing in the directory says whose it is; a new uuid would make a lost log of every partition."""
+    """Return the error for a directory of unknown identity; with a new uuid, every partition would count as lost."""
     return DataDirectoryError(
         f"{join(path, META)} is damaged ({error}), and {META_COPY} is missing or damaged: the broker's id and the uuid "
         "of this directory are not known, and are not guessed. Put a copy of meta back, or write there "

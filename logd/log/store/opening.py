@@ -1,4 +1,4 @@
-"""Makes the PartitionLog of a folder: one that is served after a recovery, or one that is offline with the reason."""
+"""The opening of a partition's folder as a PartitionLog: served after a recovery, or offline with the reason."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from logd.log.writer import SegmentWriter, no_segment
 
 @define(eq=False)
 class FolderOpener:
-    """The way from a partition's folder to its log."""
+    """Makes logs of partitions' folders."""
 
     _around: PartitionContext
-    #: The leadership of every partition that is stored here, as long as none has another replica; set before the first.
+    #: The leadership of every partition stored here, as long as none has another replica. Set before the first use.
     leadership: PartitionLeadership = field(init=False)
 
     def recover(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
@@ -32,7 +32,7 @@ class FolderOpener:
     def recover_again(self, folder: str, settings: LogSettings, known_end: int | None) -> Recovered:
         """Recover a partition while the store is open. Blocks; raises OSError and BytesLost.
 
-        The data directory is synced, as at a start, since the folder may have been made in this life.
+        The data directory is synced, as at a start, since the folder may be new since then.
         """
         self._around.files.sync_directory(folder.rpartition("/")[0])
         return self.recover(folder, settings, known_end)
@@ -40,7 +40,7 @@ class FolderOpener:
     def open(
         self, topic: str, partition: int, folder: str, settings: LogSettings, known_end: int | None
     ) -> PartitionLog:
-        """Recover a partition; it is offline where that fails. Blocks."""
+        """Recover a partition and return its log, which is offline if the recovery fails. Blocks."""
         try:
             found = self.recover(folder, settings, known_end)
         except BytesLost as error:
@@ -58,7 +58,7 @@ class FolderOpener:
         found: Recovered,
         leadership: PartitionLeadership | None = None,
     ) -> PartitionLog:
-        """Return the log of what was recovered."""
+        """Return the log of a recovered partition."""
         log = PartitionLog(
             topic,
             partition,
@@ -72,13 +72,13 @@ class FolderOpener:
             leadership or self.leadership,
             checkpoint=found.checkpoint,
         )
-        # An empty last segment may be what a killed broker made and did not sync: its name has to last before anything
-        # in it is seen.
+        # A broker that was killed may have created an empty last segment without a sync: its name must be durable
+        # before anything in it becomes visible.
         log.names_are_new([folder])
         return log
 
     def serve_again(self, former: PartitionLog, found: Recovered) -> PartitionLog:
-        """Return the log that takes the place of ``former``, with its leadership; readers see no less of it."""
+        """Return the log that replaces ``former``, with its leadership; its visible end does not go back."""
         settings, leadership = former.settings, former.leadership
         log = self.serve(former.topic, former.partition, former.folder, settings, found, leadership)
         log.visible_end = max(log.visible_end, min(former.visible_end, log.flushed_end))
@@ -87,14 +87,14 @@ class FolderOpener:
     def new(
         self, topic: str, partition: int, folder: str, settings: LogSettings, writer: SegmentWriter
     ) -> PartitionLog:
-        """Return the log of a folder that was just made, with one empty segment."""
+        """Return the log of a new folder with one empty segment."""
         segments = SegmentList.of([writer.segment])
         return PartitionLog(topic, partition, folder, settings, self._around, segments, writer, 0, 0, self.leadership)
 
     def offline(
         self, topic: str, partition: int, folder: str, settings: LogSettings, reason: LogdError
     ) -> PartitionLog:
-        """Return a log that is not served; the reason is reported."""
+        """Return a log that is offline, and report the reason."""
         self._around.report("{error}", error=reason)
         writer = no_segment(self._around.files, folder)
         segments = SegmentList.of([writer.segment])

@@ -1,4 +1,4 @@
-"""Serves partitions again that are offline: their folder is prepared and recovered on a thread, as a start does it."""
+"""The return of offline partitions to service: preparation and recovery of the folder on a thread, as at a start."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from logd.log.upkeep import Upkeep
 
 @define(eq=False)
 class Reopener:
-    """Owner thread only. One call at a time for each log."""
+    """Reopens offline logs. Owner thread only; one call at a time for each log."""
 
     _threads: IThreads
     _upkeep: Upkeep
     _opener: FolderOpener
-    #: Puts another log in the place of one; called only while ``_is_stored(log)``.
+    #: Replaces a log by another; called only while ``_is_stored(log)``.
     _replace: Callable[[PartitionLog], object]
     _is_stored: Callable[[PartitionLog], bool]
-    #: Partitions that are being prepared and recovered, with what waits for that.
+    #: Partitions that are being prepared and recovered, with the callbacks that wait for the end.
     _under_way: dict[PartitionLog, list[Callable[[], None]]] = field(init=False, factory=dict)
 
     def reopen(
@@ -42,7 +42,7 @@ class Reopener:
         def recovered(found: Recovered | None, error: BaseException | None) -> None:
             callbacks = self._under_way.pop(log)
             if isinstance(error, BytesLost):
-                log.offline = error  # the reason as it is now: files may have been put back since the last one
+                log.offline = error  # the current reason: files may have been restored since the last attempt
             if found is not None and self._is_stored(log):
                 log.close()
                 self._replace(self._opener.serve_again(log, found))
@@ -62,7 +62,7 @@ class Reopener:
         self._upkeep.forget([log], begin)
 
     def when_none(self, logs: Sequence[PartitionLog], done: Callable[[], None]) -> None:
-        """Call ``done`` once when none of ``logs`` is being reopened, perhaps at once."""
+        """Call ``done`` once none of ``logs`` is being reopened, perhaps at once."""
         busy = next((log for log in logs if log in self._under_way), None)
         if busy is None:
             done()

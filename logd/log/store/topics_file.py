@@ -1,15 +1,14 @@
-"""The topics of a broker that has no coordination tree: topics.json in the data directory.
+"""The topics stored in a data directory: the file topics.json.
 
 {
 "<topic>": {"uuid": "...", "partitions": {"0": [0], ...}, "settings": {"retention.ms": 1000, ...}, "check": "..."},
 ...
 }
 
-Each topic is on a line of its own, with the CRC-32 of its name and the other values, 8 hex digits (former releases
-wrote none). So a damaged byte costs one or two records and not all, and the coordination tree has those, too.
+Each topic is on a line of its own, with the CRC-32 of its name and the other values, 8 hex digits (earlier releases
+wrote none). So a damaged byte costs only one or two records, which the coordination tree has, too.
 
-An entry that is none of a topic, such as one under a name that no topic may have, is left out, and stays in the file as
-it is: the others do not depend on it.
+An invalid entry, such as one with an invalid topic name, is ignored and stays in the file as it is.
 """
 
 from __future__ import annotations
@@ -37,25 +36,25 @@ class TopicsFile:
 
     files: IFileOperations
     folder: str
-    #: The lines of the topics that were written last: of thousands of topics few change from one write to the next.
+    #: The lines written last, by topic: few of thousands of topics change from one write to the next.
     _lines: dict[str, tuple[TopicEntry, str]] = field(factory=dict, init=False)
-    #: Entries that cannot be used, as they were read; and why, by their names in the file.
+    #: Invalid entries as they were read, by name, and the reasons.
     _unusable: dict[str, Any] = field(factory=dict, init=False)
     problems: dict[str, str] = field(factory=dict, init=False)
     damage: str = field(default="", init=False)
 
     def read(self) -> dict[str, TopicEntry]:
-        """Return all topics whose records are sound; none when there is no file. Raises DataDirectoryError.
+        """Return all topics with sound records, none if there is no file. Raises DataDirectoryError.
 
-        ``damage`` says afterwards what is wrong with the file, "" for nothing.
+        Sets ``damage`` to the problem with the file, "" if there is none.
         """
         path = join(self.folder, TOPICS)
         try:
             data = read_file(self.files, path, _LIMIT)
         except OSError as error:
             raise DataDirectoryError(
-                f"{path} cannot be read ({error}): put back a copy of it; or move it away, and what is here of each "
-                "topic is served under the uuid that the coordination tree has, or under a new one where it has none"
+                f"{path} cannot be read ({error}): put a copy of it back. Or move it away: the partitions here are "
+                "then served under their topics' uuids in the coordination tree, or under new ones if it has none"
             ) from error
         if data is None:
             return {}
@@ -81,7 +80,7 @@ class TopicsFile:
         return found
 
     def write(self, topics: Mapping[str, TopicEntry]) -> None:
-        """Replace them all; lasting on return. Raises OSError. One call at a time."""
+        """Replace all topics, durably on return. Raises OSError. One call at a time."""
         lines = {}
         for name, entry in topics.items():
             known = self._lines.get(name)
@@ -101,7 +100,7 @@ def _check(name: str, value: dict[str, Any]) -> str:
 
 
 def _sound_lines(data: bytes) -> dict[str, Any]:
-    """Return the records of a file that is no JSON any more: those on lines that are."""
+    """Return the records of a file that is damaged as JSON, from the lines that are valid by themselves."""
     found: dict[str, Any] = {}
     for line in data.split(b"\n"):
         try:

@@ -1,4 +1,4 @@
-"""Cuts the end off a partition's log, as a follower does where its log and its leader's part ways.
+"""The truncation of a partition's log, which a follower needs where its log and its leader's diverge.
 
     checkpoint := at most the position    1. nothing vouches any more for what will go: a start after a crash that finds
     mark := at most the position             less than something vouches for would take the partition for lost
@@ -7,9 +7,9 @@
     fdatasync, fsync of the folder        3. before anything is appended: nothing of what was cut can come back
     recovery, as at a start               4. index, writer and times of the segment that is the last one now
 
-After a crash between any two steps the log ends at the position or behind it, at the end of an entry: the caller asks
-again. Ids behind the position are given anew, so only bytes that no reader has seen may go, and the coordination tree
-must not vouch for them either; a log that goes below those is refused here.
+After a crash between any two steps the log ends at the position or behind it, at an entry boundary, and the caller asks
+again. Ids behind the position are given again, so only bytes that no reader has seen may be cut off, and the
+coordination tree must not vouch for them either. A truncation below one of these ends is refused.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint, write_chec
 from logd.log.recovery.flush_mark import encode_mark, read_mark
 from logd.log.store.reopening import Reopener
 
-#: In a partition's folder while it is cut; recovery removes it, as all temporary files.
+#: A file in a partition's folder during its truncation; recovery removes it, as it does all temporary files.
 UNFINISHED = f"truncation{TEMPORARY_SUFFIX}"
 
 
 class TruncationRefused(LogdError):
-    """A log is not cut at a position, and nothing of it was changed."""
+    """A truncation was refused, and nothing was changed."""
 
 
 def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: int, position: int) -> None:
-    """Cut a partition that begins at ``start`` and was flushed up to ``flushed``; lasting on return.
+    """Truncate a partition that begins at ``start`` and was flushed up to ``flushed``, durably on return.
 
-    Nobody may use the folder meanwhile, and recovery has to follow. Blocks; raises OSError.
+    The folder must not be in use, and recovery has to follow. Blocks; raises OSError.
     """
     _vouch_for_no_more(files, folder, Checkpoint(start, min(flushed, position)), position)
     names = files.list(folder)
     starts = sorted(found for name in names if (found := segment_start(name)) is not None)
     indexes = {found for name in names if (found := index_start(name)) is not None}
-    # Until all of it lasts, a start has to sync what it finds: a kill, and then a loss of power, would bring back what
-    # that start did not see any more.
+    # Until all of this is durable, a start has to sync what it finds: after a kill and then a power loss, bytes could
+    # reappear that the start did not see.
     unfinished = join(folder, UNFINISHED)
     if UNFINISHED not in names:
         files.open(unfinished, create=True).close()
@@ -71,7 +71,7 @@ def truncate_folder(files: IFileOperations, folder: str, start: int, flushed: in
 
 
 def _vouch_for_no_more(files: IFileOperations, folder: str, checkpoint: Checkpoint, position: int) -> None:
-    """Write the checkpoint and the mark lastingly, also where they read as wanted: an older one may be on the disk."""
+    """Write the checkpoint and the mark durably, even if they read as wanted: older ones may be on the disk."""
     try:
         found = read_checkpoint(files, folder)
     except ValueError:
@@ -107,9 +107,9 @@ class Truncator:
             return
 
         def checked(boundary: int | None, error: BaseException | None) -> None:
-            error = error or _refusal(log, position, known_end)  # retention, readers or an error may have come on
+            error = error or _refusal(log, position, known_end)  # retention, readers or an error may have intervened
             if error is None and boundary != position:
-                error = TruncationRefused(f"{log.folder} is not cut at {position}: that is inside an entry")
+                error = TruncationRefused(f"{log.folder} is not truncated to {position}: that is inside an entry")
             if error is not None:
                 done(error)
             else:
@@ -140,7 +140,7 @@ class Truncator:
 
 
 def _refusal(log: PartitionLog, position: int, known_end: int) -> LogdError | None:
-    """Return why a log is not cut at a position, None when it may be."""
+    """Return the error for a log that may not be truncated to a position, None if it may be."""
     if log.offline is not None:
         return PartitionOffline(f"{log.topic}-{log.partition} is offline: {log.offline}")
     if not log.start <= position <= log.end:
@@ -148,6 +148,6 @@ def _refusal(log: PartitionLog, position: int, known_end: int) -> LogdError | No
     for end, why in ((log.visible_end, "readers have seen it"), (known_end, "the coordination tree vouches for it")):
         if position < end:
             return TruncationRefused(
-                f"{log.folder} is not cut at {position}, so that no id is given twice: {why} up to {end}"
+                f"{log.folder} is not truncated to {position}, so that no id is given twice: {why} up to {end}"
             )
     return None

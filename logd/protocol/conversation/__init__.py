@@ -1,1 +1,1 @@
-"""Conversations: what the bytes of one connection mean, in their order, on either side."""
+"""Conversations: the protocols of one connection, on the server's and the client's side, without I/O."""

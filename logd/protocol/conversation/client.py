@@ -13,7 +13,7 @@ from logd.protocol.requests.requests import OurRequest, encode_request, expects_
 from logd.protocol.requests.responses import Response, read_legacy_response, read_response
 
 #: A response of 0.7 begins with an int16 error code, one of ours with an int32 correlation id. Ids from here up begin
-#: with an int16 that is no error code, so that the two can be told apart on one connection.
+#: with an int16 that is not an error code, so that the two can be distinguished on one connection.
 FIRST_CORRELATION_ID = 0x4000_0000
 _LAST_CORRELATION_ID = 0x7FFF_FFFF
 _FIRST_INT16 = FIRST_CORRELATION_ID >> 16
@@ -28,12 +28,12 @@ class ClientConversation:
         self._in_order: deque[LegacyRequest] = deque()
         self._by_id: dict[int, OurRequest] = {}
         self._next_id = FIRST_CORRELATION_ID
-        #: Why the connection has to be closed. None while all is well.
+        #: The reason to close the connection, None while there is none.
         self.violation: ProtocolViolation | None = None
 
     @property
     def outstanding(self) -> int:
-        """The number of requests that were sent and wait for their responses."""
+        """The number of requests that wait for their responses."""
         return len(self._in_order) + len(self._by_id)
 
     def send(self, request: LegacyRequest | OurRequest) -> list[bytes]:
@@ -62,7 +62,7 @@ class ClientConversation:
     def receive_data(self, data: bytes) -> list[tuple[LegacyRequest | OurRequest, Response]]:
         """Return (request, response) for each response that ``data`` completes; the request is the object sent.
 
-        Where the stream breaks ``violation`` is set, the responses before that are returned, and all later data is
+        At a protocol violation ``violation`` is set, the responses before it are returned, and all later data is
         ignored.
         """
         responses: list[tuple[LegacyRequest | OurRequest, Response]] = []

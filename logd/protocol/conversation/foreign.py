@@ -1,4 +1,4 @@
-"""Peers of other protocols, told by the first bytes that they send: today's Kafka clients, HTTP and TLS clients.
+"""Clients of other protocols, recognized by their first bytes: today's Kafka clients, HTTP and TLS clients.
 
 request of today's Kafka   int32 size | int16 api key | int16 version | int32 correlation id | client id | body
 client id                  int16 bytes (-1: none) | UTF-8
@@ -35,7 +35,7 @@ class ForeignClient(ProtocolViolation):
 
 
 def foreign_opening(size: int) -> ForeignClient | None:
-    """Return who sends the four bytes that a frame's size was read from; None where they say nothing."""
+    """Return the kind of client whose first four bytes were read as a frame's size, None if it is not recognized."""
     opening = (size & 0xFFFFFFFF).to_bytes(4, "big")
     if opening in _HTTP:
         return ForeignClient(
@@ -53,10 +53,10 @@ def foreign_opening(size: int) -> ForeignClient | None:
 
 
 def foreign_request(frame: bytes | memoryview, start: int, stop: int) -> ForeignClient | None:
-    """Return the client of today's Kafka that sent a frame which is no request here, None where it looks like none.
+    """Return the client of today's Kafka that sent an invalid frame, None if the frame does not look like its request.
 
-    For ApiVersions the whole frame has to be one. Of others the head alone is judged, and it has to name a client: no
-    request of 0.7 or of ours has printable text in that place.
+    ApiVersions is recognized by the whole frame. Other requests are recognized by the head, which must contain a client
+    id: no request of 0.7 or of ours has printable text there.
     """
     try:
         key, version, _, length = _KAFKA_HEAD.unpack_from(frame, start)
@@ -86,7 +86,7 @@ def foreign_request(frame: bytes | memoryview, start: int, stop: int) -> Foreign
 
 
 def is_api_versions(frame: bytes | memoryview, start: int, stop: int) -> ForeignClient | None:
-    """Return the client of today's Kafka that sent an ApiVersions request, None where the frame is anything else."""
+    """Return the client of today's Kafka that sent an ApiVersions request, None for any other frame."""
     if frame[start : start + 2] != b"\x00\x12":
         return None
     return foreign_request(frame, start, stop)
@@ -99,7 +99,7 @@ def _text(data: bytes | memoryview, start: int, stop: int) -> str | None:
 
 
 def _software(body: bytes) -> str | None:
-    """Return the software that ApiVersions names from version 3 on, None where the bytes are no such body."""
+    """Return the software named in an ApiVersions body of version 3 or later, None if the bytes are no such body."""
     at, parts = 1, []
     for _ in range(2):
         length = body[at] - 1 if at < len(body) else -1

@@ -1,4 +1,4 @@
-"""The part that all conversations share whose requests are frames behind an int32 size."""
+"""The common part of all conversations whose requests are frames behind an int32 size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from logd.protocol.conversation.interfaces import Received
 
 
 class FramedConversation:
-    """Cuts what arrives into frames; a subclass reads each by ``read_frame``. See IConversation."""
+    """Cuts received data into frames; a subclass reads each by ``read_frame``. See IConversation."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._frames = FrameBuffer(max_frame_bytes)

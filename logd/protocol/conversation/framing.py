@@ -1,4 +1,4 @@
-"""Frames out of a stream: int32 size, then as many bytes; linear in the bytes received."""
+"""Frames from a stream: int32 size, then that many bytes. The cost is linear in the bytes received."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from logd.errors import ProtocolViolation
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
 
-#: Pieces of this size and more are kept as they are; they cost one copy instead of two.
+#: Pieces of at least this size are kept as they are, which costs one copy instead of two.
 _LARGE_PIECE_BYTES = 16 << 10
 
-#: The frame limit unless it is set otherwise: 16 MiB.
+#: The default frame limit: 16 MiB.
 DEFAULT_MAX_FRAME_BYTES = 16 << 20
 
 #: A frame's bytes behind its size: where they are, the index of the first, and the index behind the last.
@@ -21,10 +21,10 @@ Frame = tuple[bytes | memoryview, int, int]
 
 
 class FrameBuffer:
-    """Cuts what arrives into frames, and keeps nothing but the beginning of one that is not complete.
+    """Cuts received data into frames, and keeps only the beginning of an incomplete one.
 
-    Frames that lie whole in what arrived are handed out as places in it, without a copy. Memory is bounded by the bytes
-    received of one frame: a size that lies allocates nothing.
+    A frame that is complete in the received data is returned as a range of it, without a copy. Memory is bounded by the
+    bytes received of one frame: a false size allocates nothing.
     """
 
     __slots__ = ("_kept", "_kept_bytes", "_missing", "max_frame_bytes", "refused_size")
@@ -41,7 +41,7 @@ class FrameBuffer:
 
     @property
     def kept_bytes(self) -> int:
-        """The number of bytes that are kept of an incomplete frame."""
+        """The number of bytes kept of an incomplete frame."""
         return self._kept_bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:

@@ -27,7 +27,7 @@ class LegacyToken:
 
 @implementer(IConversation)
 class LegacyConversation(FramedConversation):
-    """Requests of 0.7. Those that produce are never answered."""
+    """The conversation of Kafka 0.7. Produce requests are never answered."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         super().__init__(max_frame_bytes)

@@ -1,4 +1,4 @@
-"""Our own wire protocol on the server's side: answers leave as they come, each under its correlation id."""
+"""Our own wire protocol on the server's side: answers leave as they are ready, each under its correlation id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OurToken:
 
 @implementer(IConversation)
 class OurConversation(FramedConversation):
-    """Requests of ours. Clients may give one correlation id to several requests: each has an answer."""
+    """The conversation of our own protocol. Requests may share a correlation id: each has an answer."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         super().__init__(max_frame_bytes)

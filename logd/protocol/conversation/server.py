@@ -27,7 +27,7 @@ _new_tuple = tuple.__new__
 
 @implementer(IConversation)
 class ServerConversation:
-    """Frames are cut here, and read and answered by the one of two conversations that knows their type."""
+    """Cuts frames; one of two conversations, by the type of the request, reads and answers each."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._frames = FrameBuffer(max_frame_bytes)
@@ -101,9 +101,9 @@ class ServerConversation:
 
 
 def _read_produce(frame: bytes | memoryview, start: int, stop: int) -> Produce | None:
-    """Read a Produce without a detour: a producer may send one message in each. None for any other request.
+    """Read a Produce directly, since a producer may send one message in each. None for any other request.
 
-    One that is not sound is left to decode_legacy_request, which says what is wrong with it.
+    An invalid one is left to decode_legacy_request, which raises the error.
     """
     try:
         number, length = _unpack_type_and_length(frame, start)

@@ -1,7 +1,7 @@
 """The loops over the entries of a message set, in the implementation that LOGD_LOOPS names.
 
-This is the one place that chooses. So everybody imports this module (``from logd.protocol import loops``) and none of
-its functions by name. ``python`` is the only implementation so far, and what is used where LOGD_LOOPS is not set.
+Only this module chooses the implementation. So all callers import the module (``from logd.protocol import loops``), and
+none of its functions by name. ``python`` is the only implementation so far, and the default.
 """
 
 from __future__ import annotations

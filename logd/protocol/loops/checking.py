@@ -1,4 +1,4 @@
-"""Checks sets that producers sent, before anything of them is stored."""
+"""The check of message sets from producers, before they are stored."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
 def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
     """Check every entry of a set that a producer sent; return (entries, newest timestamp in ms or -1).
 
-    Of a wrapper the outer checksum and the first bytes of the compressed set are checked, and it counts as one. Raises
-    InvalidMessage for an empty set, a gap, a checksum, length, magic, codec or field that does not hold, and bytes left
-    over; MessageTooLarge for an entry with more than ``max_message_bytes`` behind its checksum (magic 0 and 1: its
-    payload, as Kafka 0.7.2).
+    For a wrapper, the outer checksum and the first bytes of the compressed set are checked, and it counts as one entry.
+    Raises InvalidMessage for an empty set, a gap, an invalid checksum, length, magic, codec or field, and for left-over
+    bytes; MessageTooLarge for an entry with more than ``max_message_bytes`` behind its checksum (magic 0 and 1: its
+    payload, as in Kafka 0.7.2).
     """
-    # Of what is used for each message the names are local: they are found sooner, and that shows.
+    # Names used for each message are local, since the faster lookup is measurable.
     prefix, payload_at, minimum = LENGTH_BYTES, HEAD_BYTES, _PLAIN_MINIMUM
     end = len(data)
     last = end - LEAST_BYTES
@@ -71,7 +71,7 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
                 _refuse(data, at, max_message_bytes)
             attributes, timestamp, key_length = _unpack_fields(data, at + HEAD_BYTES)
             value_at = at + (KEY_AT + key_length if key_length > 0 else KEY_AT)
-            # What most entries are is judged here; all else, sound or not, there.
+            # The most common entries are checked here, all others in the function below.
             if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
                 _check_fields(keyed_parts, data, at, stop)
             if timestamp > newest:
@@ -117,7 +117,7 @@ def _check_fields(check: Callable[[Buffer, int, int], object], data: Buffer, at:
 
 
 def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
-    """Say what is wrong with the entry at ``at``; off the fast path, so that it may look at everything again."""
+    """Raise the error for the invalid entry at ``at``. Not on the fast path, so it may check everything again."""
     left = len(data) - at
     where = f"entry at byte {at} of a set of {len(data)} bytes"
     if left <= 0:
@@ -125,7 +125,7 @@ def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
             raise InvalidMessage("the message set is empty")
         raise InvalidMessage(f"the last entry is {-left} bytes longer than its set of {len(data)} bytes")
     if left < LEAST_BYTES:
-        raise InvalidMessage(f"{where}: {left} bytes are left over, no entry is so short")
+        raise InvalidMessage(f"{where}: {left} bytes are left over, too few for an entry")
     length, magic, _ = HEAD.unpack_from(data, at)
     layout = LAYOUTS.get(magic)
     if layout is None:
@@ -143,7 +143,7 @@ def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
 
 
 def _refuse_codec(data: bytes | memoryview, at: int) -> NoReturn:
-    """Say that the compressed bytes of the wrapper at ``at`` are not what its attributes say."""
+    """Raise the error for the wrapper at ``at``, whose payload is not of the codec in its attributes."""
     codec = CODEC_NAMES[codec_at(data, at)]
     payload_at = at + WRAPPER_HEAD_BYTES
     begin = bytes(data[payload_at : payload_at + 8]).hex() or "nothing"

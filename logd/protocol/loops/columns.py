@@ -1,4 +1,4 @@
-"""Takes messages out of a set as columns, without an object for each message."""
+"""The decoding of message sets into columns, without an object for each message."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ new = tuple.__new__  # half the time of the class where runs of one kind are sho
 
 
 def columns_of_set(data: bytes, begin: int = 0, limit: int = sys.maxsize, limit_bytes: int = sys.maxsize) -> Columns:
-    """Return the entries from ``begin`` on that are of one kind, plain or keyed, and sound, up to the first other one.
+    """Return the sound entries of one kind, plain or keyed, from ``begin`` up to the first other entry.
 
-    At most ``limit`` of them, and about ``limit_bytes``. None at all where the entry at ``begin`` is of another kind,
-    damaged or cut off: that is for decode_set.
+    Returns at most ``limit`` entries, of about ``limit_bytes``. There are none if the entry at ``begin`` is of another
+    kind, damaged or cut off; decode_set handles those.
     """
     magic = data[begin + MAGIC_AT] if len(data) - begin >= LEAST_BYTES else None
     if magic == PLAIN:
@@ -80,7 +80,7 @@ def _keyed(data: bytes, at: int, limit: int, limit_bytes: int) -> Columns:
     headers: list[Headers] = []
     stops: list[int] = []
     has_key = has_time = has_headers = False
-    # Headers are mostly those of the message before; their bytes say where they end, so equal ones mean the same.
+    # Headers mostly equal those of the previous message. Their encoding contains their length, so equal bytes suffice.
     same, known_bytes = b"\0", 1
     known: Headers = ()
     for _ in repeat(None, limit):

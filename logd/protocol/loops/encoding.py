@@ -1,4 +1,4 @@
-"""Encodes message sets."""
+"""The encoding of message sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EMPTY = LAYOUTS[PLAIN].minimum
 
 
 def encode_set(messages: Iterable[Message]) -> bytes:
-    """Return the messages as a message set: plain payloads as magic 0, a key, a time or a header makes magic 2."""
+    """Return the messages as a message set: magic 2 for those with a key, a time or headers, magic 0 for the others."""
     pieces: list[bytes] = []
     append = pieces.append
     pack = _pack_head

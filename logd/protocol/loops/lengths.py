@@ -1,4 +1,4 @@
-"""Walks over entries by their lengths or heads alone: no checksum is looked at."""
+"""Walks over entries by their lengths or heads alone, without a check of their checksums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEAST = LEAST_BYTES - LENGTH_BYTES
 def heads_of_set(data: Buffer, begin: int = 0) -> list[tuple[int, int, int]]:
     """Return index, whole size and newest time (ms, -1 for none) of each entry from ``begin`` on, by its head alone.
 
-    The last one may be cut off by the end. Ends where a head is cut off, and at one that no entry has.
+    The data may end inside the last entry. Stops at an incomplete or invalid head.
     """
     heads: list[tuple[int, int, int]] = []
     append = heads.append
@@ -35,7 +35,7 @@ def heads_of_set(data: Buffer, begin: int = 0) -> list[tuple[int, int, int]]:
 def ends_of_set(data: Buffer, begin: int = 0) -> list[int]:
     """Return the index behind each entry from ``begin`` on; the last one may lie behind the data's end.
 
-    Ends where fewer bytes than a length are left, and at a length that no entry has.
+    Stops where fewer bytes than a length are left, and at an invalid length.
     """
     ends: list[int] = []
     append = ends.append
@@ -52,9 +52,9 @@ def ends_of_set(data: Buffer, begin: int = 0) -> list[int]:
 
 
 def slice_end(data: Buffer, at: int, most_entries: int, most_bytes: int) -> int:
-    """Return where a slice from ``at`` ends: behind that many entries, or the first that exceeds so many bytes.
+    """Return the end of a slice from ``at``: behind ``most_entries``, or the first entry that exceeds ``most_bytes``.
 
-    Where a length cannot be, the slice is all the rest: to be refused as the set would be.
+    At an invalid length the slice is all the rest, which is then refused as the whole set would be.
     """
     unpack = LENGTH.unpack_from
     end = len(data)

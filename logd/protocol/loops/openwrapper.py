@@ -1,7 +1,7 @@
-"""A wrapper being read: decompressed and counted within bounds, checked whole, then made into messages in slices.
+"""A wrapper while it is read: decompressed within bounds, checked as a whole, then decoded in slices.
 
-A few hundred bytes can become a million messages. Their bytes are bounded before they exist, their number before an
-object is made for any of them, and no call does more work than its limit says.
+A few hundred bytes can become a million messages. So the number of bytes is bounded before they are allocated, and the
+number of messages before an object is made for any of them. No call does more work than its limit allows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from logd.protocol.entry import (
 from logd.protocol.message import Message
 from logd.protocol.wrapper import open_wrapper
 
-#: Entries are checked, or passed over, so many times as fast as messages are made of them.
+#: The factor by which the check or the skipping of entries is faster than the creation of messages.
 _CHECKS_FOR_A_MESSAGE = 4
 _PLAIN_MINIMUM = LAYOUTS[PLAIN].minimum
 _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
@@ -35,16 +35,16 @@ _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
 
 @define(eq=False)
 class OpenWrapper:
-    """A wrapper at [start, end) of a log and the set inside, which is checked whole before any message is made."""
+    """A wrapper at [start, end) of a log and its decompressed set, which is checked before any message is made."""
 
     start: int
     end: int
     inner: bytes
     max_messages: int
-    #: Messages counted and checked so far, and the index behind them.
+    #: The number of messages checked so far, and the index behind them.
     count: int = 0
     _checked_to: int = 0
-    #: Messages taken or passed over so far, and the index behind them.
+    #: The number of messages taken or skipped so far, and the index behind them.
     _taken: int = 0
     _at: int = 0
 
@@ -65,12 +65,12 @@ class OpenWrapper:
     def take(
         self, limit: int, limit_bytes: int, start_at: int, topic: str | None, partition: int
     ) -> tuple[list[Message], int]:
-        """Return up to ``limit`` further messages, of about ``limit_bytes`` in all, and the bytes that they took.
+        """Return up to ``limit`` further messages, of about ``limit_bytes`` in all, and their size in bytes.
 
-        There may be none although more will come, since each call checks and passes over a bounded number, too.
-        Messages that end at or before position ``start_at`` are passed over.
+        The list may be empty although more will follow, since each call also checks and skips only a bounded number.
+        Messages that end at or before position ``start_at`` are skipped.
 
-        Raises CorruptMessage where anything inside is no sound message, WrapperTooLarge where there are too many.
+        Raises CorruptMessage if anything inside is not a sound message, WrapperTooLarge for too many messages.
         """
         steps = limit * _CHECKS_FOR_A_MESSAGE
         if self._checked_to < len(self.inner):
@@ -85,7 +85,7 @@ class OpenWrapper:
         return self._messages(limit, limit_bytes, topic, partition)
 
     def _first(self, start_at: int) -> int:
-        """The number of messages that end at or before ``start_at``."""
+        """Return the number of messages that end at or before ``start_at``."""
         if start_at <= self.start or not self.count:
             return 0
         if start_at >= self.end:
@@ -95,7 +95,7 @@ class OpenWrapper:
         return max(self.count - (self.end - start_at), 0)
 
     def _check(self, most: int, most_bytes: int) -> None:
-        """Check the next entries: whole, of a known magic, sums that hold, and no wrapper."""
+        """Check that the next entries are complete, of a known magic, with valid checksums, and no wrappers."""
         inner = self.inner
         at = self._checked_to
         end = len(inner)
@@ -184,7 +184,7 @@ class OpenWrapper:
 def open_entry(
     attributes: int, payload: bytes, start: int, end: int, max_decompressed: int, max_messages: int
 ) -> OpenWrapper:
-    """Return the wrapper at [start, end) decompressed, none of its messages checked yet.
+    """Return the wrapper at [start, end), decompressed; none of its messages is checked yet.
 
     Raises CorruptMessage for a payload that is not of its codec, WrapperTooLarge above ``max_decompressed`` bytes.
     """
@@ -196,7 +196,7 @@ def open_entry(
 
 
 def _problem(inner: bytes, at: int, stop: int, magic: int) -> str:
-    """Say what is wrong with an entry that is neither plain nor keyed; empty when it is sound."""
+    """Return the problem of an entry that is neither plain nor keyed, empty if it is sound."""
     layout = LAYOUTS.get(magic)
     if layout is None or layout.is_gap:
         return f"an entry whose magic {magic} is not known, or does not hold"

@@ -13,50 +13,50 @@ from logd.protocol.message import Message
 class Scanned(NamedTuple):
     """The sound entries that one call of scan_set found."""
 
-    #: The index behind the last of them, and how many there are.
+    #: The index behind the last entry, and the number of entries.
     consumed: int
     entries: int
-    #: The highest timestamp up to there, -1 for none.
+    #: The highest timestamp up to that index, -1 for none.
     newest: int
-    #: Why the entry at ``consumed`` is not sound. Empty where it is cut off by the end, or was not looked at.
+    #: The problem of the entry at ``consumed``. Empty if that entry is cut off by the data's end, or was not checked.
     problem: str
-    #: The index of the last of them, -1 where there is none.
+    #: The index of the last entry, -1 if there is none.
     last: int
     gaps: int
     gap_bytes: int
-    #: Indexes where some of them begin, each with the highest timestamp before it.
+    #: Boundaries: the indexes of some entries, each with the highest timestamp before it.
     boundaries: list[tuple[int, int]]
 
 
 class Decoded(NamedTuple):
     """The messages that one call of decode_set made."""
 
-    #: In order, each with its place. Those before an error are here too.
+    #: The messages in order, each with its place; those before an error are included.
     messages: list[Message]
-    #: The log position after the last message used. Where the bytes end inside a gap, it is the gap's end.
+    #: The log position after the last message. If the bytes end inside a gap, the gap's end.
     position: int
-    #: The index in the data after the last entry used: begin the next call there.
+    #: The index in the data after the last entry, where the next call begins.
     consumed: int
-    #: How many gaps were skipped, and the bytes that they fill.
+    #: The number of gaps skipped, and their size in bytes.
     gaps: int
     gap_bytes: int
-    #: What is wrong with the entry at ``position``, or keeps this reader from opening it; None if nothing does.
+    #: The error of the entry at ``position``, which is invalid or cannot be opened by this reader; None without one.
     error: CorruptMessage | WrapperTooLarge | None
-    #: Where that entry would end by its own length if it lies within the data, else -1. Nothing vouches for it.
+    #: The unverified end of that entry by its own length if it lies within the data, otherwise -1.
     error_end: int
-    #: The whole size of the entry that is cut off by the end of the data, its prefix included; 0 if there is none, or
-    #: its length is not known.
+    #: The size of the entry that is cut off by the data's end, its prefix included; 0 if there is none or its length is
+    #: not known.
     needed: int
-    #: The wrapper at ``consumed`` that is not done with: hand it to the next call. ``position`` may be inside of it.
+    #: The unfinished wrapper at ``consumed``, to be passed to the next call. ``position`` may lie inside it.
     wrapper: OpenWrapper | None = None
 
 
 class Columns(NamedTuple):
-    """The messages that one call of columns_of_set took, as columns of equal length; None where no message has one."""
+    """The messages of one call of columns_of_set, as columns of equal length; None for a field that no message has."""
 
     values: list[bytes | None]
     keys: list[bytes | None] | None
     times: list[int | None] | None
     headers: list[Headers] | None
-    #: The index in the data behind each message. Each begins where the one before it ends.
+    #: The index in the data behind each message. Each message begins where the previous one ends.
     stops: list[int]

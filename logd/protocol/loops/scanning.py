@@ -1,4 +1,4 @@
-"""Scans entries that are stored: whole, of a known magic, checksums that hold; makes nothing of them."""
+"""The check of stored entries: complete, of a known magic, with valid checksums. No objects are made of them."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def scan_set(
     checksums: Checksums = CHECKSUMS,
     readable: Callable[[Buffer, int, int], str] | None = None,
 ) -> Scanned:
-    """Check the entries of ``data`` that begin in ``[begin, until)``; stop at the first that is not sound or not whole.
+    """Check the entries of ``data`` that begin in ``[begin, until)``; stop at the first unsound or incomplete one.
 
-    A gap is sound when its head is: the bytes in it mean nothing. ``newest`` is the highest timestamp before ``begin``.
+    A gap is sound if its head is, since its body means nothing. ``newest`` is the highest timestamp before ``begin``.
     The first entry at or behind ``next_boundary`` is a boundary, and the first in every ``boundary_bytes`` from there.
 
-    ``checksums`` may be of another implementation than the one that wrote the entries. ``readable`` is called for each
-    entry whose fields are not plainly sound, with data, begin and end; it returns why nobody can read it, or nothing.
+    ``checksums`` may be of another implementation than the one that wrote the entries. ``readable(data, begin, end)``
+    is called for each entry whose fields may be invalid; it returns the reason why no reader can read it, or "".
     """
     view = memoryview(data)
     size = len(view)
@@ -60,7 +60,7 @@ def scan_set(
     problem = ""
     previous = -1
     entries = gaps = gap_bytes = 0
-    timestamp = newest  # an entry without one leaves that of another, which is not newer
+    timestamp = newest  # for entries without a timestamp of their own
     at = begin
     while at <= last:
         length, magic, checksum = unpack(data, at)
@@ -76,7 +76,7 @@ def scan_set(
             attributes, timestamp, key_length = _unpack_fields(data, at + HEAD_BYTES)
             if sound and readable is not None:
                 value_at = at + (KEY_AT + key_length if key_length > 0 else KEY_AT)
-                # What most entries are is judged here; all else, sound or not, there.
+                # The most common entries are checked here, all others in the branch below.
                 if attributes or timestamp < -1 or key_length < -1 or value_at >= stop or data[value_at]:
                     problem = readable(view, at, stop)
                     if problem:
@@ -118,5 +118,5 @@ def scan_set(
         entries += 1
         previous = at
         at = stop
-    # Half the time of the class: where there are boundaries to keep to, a call is for some 20 entries.
+    # Half the time of calling the class, which matters as a call between two boundaries covers only some 20 entries.
     return tuple.__new__(Scanned, (at, entries, newest, problem, previous, gaps, gap_bytes, boundaries))

@@ -1,4 +1,4 @@
-"""The table of all requests: a row for each, with its number, its response, and how both are written and read.
+"""The table of all requests: a row for each, with its number, its response, and the functions that write and read both.
 
 A request is added by a module with its records and functions, a row here, and a handler in the broker's table
 (``logd/broker/requests/session.py``).
@@ -33,8 +33,8 @@ from logd.protocol.requests.repair import Repair, RepairResponse
 class Api(NamedTuple):
     """One kind of request.
 
-    The functions write and read bodies alone, but those of the responses of 0.7: each of these is a whole frame to
-    write, and is read from its error code on. A request that is never answered has None in the place of its response.
+    The functions write and read bodies only. The exception are the responses of 0.7, which are written as whole frames
+    and read from the error code on. A request without a response has None in its place.
     """
 
     number: int
@@ -44,7 +44,7 @@ class Api(NamedTuple):
     #: ``read_request(reader)`` for 0.7, ``read_request(reader, correlation_id)`` for ours.
     read_request: Callable[..., Any]
     encode_response: Callable[[Any], list[Piece]] | None = None
-    #: ``read_response(reader, request)`` for 0.7, where the request says how many parts there are; else without it.
+    #: ``read_response(reader, request)`` for 0.7, since the request has the number of parts; else without it.
     read_response: Callable[..., Any] | None = None
 
 
@@ -81,7 +81,7 @@ LEGACY_APIS = (
     ),
 )
 
-#: Our own requests; the numbers from 32 on are kept for those between brokers.
+#: Our own requests; the numbers from 32 on are reserved for requests between brokers.
 OUR_APIS = (
     Api(
         16,

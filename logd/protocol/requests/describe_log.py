@@ -1,4 +1,4 @@
-"""DescribeLog, request type 21: what a partition's log looks like from inside.
+"""DescribeLog, request type 21: the ends, segments and entry boundaries of a partition's log.
 
 request   str topic | int32 partition | int64 time (ms, -1: not asked) | list of int64 positions
 response  str uuid | int64 log start | int64 log end | int64 visible end
@@ -39,8 +39,8 @@ class SegmentInfo(NamedTuple):
 class DescribeLogResponse(NamedTuple):
     """One partition's log; or an error code and what to tell people about it.
 
-    ``boundaries`` has one for each position asked for, the greatest known that is not behind it; ``time_position`` is
-    where the first message at or after the time asked for may be (messages before it are older), -1 where none is.
+    ``boundaries`` has the greatest known boundary at or before each position in the request. ``time_position`` is the
+    position of the first message that may be at or after the requested time (all earlier ones are older), -1 for none.
     """
 
     error: int

@@ -1,4 +1,4 @@
-"""FetchWait, request type 18: read several partitions, and wait for bytes where there are none yet.
+"""FetchWait, request type 18: read several partitions, and wait for bytes if there are none yet.
 
     request   int32 max_wait_ms | int32 min_bytes | int32 max_bytes
               | list of (str topic | int32 partition | int32 leader epoch | int64 offset | int32 max_bytes | int8 flags)
@@ -6,7 +6,7 @@
                        | int64 position of the first byte sent | int32 set_bytes | set)
 
 Flags, bit 0: exact. Without it an offset inside an entry is answered from the entry that contains it, so that the first
-byte sent begins an entry; with it from exactly that offset, for a consumer that puts the bytes of answers together.
+byte sent begins an entry; with it from exactly that offset, for a consumer that joins the bytes of several answers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FetchPart(NamedTuple):
 class FetchWait(NamedTuple):
     """Read the parts, ``max_bytes`` in all.
 
-    Answered when ``min_bytes`` are there, a closed segment's end is reached, or after ``max_wait_ms``.
+    Answered when ``min_bytes`` are available, a closed segment's end is reached, or after ``max_wait_ms``.
     """
 
     max_wait_ms: int
@@ -58,7 +58,7 @@ class FetchedPart(NamedTuple):
     log_start: int = -1
     visible_end: int = -1
     first_position: int = -1
-    #: Bytes, or a view of the answer where a large one was received; a broker's is the range of a file (IFileRange).
+    #: Bytes, or a view of a large response that was received; in a broker, the range of a file (IFileRange).
     message_set: Any = b""
 
 

@@ -41,12 +41,12 @@ def encode_text(value: str) -> bytes:
 
 
 def shorten_text(value: str) -> str:
-    """Cut a text for people so that it fits a ``str`` field."""
+    """Return a text cut to fit a ``str`` field."""
     return value if len(value) <= 1000 else value[:1000] + "..."
 
 
 def size_of(piece: MessageSetField) -> int:
-    """Return how many bytes a piece of a response has."""
+    """Return the size of a piece of a response in bytes."""
     return len(piece) if isinstance(piece, _IN_MEMORY) else piece.count
 
 
@@ -63,9 +63,9 @@ def encode_int64s(values: Iterable[int]) -> bytes:
 
 
 class Reader:
-    """Reads fields in order from ``data[at:stop]``; raises ProtocolViolation where lengths do not add up.
+    """Reads fields in order from ``data[at:stop]``; raises ProtocolViolation if lengths do not add up.
 
-    ``data`` may be a memoryview: everything that is handed out, but by ``view``, is copied from it, once.
+    ``data`` may be a memoryview: every field is copied from it once, except by ``view``.
     ``max_items`` bounds each list.
     """
 
@@ -119,7 +119,7 @@ class Reader:
         return self.take(self.stop - self.at)
 
     def count(self, least_bytes: int, layout: Struct = INT32) -> int:
-        """Return how many items follow, of at least ``least_bytes`` each: never more than there is room for."""
+        """Return the number of items that follow, of at least ``least_bytes`` each; never more than can fit."""
         number = int(self.unpack(layout)[0])
         self.check_count(number, least_bytes)
         return number

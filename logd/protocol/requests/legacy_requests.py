@@ -7,7 +7,7 @@
      3 MultiProduce  int16 count | count * Produce body
      4 Offsets       str topic | int32 partition | int64 time | int32 max_count
 
-Decoders judge lengths alone; a negative partition, offset or size is the broker's to answer.
+Decoders check lengths only; the broker answers a negative partition, offset or size.
 """
 
 from __future__ import annotations

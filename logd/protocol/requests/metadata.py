@@ -1,4 +1,4 @@
-"""Metadata, request type 16: who the brokers are and which of them leads each partition.
+"""Metadata, request type 16: the brokers, the topics, and the leader of each partition.
 
 request   int8 flags (1: create what is missing) | int32 count (-1: all topics) | count * str topic
 response  list of (int32 id | str host | int32 port)

@@ -1,4 +1,4 @@
-"""ProduceAck, request type 17: append sets and hear where they went.
+"""ProduceAck, request type 17: append sets, and acknowledge them with their positions.
 
     request   int16 acks | int32 timeout_ms | list of (str topic | int32 partition | int32 leader epoch | int8 flags
                                                        | int32 set_bytes | set)
@@ -24,8 +24,8 @@ _RESTART = 1
 class ProducePart(NamedTuple):
     """One set for one partition (-1: the broker picks).
 
-    ``restart``: this is the first set after a refused one, sent again from there on; it ends the broker's refusal for
-    this topic and partition, as asked, on this connection.
+    ``restart``: this is the first set that the producer sends again after a refused one. It ends the broker's refusal
+    of this topic and partition (as requested) on this connection.
     """
 
     topic: str

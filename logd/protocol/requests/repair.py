@@ -1,4 +1,4 @@
-"""Repair, request type 22: look for damage in a partition's log, and make gaps in its place.
+"""Repair, request type 22: find damage in a partition's log, and replace it by gaps.
 
 request   str topic | int32 partition | int8 flags (1 dry run, 2 cut what nothing vouches for, 4 accept a loss)
           | int64 position
@@ -20,17 +20,17 @@ _DRY_RUN = 1
 _CUT = 2
 _ACCEPT_LOSS = 4
 
-#: The kind of a damage that stands for a lost log: ``end`` of the answer is the position at which it would begin again.
+#: The kind of damage for a lost log; ``end`` of the answer is the position at which the log would begin again.
 LOST_LOG = 8
 
-#: Whether the partition is served: yes; no; not before, and now it is.
+#: The partition is served; it is offline; it was offline and is served again.
 SERVED, OFFLINE, SERVED_AGAIN = range(3)
-#: Of more damages than this in one answer the rest is counted, and not described.
+#: The most damages described in one answer; the rest is only counted.
 MOST_DESCRIBED = 1000
 
 
 class Repair(NamedTuple):
-    """Look at the segment that holds ``position``, and perhaps at more; mend what is damaged unless ``dry_run``.
+    """Check the segment that contains ``position``, and perhaps more; mend the damage unless ``dry_run``.
 
     A position before the log's start, such as -1, is its start.
     """
@@ -40,7 +40,7 @@ class Repair(NamedTuple):
     dry_run: bool = True
     cut: bool = False
     position: int = -1
-    #: Begin a lost log again at ``position``, which an answer of kind LOST_LOG has said.
+    #: Begin a lost log again at ``position``, which an answer with kind LOST_LOG has named.
     accept_loss: bool = False
     correlation_id: int = 0
 

@@ -18,9 +18,8 @@ from logd.protocol.requests.produce_ack import ProduceAck
 #: The version of every request of ours in this release.
 VERSION = 0
 
-#: The most items in one list of a request. An object for each takes far more room than its bytes on the wire, so that
-#: the frame limit alone does not bound memory; and each part of a produce costs a broker some 20 us (measured), while
-#: it serves nobody else.
+#: The most items in one list of a request. The object for an item takes far more memory than its bytes on the wire, so
+#: the frame limit alone does not bound memory. And each part of a produce blocks a broker for some 20 us (measured).
 MAX_ITEMS = 10_000
 
 _LEGACY_HEAD = Struct(">ih")
@@ -33,12 +32,12 @@ class OurRequest(Protocol):
 
     @property
     def correlation_id(self) -> int:
-        """The number that the response is sent under."""
+        """The correlation id of the response."""
         ...
 
 
 class Unsupported(NamedTuple):
-    """A request of a type that this release knows in a version that it does not: to be answered UnsupportedVersion."""
+    """A request of a known type in an unknown version, to be answered with UnsupportedVersion."""
 
     correlation_id: int
     type: int
@@ -54,7 +53,7 @@ def is_legacy(request: Request) -> bool:
 
 
 def expects_response(request: Request) -> bool:
-    """Return whether anything answers the request."""
+    """Return whether the request has a response."""
     api = LEGACY_BY_REQUEST.get(type(request))
     if api is not None:
         return api.response is not None
@@ -64,8 +63,8 @@ def expects_response(request: Request) -> bool:
 def encode_request(request: Request, correlation_id: int | None = None) -> list[bytes]:
     """Return a whole frame in pieces; message sets in it are not copied.
 
-    ``correlation_id`` stands in for the one that a request of ours carries. Raises InvalidRequest for a string or a
-    list longer than its field can say.
+    ``correlation_id`` replaces the one in a request of ours. Raises InvalidRequest for a string or a list that is too
+    long for its field.
     """
     api = LEGACY_BY_REQUEST.get(type(request))
     if api is not None:

@@ -21,7 +21,7 @@ _HEAD = Struct(">iih")
 class OurResponse(Protocol):
     """A response of ours: the records of ``OUR_APIS``, and ErrorResponse.
 
-    One with an error code may have a ``text`` about it for people.
+    A response with an error code may have a ``text`` that explains it.
     """
 
     @property
@@ -31,7 +31,7 @@ class OurResponse(Protocol):
 
 
 class ErrorResponse(NamedTuple):
-    """The answer to a request of ours that was refused as a whole: a code, and what to tell people about it."""
+    """The response to a request of ours that was refused as a whole: an error code and a text."""
 
     error: int
     text: str = ""
@@ -67,7 +67,7 @@ def read_response(request: OurRequest, reader: Reader) -> Any:
     api = OURS_BY_REQUEST[type(request)]
     (error,) = reader.unpack(INT16)
     if error:
-        # Where the response has no place for the text of a refusal as a whole, an ErrorResponse has.
+        # A response type without a field for the text of a refusal is replaced by ErrorResponse.
         refused: Any = api.response if hasattr(api.response, "text") else ErrorResponse
         response = refused(error, text=reader.text())
     else:

@@ -61,7 +61,7 @@ class OperationsTests(SynchronousTestCase):
     def test_embedded_and_from_one_to_several(self) -> None:
         """A broker alone; then on a tree of its own process, which serves what was the broker's."""
         start = "twistd --pidfile one.pid --logfile one.log logd --data /var/lib/logd/one"
-        self.assertIn("let `logd zookeeper --data <data>/coordination` serve that very tree", PAGE)
+        self.assertIn("serve that tree with `logd zookeeper --data <data>/coordination`", PAGE)
         printed = self.run_program(
             f"""
             {start}
