@@ -164,7 +164,7 @@ class KeptEphemeral:
             )
 
     def _log_failure(self, failure: Failure) -> None:
-        self._log.warn("{path} cannot be kept: {reason}", path=self.path, reason=failure.value)
+        self._log.warn("cannot keep the node {path}, trying again: {reason}", path=self.path, reason=failure.value)
 
 
 def _drop(watch: Deferred[WatchEvent]) -> None:

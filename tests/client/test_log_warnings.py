@@ -36,7 +36,7 @@ class GroupWarningTests(ClientGroupCase):
         """So is a member whose entry cannot be read."""
         self.eye.create(f"{paths.group_consumers('g')}/odd", b"what?", ephemeral=True, makepath=True)
         self.run_for(0.1)
-        self.assertIn("consumer odd of group g is left out", self.told())
+        self.assertIn("ignoring consumer odd of group g, whose entry", self.told())
 
     def test_nothing_wrong(self) -> None:
         """Where all can be read nothing is said."""

@@ -189,7 +189,7 @@ class GroupMembership:
             if unmoved and registries.share(self.consumer) == self._claims.share:
                 return
             for where in remade:  # a position in the former topic must not be committed for this one
-                self._log.warn("group {group}: {where} was deleted and made again", group=self.group, where=where)
+                self._log.warn("group {group}: {where} was deleted and created again", group=self.group, where=where)
                 tenure.lost(where)
         self._enter(Phase.REBALANCING)
         self._count(rebalances=1)
@@ -339,7 +339,11 @@ class GroupMembership:
 
     def _not_left(self, failure: Failure) -> None:
         error = failure.value
-        self._log.warn("group {group}: left without handing over: {error!r}", group=self.group, error=error)
+        self._log.warn(
+            "group {group}: left without a handover; the claims end with the session: {error!r}",
+            group=self.group,
+            error=error,
+        )
 
     def _count(self, **more: int) -> None:
         counts = self.counts

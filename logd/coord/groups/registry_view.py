@@ -131,7 +131,7 @@ class GroupView:
             found = await watched.get()
             return None if found is None else _available(topic, found[0], live)
         except (ValueError, NoAuth) as error:
-            self._log.warn("{path} is left out: {error}", path=watched.path, error=error)
+            self._log.warn("ignoring {path}, which cannot be read: {error}", path=watched.path, error=error)
             return None
 
     async def _read_consumers(self, ids: list[str]) -> dict[str, Subscription]:
@@ -150,7 +150,7 @@ class GroupView:
             return await self._registry.read(name)
         except (ValueError, NoAuth) as error:
             self._log.warn(
-                "consumer {name} of group {group} is left out: {error}",
+                "ignoring consumer {name} of group {group}, whose entry cannot be read: {error}",
                 name=name,
                 group=self._registry.group,
                 error=error,

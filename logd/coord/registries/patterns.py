@@ -280,7 +280,7 @@ class _Parser:
         begin = int(least or 0)
         end = begin if not comma else int(most) if most else _UNBOUNDED
         if _UNBOUNDED < end < begin:
-            raise self._wrong("a repetition that ends below its beginning")
+            raise self._wrong("a repetition with reversed bounds")
         return begin, end
 
     def _atom(self) -> _Maker:
@@ -309,7 +309,7 @@ class _Parser:
             self._at += len(name) + 3
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            raise self._wrong(f"more than {MOST_DEPTH} groups within one another")
+            raise self._wrong(f"more than {MOST_DEPTH} nested groups")
         made = self._either()
         self._depth -= 1
         if not self._take(")"):
@@ -326,7 +326,7 @@ class _Parser:
                 self._at += 1
                 high = self._member()
                 if isinstance(low, int) or isinstance(high, int) or low > high:
-                    raise self._wrong("a range without an order")
+                    raise self._wrong("a range with reversed ends")
                 found |= self._folded([each for each in _BITS if low <= each <= high], low, high)
             else:
                 found |= low if isinstance(low, int) else self._bits(low)
@@ -365,7 +365,7 @@ class _Parser:
 
     def _next(self) -> str:
         if self._at >= len(self._text):
-            raise self._wrong("an end where more has to follow")
+            raise self._wrong("an unexpected end")
         self._at += 1
         return self._text[self._at - 1]
 

@@ -103,7 +103,7 @@ class Watches:
             raise self._too_many(next(iter(paths)))
 
     def _too_many(self, path: str) -> SystemFailure:
-        text = f"{path[:200]}: no watch can be left, since all of them may take {self.limit_bytes} bytes"
+        text = f"{path[:200]}: no watch can be left: all watches together may take {self.limit_bytes} bytes"
         return SystemFailure(text, path)
 
     def made(self, path: str, acl: AccessList = OPEN_ACL, parent_acl: AccessList = OPEN_ACL) -> Iterator[Notification]:

@@ -227,7 +227,7 @@ class KeptSession:
             self._opening.errback(AuthFailed(f"{self._address.hosts}: the credentials were refused"))
             return
         self._log.warn(
-            "the connection to {hosts} ended ({reason}); it is made again in {seconds} s",
+            "the connection to {hosts} ended ({reason}); reconnecting in {seconds} s",
             hosts=self._address.hosts,
             reason="the credentials were refused" if refused else repr(error),
             seconds=_BEGIN_AGAIN,
@@ -248,7 +248,7 @@ class KeptSession:
         return self.calls.ask_at_once(Sync(self._address.full("/")), "/")
 
     def _silent(self) -> None:
-        self._log.warn("{hosts}: the server is silent; its connection is given up", hosts=self._address.hosts)
+        self._log.warn("{hosts}: the server is silent; closing its connection", hosts=self._address.hosts)
         if self._kazoo is not None:
             self._kazoo.cut()
 

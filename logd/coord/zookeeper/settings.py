@@ -66,7 +66,7 @@ class CoordinationTls:
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("certificate and key go together: give both or none")
         if self.check_hostname and not self.verify:
-            raise ConfigurationError("check_hostname needs verify: a name in a certificate that is not checked is none")
+            raise ConfigurationError("check_hostname needs verify: an unverified certificate proves no name")
 
 
 def _listed(value: Iterable[str]) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ class MemoryTransport:
     def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: N802
         """See IConsumer."""
         if self.producer is not None:
-            raise RuntimeError(f"{producer!r} cannot be registered: {self.producer!r} is")
+            raise RuntimeError(f"{producer!r} cannot be registered: {self.producer!r} is registered already")
         if not self.connected:
             producer.stopProducing()
             return

@@ -75,7 +75,7 @@ class PlainTests(ConsumerCase):
         self.run_for()
         self.make_again(20)
         self.run_for(2.0)
-        self.assertIn("deleted and made again", str(self.failureResultOf(reading, OffsetOutOfRange).value))
+        self.assertIn("deleted and created again", str(self.failureResultOf(reading, OffsetOutOfRange).value))
         stream.seek(0, 0)
         messages, _ = self.read(stream)
         self.run_for(2.0)

@@ -53,7 +53,7 @@ def recover(files: IFileOperations, folder: str, report: Report) -> RecoveredTre
     flushed = read_mark(files, folder)
     bases = _relevant(numbers_of("changes", files.list(folder)), found.snapshot_zxid)
     if bases and bases[0] > found.snapshot_zxid:
-        raise _damage(folder, f"no snapshot at or behind {changes_name(bases[0])} is there, and no changes before it")
+        raise _damage(folder, f"there is no snapshot at or behind {changes_name(bases[0])}, and no changes before it")
     for position, base in enumerate(bases):
         is_last = position == len(bases) - 1
         if position and base != found.last:
@@ -135,7 +135,7 @@ def _read_changes(
     if result.end < len(data) and (not is_last or max(flushed, result.flushed) > max(found.last, result.last)):
         raise _damage(
             folder,
-            f"{name} is damaged at byte {result.end}, in what was acknowledged",
+            f"{name} is damaged at byte {result.end}, in an acknowledged change",
         )
     if is_last:
         _settle(files, path, data, result, found, report)
