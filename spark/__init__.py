@@ -1,4 +1,4 @@
-"""Topics in Apache Spark, imported as ``logd.spark``: the data source and sink ``logd``, and what is built on them."""
+"""Topics in Apache Spark, imported as ``logd.spark``: the data source and sink ``logd``, and their commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["register"]
 
 def register(spark: SparkSession) -> None:
     """Make ``format("logd")`` known to the session; see logd.spark.registration."""
-    # Not at the top: what an executor or a planner imports of this package may not need pyspark.
+    # Not at the top: executors and planners import parts of this package that do not need pyspark.
     from logd.spark.registration import register as register_source
 
     register_source(spark)

@@ -1,4 +1,4 @@
-"""The Python that a local session's workers run: the driver's own, with pyspark as it is installed.
+"""The Python of a local session's workers: the driver's own, with the installed pyspark.
 
 Spark has its workers import pyspark from a zip of sources, which Python compiles anew in each process that begins:
 0.6 s of each of the four that a first read needs. A script in between takes the zip from their path.

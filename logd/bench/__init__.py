@@ -1,1 +1,1 @@
-"""How fast logd is, as a ratio to what the machine can do: both are measured in one run, since machines are noisy."""
+"""Measures logd's speed as a ratio to the machine's limit, both in one run, since machines are noisy."""

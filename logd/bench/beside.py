@@ -1,4 +1,4 @@
-"""An ordinary producer and consumer alone and beside a disturbance, in turn: how much it costs them, as ratios."""
+"""Measures an ordinary producer and consumer alone and beside a disturbance, in turn, and gives the ratios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from logd.testing.processes.broker import BrokerProcess
 
 T = TypeVar("T")
 
-#: What can be measured, each with how many of it unless that is said.
+#: The disturbances, with the default count of each.
 COUNTS = {
     "cold": 1,
     "disk": 1,
@@ -53,7 +53,7 @@ class Beside:
     done: list[str]
 
     def to_json(self) -> dict[str, object]:
-        """Every field by its name."""
+        """Return every field by name."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""How fast one consumer gets messages out of a broker: as objects, or as the bytes of the log."""
+"""Measures one consumer reading from a broker: messages as objects, or the bytes of the log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How fast the embedded coordination server is beside a real ZooKeeper: rates, start-up time and memory, in one run.
+"""Measures the embedded coordination server beside a real ZooKeeper: rates, start-up time and memory, in one run.
 
-Rates are those of bare sockets in a process of their own (coordinationload.py); those through logd's own client, over
-kazoo, stand beside them, and say more of the client than of the server.
+Rates are those of plain sockets in a process of their own (``peers.coordination_load``). The rates of logd's own
+client, over kazoo, are given too; they measure the client more than the server.
 """
 
 from __future__ import annotations

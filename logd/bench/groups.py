@@ -1,4 +1,4 @@
-"""How long a group takes to settle when a member joins, leaves or is killed: real processes, a real broker and tree."""
+"""Measures how long a group takes to settle when a member joins, leaves or is killed, with real processes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class _Group:
     selector: selectors.BaseSelector = field(factory=selectors.DefaultSelector)
 
     def start(self, count: int) -> list[_Member]:
-        """Begin processes side by side, and wait until they take orders."""
+        """Start processes in parallel, and wait until they are ready."""
         command = [sys.executable, "-m", "logd.bench.peers.group_member", self.hosts, "bench", TOPIC, str(self.session)]
         fresh = [
             _Member(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) for _ in range(count)
@@ -110,17 +110,17 @@ class _Group:
             each.order(b"join")
 
     def leave(self, member: _Member) -> None:
-        """It commits, gives back and signs off."""
+        """A member leaves: it commits, releases its partitions and ends its session."""
         member.joined = False
         member.order(b"leave")
 
     def kill(self, member: _Member) -> None:
-        """SIGKILL: nobody hears of it."""
+        """Kill a member with SIGKILL, without notice to the group."""
         member.joined = False
         self._forget(member)
 
     def end(self) -> None:
-        """Every process ends."""
+        """End every process."""
         for each in self.members[:]:
             self._forget(each)
         self.selector.close()
@@ -136,7 +136,7 @@ class _Group:
         member.process.wait()
 
     def _hear(self) -> float:
-        """Take in what members say; return the time of the latest of it."""
+        """Read the lines of the members; return the time of the last one."""
         latest = 0.0
         for key, _ in self.selector.select(QUIET / 10):
             member: _Member = key.data

@@ -1,4 +1,4 @@
-"""How long a message takes from ``send`` until a consumer has it, one message at a time."""
+"""Measures the time from ``send`` until a consumer has the message, one message at a time."""
 
 from __future__ import annotations
 

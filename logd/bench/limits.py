@@ -1,7 +1,7 @@
-"""What the machine could do at best with the same bytes: the yardsticks of the bench.
+"""Measures the limits of the machine with the same bytes: the yardsticks of the bench.
 
-ProduceRequests cannot be faster than taking bytes from a socket and writing them to a file (``recv_into`` of 1 MiB, no
-fsync); consuming cannot be faster than ``sendfile`` of a file that is in the page cache to a process that reads.
+Producing cannot be faster than reading bytes from a socket and writing them to a file (``recv_into`` of 1 MiB, no
+fsync); consuming cannot be faster than ``sendfile`` of a file in the page cache to a process that reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUFFER_BYTES = 1 << 20
 
 
 def produce_limit(folder: str, total_bytes: int) -> float:
-    """Bytes a second from a feeding process through a socket into a new file in ``folder``."""
+    """Return bytes a second from a feeding process through a socket into a new file in ``folder``."""
     with _peer("feed", total_bytes) as connection, tempfile.TemporaryFile(dir=folder) as file:
         buffer = bytearray(BUFFER_BYTES)
         view = memoryview(buffer)
@@ -33,7 +33,7 @@ def produce_limit(folder: str, total_bytes: int) -> float:
 
 
 def consume_limit(folder: str, total_bytes: int, file_bytes: int = 256 << 20) -> float:
-    """Bytes a second by sendfile, from a cached file in ``folder`` over and over, to a reading process."""
+    """Return bytes a second by sendfile, repeatedly from a cached file in ``folder``, to a reading process."""
     file_bytes = min(file_bytes, total_bytes)
     with tempfile.TemporaryFile(dir=folder) as file:
         block = os.urandom(BUFFER_BYTES)

@@ -1,4 +1,4 @@
-"""How much memory a broker takes while much passes through it."""
+"""Measures the memory of a broker while much data passes through it."""
 
 from __future__ import annotations
 

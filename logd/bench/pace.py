@@ -91,14 +91,14 @@ async def rates(reactor: Any, address: str, topic: str, seconds: float) -> tuple
 
 @define
 class _Delivered:
-    """How far a consumer has come, and where it is done once that is known."""
+    """The progress of a consumer, and its end once that is known."""
 
     messages: int = 0
     position: int = -1
     end: int | None = None
 
     async def count(self, stream: MessageStream) -> None:
-        """Count what arrives."""
+        """Count the messages that arrive."""
         async for batch in stream.batches():
             self.messages += len(batch.messages)
             self.position = batch.next_position

@@ -1,4 +1,4 @@
-"""How fast one producer gets messages into a broker."""
+"""Measures one producer sending messages to a broker."""
 
 from __future__ import annotations
 

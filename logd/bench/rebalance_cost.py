@@ -1,7 +1,7 @@
-"""What one rebalance costs the coordination tree, counted in a simulation: requests, and watches that fire.
+"""Counts the cost of one rebalance to the coordination tree in a simulation: requests, and watches that fire.
 
-A tree, its clients and the members of a group run in this process on a clock that is turned by hand. What a request
-takes on the way is simulated too (``DELAY`` each way); what it costs a processor is not.
+A tree, its clients and the members of a group run in this process on a simulated clock. Network delay is simulated
+too (``DELAY`` each way); processor time is not.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOPIC = "t"
 
 @frozen
 class RebalanceCost:
-    """What one change of a group came to. Seconds are simulated ones, from the change until all is shared out."""
+    """The cost of one change of a group. Seconds are simulated, from the change until the group has settled."""
 
     change: str
     #: In the group, after the change.

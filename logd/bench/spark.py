@@ -1,4 +1,4 @@
-"""How fast Spark reads a topic, beside the same rows from Parquet files, both into a sink that takes no notice."""
+"""Measures Spark reading a topic, beside the same rows from Parquet files, both into Spark's noop sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bench is asked to do, and what it found."""
+"""The workload of a bench, and its result."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ def parse_endpoints(brokers: str) -> tuple[BrokerEndpoint, ...]:
     """
     found = tuple(map(_endpoint, separate(brokers)))
     if len({each.tls for each in found}) > 1:
-        raise ConfigurationError(f"brokers = {brokers!r} is not allowed: all need the same TLS files, or none TLS")
+        raise ConfigurationError(
+            f"brokers = {brokers!r} is not allowed: all are reached with the same TLS files, or all without TLS"
+        )
     return found
 
 

@@ -93,7 +93,7 @@ def _scan_large(file: IFile, block: bytes, end: int, scan: Scan, index_bytes: in
         found = checksum(piece, found)
         at += len(piece)
     if at < covered or found != head.checksum:
-        scan.problem = "the checksum does not hold"
+        scan.problem = "checksum mismatch"
         return
     if position >= scan.next_boundary(index_bytes):
         scan.boundaries.append((position, scan.highest_ms))

@@ -1,4 +1,4 @@
-"""A blocking client's cluster: the metadata that it has read, a connection to each broker, and trying again."""
+"""The cluster of a blocking client: metadata, a connection to each broker, and retries."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ T = TypeVar("T")
 
 @frozen(kw_only=True)
 class ClusterSettings:
-    """Settings of the way to the brokers; they travel to the executors, so they are text and numbers alone."""
+    """Settings of connections to brokers. They are sent to executors, so they are only text and numbers."""
 
-    #: Where to begin: one or more, separated by commas, of ``HOST:PORT`` and ``tls:HOST:PORT:trustRoots=FOLDER``.
+    #: The first brokers: one or more of ``HOST:PORT`` and ``tls:HOST:PORT:trustRoots=FOLDER``, separated by commas.
     brokers: str = "127.0.0.1:6667"
     #: Seconds that one attempt to connect may take.
     connect_timeout: float = defaults.CONNECT_TIMEOUT
@@ -38,20 +38,20 @@ class ClusterSettings:
     request_timeout: float = defaults.REQUEST_TIMEOUT
     #: Seconds without any progress after which no further attempt is made.
     retry_timeout: float = defaults.DELIVERY_TIMEOUT
-    #: Speak TLS to the brokers, also where ``brokers`` does not say so.
+    #: Use TLS, also for brokers without ``tls:``.
     tls: bool = False
-    #: A file of certificates to trust in place of the system's; a client's own certificate and its key.
+    #: Files: certificates to trust instead of the system's; the client's own certificate; its key.
     tls_ca: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
 
     def addresses(self) -> tuple[HostPort, ...]:
-        """Return the addresses to begin with. Raises ConfigurationError that names what is none."""
+        """Return the addresses of the first brokers. Raises ConfigurationError that names a malformed one."""
         return tuple(each.address for each in parse_endpoints(self.brokers))
 
     @property
     def secure(self) -> bool:
-        """Return whether TLS is spoken. Raises as ``addresses``."""
+        """Return True if TLS is used. Raises as ``addresses``."""
         return self.tls or parse_endpoints(self.brokers)[0].tls is not None
 
     def dial(self) -> Dial:
@@ -65,24 +65,24 @@ class ClusterSettings:
 
 @define(eq=False)
 class Attempts:
-    """The attempts at one thing, and the sleeps between them."""
+    """The attempts at one operation, and the pauses between them."""
 
     budget: RetryBudget
     clock: Callable[[], float]
     sleep: Callable[[float], None]
 
     def reset(self) -> None:
-        """Begin anew, since an attempt has succeeded."""
+        """Reset the count after a successful attempt."""
         self.budget.reset()
 
     def failed(self, error: Exception) -> None:
-        """Wait before the next attempt, longer each time; raise ``error`` when patience is over."""
+        """Wait before the next attempt, longer each time; raise ``error`` after the retry timeout."""
         self.sleep(self.budget.delay(error, self.clock()))
 
 
 @define(eq=False)
 class BlockingCluster:
-    """Connections to brokers, and what was last read about topics. For one thread; a context manager."""
+    """Connections to brokers, and cached metadata of topics. For one thread; a context manager."""
 
     settings: ClusterSettings
     clock: Callable[[], float] = time.monotonic
@@ -93,14 +93,14 @@ class BlockingCluster:
     _connections: dict[HostPort, BlockingConnection] = field(factory=dict, init=False)
 
     def attempts(self) -> Attempts:
-        """A new count of attempts, as patient as the settings say."""
+        """Return a new count of attempts, with the retry timeout of the settings."""
         backoff = Backoff(defaults.RETRY_DELAY, defaults.RETRY_DELAY_LIMIT, self.random)
         return Attempts(RetryBudget(backoff, self.settings.retry_timeout), self.clock, self.sleep)
 
     def retry(self, work: Callable[[], T]) -> T:
-        """Call ``work`` until it succeeds, for ``retry_timeout`` seconds while it fails with what may pass.
+        """Call ``work`` until it succeeds, retrying for ``retry_timeout`` seconds.
 
-        Raises the last BrokerUnavailable or retriable WireError, and at once whatever else ``work`` raises.
+        Raises the last BrokerUnavailable or retriable WireError; any other error is raised at once.
         """
         attempts = self.attempts()
         while True:
@@ -115,7 +115,7 @@ class BlockingCluster:
             self._view.forget_all()
 
     def metadata(self, topics: Sequence[str] | None, create: bool = False) -> MetadataResponse:
-        """Ask any broker about topics, None for all. Raises what ``ask_any`` raises."""
+        """Return metadata of topics (None for all) from any broker. Raises as ``ask_any``."""
         response: MetadataResponse = self.ask_any(Metadata(None if topics is None else tuple(topics), create))
         self._view.read(response, self.clock())
         for topic in response.topics:
@@ -124,9 +124,9 @@ class BlockingCluster:
         return response
 
     def topic(self, name: str, fresh: bool = False) -> TopicView:
-        """Return what is known about a topic, read now if nothing is or ``fresh``.
+        """Return the metadata of a topic, reading it if it is not cached or ``fresh``.
 
-        Raises UnknownTopic, BrokerUnavailable, or what else the broker answers.
+        Raises UnknownTopic, BrokerUnavailable, or another error of the broker.
         """
         view = None if fresh else self._view.known(name)
         if view is None:
@@ -136,7 +136,7 @@ class BlockingCluster:
         return view
 
     def leader(self, topic: str, partition: int) -> BlockingConnection:
-        """A connection to the partition's leader. Raises WrongPartition, UnknownTopic, BrokerUnavailable."""
+        """Return a connection to the partition's leader. Raises WrongPartition, UnknownTopic, BrokerUnavailable."""
         self.topic(topic)
         try:
             return self._connection(self._view.keeper(topic, partition))
@@ -145,15 +145,15 @@ class BlockingCluster:
             raise
 
     def ask_leader(self, topic: str, partition: int, request: OurRequest) -> Any:
-        """Send a request to the partition's leader and return the response, tried once. Raises BrokerUnavailable."""
+        """Send a request to the partition's leader once and return the response. Raises BrokerUnavailable."""
         return self.leader(topic, partition).ask(request, self.settings.request_timeout)
 
     def describe(
         self, topic: str, partition: int, positions: Sequence[int] = (), time_ms: int = -1
     ) -> DescribeLogResponse:
-        """Ask the leader about a log, and again while that may help.
+        """Return the leader's description of a log, with retries.
 
-        Raises BrokerUnavailable or what the broker answers.
+        Raises BrokerUnavailable or an error of the broker.
         """
 
         def once() -> DescribeLogResponse:
@@ -167,7 +167,7 @@ class BlockingCluster:
         return self.retry(once)
 
     def forget(self, topic: str) -> None:
-        """Read the topic's metadata again before it is next used."""
+        """Discard the topic's cached metadata, so that the next use reads them again."""
         self._view.forget(topic)
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class BlockingCluster:
         Raises the last BrokerUnavailable or retriable WireError, and at once another WireError.
         """
         error: BrokerUnavailable | WireError | None = None
-        # Those that are connected first, then those that were discovered, then where all began.
+        # Connected brokers first, then discovered ones, then the first brokers.
         known = (*self._connections, *self._view.addresses, *self.settings.addresses())
         for address in dict.fromkeys(known):
             try:

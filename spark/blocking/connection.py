@@ -1,4 +1,4 @@
-"""One blocking connection to a broker: requests go out, responses come in, and every wait has an end."""
+"""A blocking connection to a broker, on which every wait has a timeout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logd.protocol.conversation.client import ClientConversation
 from logd.protocol.requests.requests import OurRequest
 from logd.protocol.requests.responses import ErrorResponse, Response
 
-#: Largest answer that is accepted, in bytes: the largest piece of log that can be asked for, and what is around it.
+#: Largest accepted answer in bytes: the largest piece of log that can be requested, with its frame.
 MAX_FRAME_BYTES = (64 << 20) + (64 << 10)
 #: Bytes taken from the socket at a time.
 _READ_BYTES = 1 << 20
@@ -35,7 +35,7 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-#: Makes a stream to (host, port) within so many seconds; raises OSError.
+#: Connects to (host, port) within a timeout in seconds; raises OSError.
 Dial = Callable[[str, int, float], Stream]
 
 
@@ -47,7 +47,7 @@ def dial(host: str, port: int, timeout: float) -> Stream:
 
 
 def dial_tls(context: ssl.SSLContext) -> Dial:
-    """Connect over TLS with what ``context`` trusts."""
+    """Connect over TLS with the certificates of ``context``."""
 
     def connect(host: str, port: int, timeout: float) -> Stream:
         plain = socket.create_connection((host, port), timeout)
@@ -62,10 +62,10 @@ def dial_tls(context: ssl.SSLContext) -> Dial:
 
 
 class BlockingConnection:
-    """A connection on which several requests may be under way. After any error it is closed and of no more use."""
+    """A connection that may have several requests in flight. Any error closes it for good."""
 
     def __init__(self, name: str, stream: Stream, clock: Callable[[], float] = time.monotonic) -> None:
-        """``name`` is for messages to people: where the stream leads."""
+        """``name`` is the broker's name in messages."""
         self.name = name
         self._stream = stream
         self._clock = clock
@@ -80,7 +80,7 @@ class BlockingConnection:
         name = name_of((host, port))
         try:
             return cls(name, connect(host, port, timeout))
-        except (OSError, UnicodeError) as error:  # a host's name may be one that cannot be looked up at all
+        except (OSError, UnicodeError) as error:  # some host names cannot be encoded for a lookup
             raise CannotConnect(f"cannot connect to the broker at {name}: {error}") from None
 
     def send(self, request: OurRequest, timeout: float) -> None:
@@ -95,10 +95,10 @@ class BlockingConnection:
             raise self._lost(error) from None
 
     def receive(self, request: OurRequest, timeout: float) -> Any:
-        """Wait up to ``timeout`` seconds for the response to ``request``, which was sent; its type is the request's.
+        """Return the response to ``request``, which was sent, within ``timeout`` seconds.
 
-        Raises BrokerUnavailable, also for an answer to another question (see ``misfit``), and the WireError with which
-        a request is refused as a whole.
+        Raises BrokerUnavailable, also for a response that does not fit the request (see ``misfit``), and the WireError
+        with which a request is refused as a whole.
         """
         deadline = self._clock() + timeout
         while True:
@@ -119,7 +119,7 @@ class BlockingConnection:
             except OSError as error:
                 raise self._lost(error) from None
             if not data:
-                more = "" if self._heard else ", which said nothing (one that speaks TLS alone does so, and wants it)"
+                more = "" if self._heard else " without an answer (perhaps it accepts only TLS)"
                 raise self._lost(f"it was closed by the broker{more}")
             self._heard = True
             self._arrived.extend(self._conversation.receive_data(data))
@@ -135,11 +135,11 @@ class BlockingConnection:
             raise error_for_code(response.error, f"the broker at {self.name}: {response.text or refusal}")
         wrong = misfit(request, response)
         if wrong:
-            raise self._lost(f"its answer to {type(request).__name__} makes no sense: {wrong}")
+            raise self._lost(f"its answer to {type(request).__name__} is invalid: {wrong}")
         return response
 
     def close(self) -> None:
-        """Close; more than once is harmless."""
+        """Close the connection; harmless if it is closed."""
         self.closed = True
         self._stream.close()
 

@@ -15,7 +15,7 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 
 @frozen
 class At:
-    """A place in one partition: a position from 0, LATEST or EARLIEST; or a time in ms since the epoch."""
+    """A limit in one partition: a position from 0, LATEST or EARLIEST; or a time in ms since the epoch."""
 
     position: int = LATEST
     time_ms: int | None = None
@@ -33,23 +33,23 @@ class OffsetLimits:
 
     @classmethod
     def of(cls, name: str) -> OffsetLimits:
-        """``earliest`` or ``latest``, for all."""
+        """Return the limit ``earliest`` or ``latest`` for all partitions."""
         return cls(At(ENDS[name]))
 
     def has(self, end: int) -> bool:
-        """Return whether an end of the log, LATEST or EARLIEST, is named for all or for any partition."""
+        """Return True if LATEST or EARLIEST is the limit of all or of any partition."""
         named = [at for places in self.places.values() for at in places.values()] or [self.rest]
         return any(at.time_ms is None and at.position == end for at in named)
 
     def at(self, topic: str, partition: int) -> At:
-        """The place for one partition."""
+        """Return the limit of one partition."""
         return self.places.get(topic, {}).get(partition, self.rest)
 
 
 def resolve(at: At, log: DescribeLogResponse) -> int:
-    """The position that a place means in a log, described with its time asked for (where it is one).
+    """Return the position of a limit in a log, whose description was requested with the limit's time, if it has one.
 
-    A time after all messages is the visible end. A position is returned as it is, also outside the log.
+    A time after all messages gives the visible end. A position is returned unchanged, also outside the log.
     """
     if at.time_ms is not None:
         return position_at_time(log)

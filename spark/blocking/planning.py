@@ -1,6 +1,6 @@
-"""From what was asked for to ranges of ids: asks the brokers for partitions and the ends of their logs.
+"""Plans ranges of ids for a subscription, by asking the brokers for partitions and the ends of their logs.
 
-For the driver; blocking, and without pyspark.
+Runs on the driver; blocking, and without pyspark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _log = logging.getLogger("logd.spark")
 
 @frozen(order=True)
 class PartitionName:
-    """One partition of a topic; ``uuid`` tells the topic from another of the same name."""
+    """One partition of a topic; ``uuid`` distinguishes the topic from another of the same name."""
 
     topic: str
     uuid: str
@@ -38,7 +38,7 @@ class PartitionName:
 def find_partitions(
     cluster: BlockingCluster, subscription: SourceSubscription, strict: bool = True
 ) -> list[PartitionName]:
-    """Return the partitions that are meant and exist, by topic and number.
+    """Return the partitions of the subscription that exist, by topic and number.
 
     Raises UnknownTopic for a topic that is named and does not exist (unless ``strict`` is false; a pattern may match
     none), ConfigurationError for a partition that was assigned and does not exist, BrokerUnavailable when no broker
@@ -61,7 +61,7 @@ def find_partitions(
 
 
 def locate(cluster: BlockingCluster, partition: PartitionName, at: At) -> tuple[int, DescribeLogResponse]:
-    """Return the position that a place means, and the log as it is. Raises what Cluster.describe raises."""
+    """Return the position of a limit, and the log's description. Raises as BlockingCluster.describe."""
     log = cluster.describe(partition.topic, partition.partition, time_ms=-1 if at.time_ms is None else at.time_ms)
     return resolve(at, log), log
 
@@ -106,13 +106,13 @@ def plan_ranges(
 def split_for_tasks(
     cluster: BlockingCluster, ranges: Sequence[IdRange], max_bytes: int, at_least: int
 ) -> list[IdRange]:
-    """Cut ranges into what one task each reads; see ranges.split_ranges. Raises what Cluster.describe raises."""
+    """Split ranges into one for each task; see ranges.split_ranges. Raises as BlockingCluster.describe."""
 
     def boundaries(topic: str, partition: int, positions: Sequence[int]) -> Sequence[int]:
         try:
             return cluster.describe(topic, partition, positions).boundaries
         except (UnknownTopic, WrongPartition):
-            return ()  # the task that reads it reports it, by its settings
+            return ()  # the task that reads the range reports it, according to its settings
 
     return split_ranges(ranges, boundaries, max_bytes=max_bytes, at_least=at_least)
 
@@ -132,5 +132,5 @@ def _check_places(partitions: Sequence[PartitionName], offsets: OffsetLimits, wh
 
 def _report(text: str, fail_on_data_loss: bool) -> None:
     if fail_on_data_loss:
-        raise DataLost(f"{text}; with failOnDataLoss=false reading goes on with what is there")
+        raise DataLost(f"{text}; with failOnDataLoss=false reading goes on with the remaining messages")
     _log.warning("%s", text)

@@ -1,4 +1,4 @@
-"""A blocking producer for executors: batches by partition, sent with acks -1, again until each is acknowledged."""
+"""A blocking producer for executors: sends batches by partition with acks -1, with retries until acknowledged."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _log = logging.getLogger("logd.spark")
 BATCHES_HELD = 4
 #: The largest batch, so that a request stays below the brokers' frame limit of 16 MiB with a large message on top.
 LARGEST_BATCH = 3 << 20
-#: What an entry takes beside its key, headers and value, at least.
+#: The least size of an entry beside its key, headers and value.
 _OVERHEAD_BYTES = 23
-#: Seconds that an answer may take longer than the broker was told that it may.
+#: Seconds by which an answer may exceed the timeout in the request.
 _GRACE = 5.0
 
 Place = tuple[str, int]
-#: A batch's place, and why it, or the request that it was in, failed.
+#: A batch's partition, and the error of the batch or of its request.
 _Failure = tuple[Place, LogdError]
 
 
 @define
 class _Batch:
-    """Messages of one partition that wait to be sent, and their encoded form once they are."""
+    """Messages of one partition to be sent, and their encoded form once it is made."""
 
     messages: list[Message] = field(factory=list)
     size: int = 0
@@ -72,10 +72,10 @@ class ExecutorProducer:
     _partitions: dict[str, tuple[int, ...]] = field(factory=dict, init=False)
 
     def send(self, topic: str, message: Message, partition: int | None = None) -> None:
-        """Take one message; now and then waits until those before it are acknowledged.
+        """Add one message; when the buffer is full, wait until earlier messages are acknowledged.
 
-        Without a ``partition`` its key decides, and without a key any does. Raises what ``flush`` raises,
-        InvalidMessage for a partition that the topic does not have, and what the broker says to making the topic.
+        Without a ``partition`` the key decides, and without a key any partition is used. Raises as ``flush``,
+        InvalidMessage for a partition that the topic does not have, and the broker's error on creating the topic.
         """
         place = topic, self._place(topic, message, partition)
         batch = self._waiting.get(place)
@@ -157,7 +157,7 @@ class ExecutorProducer:
                     batch = self._waiting.pop(place)
                     self.messages += len(batch.messages)
                     self.bytes += len(batch.encoded)
-        # What will not pass is what the user has to hear of.
+        # A permanent error is the one to report.
         return next((each for each in failures if is_final(each[1])), failures[-1] if failures else None)
 
     def _by_leader(self) -> list[tuple[BlockingConnection | LogdError, list[ProducePart]]]:

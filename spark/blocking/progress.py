@@ -1,8 +1,8 @@
-"""How far a stream has come: the offsets that Spark keeps in its checkpoint, and how much of what is new a batch takes.
+"""The progress of a stream: the offsets that Spark stores in its checkpoint, and the size of the next batch.
 
     {"version": 1, "topics": {TOPIC: {"uuid": UUID, "partitions": {NUMBER: POSITION}, "began": {NUMBER: POSITION}}}}
 
-Positions are entry boundaries. The uuid tells a topic from a later one of the same name. ``began`` is where the stream
+Positions are entry boundaries. The uuid identifies a topic among those of one name. ``began`` is where the stream
 first met a partition that came later, if that was above 0, or went on in a log that began behind its position: a batch
 that is run again begins where it did before.
 """
@@ -57,25 +57,25 @@ class Progress:
 
 
 class Places(Protocol):
-    """What admission asks the brokers."""
+    """The questions of admission to the brokers."""
 
     def boundary(self, name: PartitionName, position: int) -> int:
-        """The entry boundary at or before a position."""
+        """Return the entry boundary at or before a position."""
         ...
 
     def entry_end(self, name: PartitionName, position: int) -> int:
-        """Where the entry that begins at a position ends."""
+        """Return the end of the entry that begins at a position."""
         ...
 
 
 def admit(
     start: Mapping[PartitionName, int], ends: Mapping[PartitionName, int], budget: int | None, places: Places
 ) -> dict[PartitionName, int]:
-    """Return how far a batch of at most ``budget`` bytes of log goes, for each partition of ``ends``.
+    """Return the end of a batch of at most ``budget`` bytes of log, for each partition of ``ends``.
 
-    Each gets a share in proportion to what it has, rounded down to an entry boundary; what is left over then goes to
-    those that have most. Where no entry at all fits, one is taken whole, so that a stream never stands still: a batch
-    exceeds its budget by no more than that. ``None`` is no bound.
+    Each partition gets a share in proportion to its new bytes, rounded down to an entry boundary. The rest goes to the
+    partitions with most new bytes. If no entry fits, one is taken whole, so that a stream never stops: a batch exceeds
+    its budget by at most that entry. ``None`` is no limit.
     """
     behind = {name: max(end - start[name], 0) for name, end in ends.items()}
     total = sum(behind.values())
@@ -103,6 +103,6 @@ def _down_to(least: int, position: int, name: PartitionName, places: Places) -> 
 
 
 def _most_behind(taken: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]) -> Sequence[PartitionName]:
-    """The partitions that have something left, those with most first."""
+    """Return the partitions that have bytes left, those with most first."""
     left = [(taken[name] - ends[name], name) for name in taken if taken[name] < ends[name]]
     return [name for _, name in sorted(left)]

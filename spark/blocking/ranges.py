@@ -1,4 +1,4 @@
-"""Ranges of ids: what one task reads of one partition, and how a large range is cut at entry boundaries."""
+"""Ranges of ids, one for each task, and the splitting of large ranges at entry boundaries."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _POSITIONS_AT_A_TIME = 1000
 
 @frozen(order=True)
 class IdRange:
-    """The messages of one partition whose positions lie in [start, end); ``uuid`` tells the topic from a later one.
+    """The messages of one partition with positions in [start, end); ``uuid`` distinguishes the topic from a later one.
 
-    Ranges that meet share no message and leave none out, wherever they meet: one that lies across ``end`` (a position
-    inside an entry) belongs to the range that begins there.
+    Adjacent ranges share no message and leave none out: a message across ``end`` (a position inside an entry) belongs
+    to the range that begins there.
     """
 
     topic: str
@@ -46,10 +46,9 @@ def split_ranges(
     max_bytes: int = DEFAULT_RANGE_BYTES,
     at_least: int = 1,
 ) -> list[IdRange]:
-    """Cut ranges at entry boundaries into pieces of about ``max_bytes`` or less, and into ``at_least`` pieces in all.
+    """Split ranges at entry boundaries into pieces of at most about ``max_bytes``, and at least ``at_least`` in all.
 
-    Empty ranges are left out. Fewer pieces come out where there are not enough entries. Raises what
-    ``find_boundaries`` raises.
+    Empty ranges are left out. There are fewer pieces if there are not enough entries. Raises as ``find_boundaries``.
     """
     whole = [each for each in ranges if each.bytes]
     total = sum(each.bytes for each in whole)

@@ -1,4 +1,4 @@
-"""Reads an id range of one partition from its broker in pieces of bounded size; goes on after a broker's failure."""
+"""Reads a range of ids of one partition from its broker, in pieces of bounded size and with retries."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from logd.spark.blocking.rows import Cursor, Rows
 _log = logging.getLogger("logd.spark")
 
 
-#: The options of the data source that bound what a wrapper may become, by the settings of the protocol's reader.
+#: The data source's options for the limits of a wrapper, by the settings of the protocol's reader.
 OPTIONS = {"max_decompressed": "maxDecompressedBytes", "max_decompressed_messages": "maxDecompressedMessages"}
 
 
 class DataLost(LogdError):
-    """Messages that were to be read are gone: retention removed them, or their topic was deleted or made again."""
+    """Messages of the range are lost: retention removed them, or their topic was deleted or recreated."""
 
 
 @frozen(kw_only=True)
 class ReadSettings:
-    """Settings of reading a range; they travel to the executors."""
+    """Settings of reading a range; they are sent to the executors."""
 
-    #: Bytes of log asked for at a time.
+    #: Bytes of log requested at a time.
     fetch_bytes: int = 2 << 20
     #: Most messages handed over at a time, and about so many bytes.
     rows: int = 8192
@@ -54,7 +54,7 @@ class ReadSettings:
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: Further fetches of an entry that is damaged.
     corrupt_retries: int = defaults.CORRUPT_RETRIES
-    #: Raise DataLost when messages are gone; without it, say so in the log and go on with what is there.
+    #: True: raise DataLost when messages are lost. False: log a warning and go on with the remaining messages.
     fail_on_data_loss: bool = True
 
 
@@ -74,13 +74,13 @@ class ReadReport:
 
 @define(eq=False)
 class RangeReader:
-    """Reads one range, once: iterate over ``rows()``. Memory is bounded by the settings, whatever the range is."""
+    """Reads one range, once: iterate over ``rows()``. The settings limit its memory, whatever the range."""
 
     cluster: BlockingCluster
     range: IdRange
     settings: ReadSettings = field(factory=ReadSettings)
     report: ReadReport = field(factory=ReadReport, init=False)
-    #: Up to where the log was decoded.
+    #: The position up to which the log was decoded.
     position: int = field(init=False)
     _ahead: tuple[BlockingConnection, FetchWait] | None = field(default=None, init=False)
     _attempts: Attempts = field(init=False)
@@ -100,7 +100,7 @@ class RangeReader:
         try:
             yield from self._rows()
         finally:
-            self._forget_ahead()  # who stops early leaves no answer behind that nobody takes
+            self._forget_ahead()  # if the caller stops early, no unread answer remains
 
     def _rows(self) -> Iterator[Rows]:
         end = self.range.end
@@ -111,7 +111,7 @@ class RangeReader:
         settings = self.settings
         while self.position < end:
             piece = self._fetch(self.position + len(kept), exact=bool(kept) or self._checked, least=needed - len(kept))
-            if piece is None:  # something is gone: ``position`` is behind it
+            if piece is None:  # bytes are lost: ``position`` is after them
                 kept, needed = b"", 0
                 continue
             first = piece.first_position
@@ -166,9 +166,9 @@ class RangeReader:
             yield rows
 
     def _fetch(self, offset: int, exact: bool, least: int) -> FetchedPart | None:
-        """Return the log's bytes from ``offset`` on; None when they are gone and reading may go on behind them.
+        """Return the log's bytes from ``offset`` on; None when they are lost and reading may go on after them.
 
-        ``least``: so many bytes are wanted to complete an entry.
+        ``least`` is the number of bytes that complete an entry.
         """
         while True:
             try:
@@ -194,13 +194,13 @@ class RangeReader:
                     self._checked = True
                     self._attempts.reset()
                     return piece
-                # Nothing there yet. What was planned was visible, so that this is a broker that has just come back.
+                # The planned bytes were visible, so this broker has just restarted.
                 self._failed(BrokerUnavailable(f"{self.range}: no answer has bytes from {offset} on"))
                 if piece.visible_end < self.range.end:
                     _log.warning("%s: the log is visible up to %d now", self.range, piece.visible_end)
 
     def _ask(self, offset: int, exact: bool, least: int) -> FetchedPart:
-        """Fetch, and ask for the next piece as soon as this one is here, so that it comes while this is decoded."""
+        """Fetch a piece, and request the next one at once, so that it arrives while this one is decoded."""
         if self._ahead is not None and exact and self._ahead[1].parts[0].offset == offset:
             connection, request = self._ahead
         else:
@@ -225,7 +225,7 @@ class RangeReader:
         return FetchWait(max_wait_ms=500, min_bytes=1, max_bytes=count, parts=(part,))
 
     def _forget_ahead(self) -> None:
-        """Drop the answer that is under way, with its connection: it would come before the next one."""
+        """Drop the connection with its outstanding answer, which would arrive before the next one."""
         if self._ahead is not None:
             self._ahead[0].close()
             self._ahead = None
@@ -263,7 +263,7 @@ class RangeReader:
     def _report_lost(self, until: int, why: str) -> None:
         text = f"{self.range}: an unknown number of messages from {self.position} to {until} is lost: {why}"
         if self.settings.fail_on_data_loss:
-            raise DataLost(f"{text}; with failOnDataLoss=false they are left out")
+            raise DataLost(f"{text}; with failOnDataLoss=false they are skipped")
         _log.warning("%s", text)
         self.report.losses.append((self.position, until))
         self.position = until

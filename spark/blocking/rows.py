@@ -1,7 +1,7 @@
-"""Message sets to columns: lists of values, keys, times, headers and places, with every checksum verified.
+"""Decodes message sets into columns: lists of values, keys, times, headers and positions, with checksums verified.
 
-Plain and keyed entries are taken as columns (``loops.columns_of_set``), without an object for a message but its parts.
-All other entries (wrappers, gaps, tombstones, what is wrong) go through ``loops.decode_set``.
+Plain and keyed entries are read as columns (``loops.columns_of_set``), without an object for each message.
+All other entries (wrappers, gaps, tombstones, damaged ones) go through ``loops.decode_set``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OTHERS_AT_A_TIME = 1000
 
 @define(eq=False)
 class Rows:
-    """Messages of one partition, column by column. ``ids`` has each message's position, ``nexts`` the one behind it.
+    """Messages of one partition, column by column. ``ids`` has each message's position, ``nexts`` the one after it.
 
     ``keys``, ``times`` and ``headers`` are shorter than ``values`` or empty where the last, or all, messages have none.
     """
@@ -34,7 +34,7 @@ class Rows:
     keys: list[bytes | None] = field(factory=list)
     times: list[int | None] = field(factory=list)
     headers: list[Headers] = field(factory=list)
-    #: About how many bytes the messages take.
+    #: Approximate bytes of the messages.
     size: int = 0
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Rows:
             self.headers += headers
 
     def keep(self, start: int, end: int) -> None:
-        """Leave out messages that do not belong to the range [start, end)."""
+        """Remove messages outside the range [start, end)."""
         self.pad()
         chosen = [
             number
@@ -85,10 +85,10 @@ class Rows:
 
 @define(eq=False)
 class Cursor:
-    """The place of decoding in one piece of log: ``data[at]`` is log position ``position``, an entry boundary.
+    """The state of decoding one piece of log: ``data[at]`` is log position ``position``, an entry boundary.
 
-    ``needed`` is the whole size of the entry that the data's end cuts off (0: none, or not known yet); ``error`` says
-    what is wrong with the entry at hand.
+    ``needed`` is the whole size of the entry that the data's end cuts off (0: none, or not known yet); ``error`` is the
+    error of the current entry.
     """
 
     data: bytes
@@ -101,7 +101,7 @@ class Cursor:
     ended: bool = False
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: The wrapper at hand, as long as messages of it are left.
+    #: The current wrapper, while messages of it are left.
     _wrapper: loops.OpenWrapper | None = None
 
     def fill(self, rows: Rows, limit: int, limit_bytes: int = sys.maxsize) -> None:
@@ -117,7 +117,7 @@ class Cursor:
         self.ended = True
 
     def _columns(self, rows: Rows, limit: int, limit_bytes: int) -> bool:
-        """Take sound entries of one kind that need no object, up to the first other one; return whether any was."""
+        """Take sound entries of one kind that need no object, up to the first other one; return True if any."""
         values, keys, times, headers, stops = loops.columns_of_set(self.data, self.at, limit, limit_bytes)
         if not stops:
             return False
@@ -170,7 +170,7 @@ class Cursor:
             rows.values += values
             rows.ids += ids
             rows.nexts += nexts
-        # Nothing taken and nothing wrong: what is left is the beginning of an entry.
+        # Nothing taken and no error: the rest is the beginning of an entry.
         nothing = not (decoded.messages or decoded.gaps or taken) and decoded.wrapper is None
         if decoded.error is not None or decoded.needed or nothing:
             self.ended = True

@@ -1,4 +1,4 @@
-"""Finds out how large messages are, by reading some: ids are bytes of the log, and nobody counts messages."""
+"""Estimates the size of messages by reading some: ids are positions in bytes, and messages are not counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import DataLost, RangeReader, ReadSettings
 
-#: Partitions that are looked into, those with most to read, and the bytes of each.
+#: The number of partitions sampled, those with most to read, and the bytes read of each.
 SAMPLED_PARTITIONS = 4
 SAMPLED_BYTES = 64 << 10
 

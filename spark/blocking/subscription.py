@@ -1,4 +1,4 @@
-"""Which topics and partitions are read: some topics, those that match a pattern, or partitions one by one."""
+"""A subscription: topics by name, topics that match a pattern, or single partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logd.topic import check_topic_name
 
 @frozen
 class SourceSubscription:
-    """One of the three is set."""
+    """The topics and partitions to read; exactly one field is set."""
 
     topics: tuple[str, ...] | None = None
     pattern: str | None = None
@@ -23,13 +23,13 @@ class SourceSubscription:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The topics to ask the brokers about; None for all."""
+        """The topics whose metadata are requested; None for all."""
         if self.assigned is not None:
             return tuple(self.assigned)
         return self.topics
 
     def chosen(self, topic: str, partitions: Iterable[int]) -> tuple[int, ...]:
-        """The partitions of a topic that are read, ascending; none when the topic is not meant."""
+        """Return the partitions of a topic that are read, ascending; none when the topic is not subscribed."""
         if self.pattern is not None and not re.fullmatch(self.pattern, topic):
             return ()
         if self.topics is not None and topic not in self.topics:
@@ -41,13 +41,13 @@ class SourceSubscription:
 
 
 def parse_subscription(given: Mapping[str, str | None]) -> SourceSubscription:
-    """Read the options ``subscribe``, ``subscribePattern`` and ``assign``, of which there is one.
+    """Parse the options ``subscribe``, ``subscribePattern`` and ``assign``, exactly one of which is given.
 
     Raises ConfigurationError.
     """
     set_ones = {name: text for name, text in given.items() if text is not None}
     if len(set_ones) != 1:
-        what = f"{' and '.join(set_ones)} exclude each other" if set_ones else "nothing says what to read"
+        what = f"{' and '.join(set_ones)} exclude each other" if set_ones else "no topics are given"
         raise ConfigurationError(f"{what}: give one of the options {', '.join(given)}")
     ((name, text),) = set_ones.items()
     try:

@@ -11,7 +11,7 @@ from logd.errors import ConfigurationError
 def tls_context(
     trust_file: str | None, trust_folder: str | None, certificate: str | None, key: str | None
 ) -> ssl.SSLContext:
-    """What TLS connections trust and show. Without a file or a folder (of ``*.pem``) the system's are trusted.
+    """Return the TLS context of connections. Without a file or a folder (of ``*.pem``) the system's are trusted.
 
     Raises ConfigurationError when one cannot be read.
     """

@@ -1,1 +1,1 @@
-"""The data source and sink as Spark's driver sees them."""
+"""The data source and sink on Spark's driver."""

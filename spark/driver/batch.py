@@ -15,14 +15,14 @@ from logd.spark.worker.tasks import read_batches
 
 
 class RangePartition(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     def __init__(self, id_range: IdRange) -> None:
         super().__init__(id_range)
 
 
 class BatchReader(DataSourceReader):
-    """Reads what the options mean at the moment of planning."""
+    """Reads a batch: the ranges that the options give at the time of planning."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -41,5 +41,5 @@ class BatchReader(DataSourceReader):
         return [RangePartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes one task with nothing to do where there are no partitions.
+        # Without partitions Spark makes one task, with nothing to do.
         return iter(()) if partition.value is None else read_batches(self._options, partition.value)

@@ -15,7 +15,7 @@ from logd.spark.worker.options import SinkOptions
 
 
 class Written(WriterCommitMessage):
-    """How many messages one task has written, and the bytes that they take."""
+    """The number of messages that one task has written, and their bytes."""
 
     def __init__(self, messages: int, size: int) -> None:
         self.messages = messages
@@ -23,7 +23,7 @@ class Written(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a data frame. What a failed job has sent stays sent: nothing can take messages back."""
+    """Writes a data frame. Messages that a failed job has sent stay in the log."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check(options, schema)
@@ -34,7 +34,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes each micro-batch of a stream; one that is repeated after a failure is sent again."""
+    """Writes each micro-batch of a stream; a batch repeated after a failure is sent again."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check(options, schema)
@@ -50,7 +50,7 @@ def check(options: SinkOptions, schema: StructType) -> None:
 
 
 def send_all(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Send every row. Raises what BlockingProducer raises: the task fails, and with it the job."""
+    """Send every row. Raises as BlockingProducer, which fails the task and the job."""
     with BlockingCluster(options.cluster) as cluster:
         producer = ExecutorProducer(cluster, options.compression, options.batch_bytes)
         for batch in batches:

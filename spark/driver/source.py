@@ -1,4 +1,4 @@
-"""The data source ``logd`` as Spark sees it: a schema, readers and writers made from options."""
+"""The data source ``logd``: makes its schema, readers and writers from options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logd.spark.worker.arrow import COLUMNS
 from logd.spark.worker.avro import AvroValues
 from logd.spark.worker.options import read_options, shape_options, sink_options
 
-#: Columns in order: those of Spark's Kafka source, with its meaning, then ours; ``headers`` with includeHeaders alone.
+#: Columns in order: those of Spark's Kafka source, with its meaning, then logd's; ``headers`` only with includeHeaders.
 _COLUMNS = (
     "key:binary,value:{},topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
     "id:bigint,next_position:bigint"
@@ -56,16 +56,16 @@ class LogdDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
-            raise ConfigurationError("a log cannot be written over: use mode('append')")
+            raise ConfigurationError("a log cannot be overwritten: use mode('append')")
         return BatchWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         if overwrite:
-            raise ConfigurationError("a log cannot be written over: use outputMode('append')")
+            raise ConfigurationError("a log cannot be overwritten: use outputMode('append')")
         return StreamWriter(sink_options(self.options), schema)
 
     def _check(self, schema: StructType) -> None:
-        """Refuse a schema that a user has set by ``schema(...)``, unless it is the one that there is."""
+        """Refuse a schema set by ``schema(...)``, unless it is the source's own."""
         ours = self.schema().replace("`", "")
         if schema.simpleString() != ours:
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The stream reader: offsets out of the brokers' logs, batches within a budget, the same tasks as a batch."""
+"""The stream reader: takes offsets from the brokers' logs and plans batches within a budget."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _log = logging.getLogger("logd.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream. What it remembers saves requests only: the checkpoint is the truth."""
+    """Reads a stream. Its cache only saves requests: the checkpoint decides."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._cluster = BlockingCluster(options.cluster)
         self._initial: Progress | None = None
-        #: Where a query that takes what is available now ends.
+        #: The end of a query with the trigger availableNow.
         self._last: dict[PartitionName, int] | None = None
         self._ends: dict[PartitionName, int] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        if self._initial is None:  # Spark asks twice, and "latest" would have moved
+        if self._initial is None:  # Spark asks twice, and "latest" would move in between
             options = self._options
             ranges = plan_ranges(
                 self._cluster,
@@ -78,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_topics(begun.positions, ends)
         starts = {name: self._start(name, begun.positions.get(name), logs[name]) for name in ends}
         moved = {name: at for name, at in starts.items() if at > begun.positions.get(name, 0)}
-        # What is behind the start is of a log that has ended before it since.
+        # An end before the start belongs to a log that has become shorter since.
         began = {name: at for name, at in {**begun.began, **moved}.items() if at <= starts.get(name, -1)}
         ends = {name: max(end, starts[name]) for name, end in ends.items()}
         budget = self._budget(limit, starts, ends)
@@ -87,7 +87,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _budget(
         self, limit: ReadLimit, starts: Mapping[PartitionName, int], ends: Mapping[PartitionName, int]
     ) -> int | None:
-        """How many bytes of log a batch may take; None for all."""
+        """The bytes of log that a batch may take; None for all."""
         if isinstance(limit, ReadMaxBytes):
             return limit.max_bytes
         if not isinstance(limit, ReadMaxRows):
@@ -123,13 +123,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return iter(()) if partition.value is None else read_batches(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: brokers keep what retention lets them keep."""
+        """Do nothing: retention decides what brokers keep."""
 
     def stop(self) -> None:
         self._cluster.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        # What travels to the executors is what ``read`` needs.
+        # Only what ``read`` needs is sent to the executors.
         return {"_options": self._options, "_initial": None, "_last": None, "_ends": {}, "_cluster": None}
 
     def _read_logs(self) -> dict[PartitionName, DescribeLogResponse]:
@@ -141,19 +141,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return logs
 
     def _check_topics(self, begun: Mapping[PartitionName, int], ends: dict[PartitionName, int]) -> None:
-        """Report topics that the stream has read from and that are gone."""
+        """Report topics of the stream that were deleted or recreated."""
         for name in begun:
             if name in ends:
                 continue
             text = f"{name}: it was deleted, or made again; what was not read of it is lost"
             if self._options.reading.fail_on_data_loss:
-                raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with what there is")
+                raise DataLost(f"{text}; with failOnDataLoss=false the stream goes on with the remaining messages")
             _log.warning("%s", text)
 
     def _start(self, name: PartitionName, position: int | None, log: DescribeLogResponse) -> int:
-        """Where the stream goes on in a partition: at its position, or in the log where that is outside of it."""
+        """Return the position where the stream goes on in a partition, moved into the log if it is outside."""
         if position is None:
-            # A partition that is new to the stream begins where its log does. (Left out it would be lost.)
+            # A partition new to the stream is read from the beginning of its log, so that nothing is lost.
             if log.log_start:
                 _log.warning("%s: it is new to the stream, and begins at %d", name, log.log_start)
             return log.log_start
@@ -179,7 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Asking:
-    """What admission wants to know, asked of the brokers."""
+    """Answers the questions of admission by asking the brokers."""
 
     def __init__(self, cluster: BlockingCluster) -> None:
         self._cluster = cluster
@@ -194,7 +194,7 @@ class _Asking:
                 name.topic, name.partition, FetchWait(500, LENGTH_BYTES, LENGTH_BYTES, (part,))
             ).parts[0]
             if fetched.error == OffsetOutOfRange.code and fetched.log_start > position:
-                return fetched.log_start  # retention was here; the task that reads from there reports it
+                return fetched.log_start  # removed by retention; the task that reads from there reports it
             if fetched.error:
                 raise error_for_code(fetched.error)
             if len(fetched.message_set) < LENGTH_BYTES:

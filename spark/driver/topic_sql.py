@@ -1,4 +1,4 @@
-"""Topics in SQL: finds ``topic('name')`` and names of topics in a query, and makes views of what was found.
+"""Topics in SQL: finds ``topic('name')`` and names of topics in a query, and makes views of these topics.
 
 Spark has no table function of ours to call, so ``topic('access')`` is rewritten into the name of a view before Spark
 sees the query. Strings, quoted names and comments are left as they are.
@@ -15,7 +15,7 @@ from logd.errors import UnknownTopic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The parts of a query that matter here; whatever fits none is a character by itself.
+#: The tokens of a query; anything else is one character.
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*)
@@ -95,10 +95,10 @@ def rewrite(query: str) -> TopicQuery:
 
 
 def _call(parts: list[Token], at: int) -> tuple[str, int] | None:
-    """The name in ``topic ( 'name' )`` that begins at a token, and the token behind it."""
+    """Return the name in ``topic ( 'name' )`` that begins at a token, and the index of the token after it."""
     before = _previous(parts, at)
     if before is not None and before.text == ".":
-        return None  # a column, or a function of somebody else's
+        return None  # a column, or another function
     found = []
     for _ in range(3):
         at = _next(parts, at)
@@ -127,14 +127,14 @@ def _previous(parts: list[Token], at: int) -> Token | None:
 
 
 def quoted(name: str) -> str:
-    """A name as Spark takes it whatever characters it has."""
+    """Return the name quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def named_topics(query: TopicQuery, known: frozenset[str]) -> list[str]:
     """The topics that the query needs, of those that are ``known``. Raises UnknownTopic for one in ``topic('...')``."""
     for name in sorted(query.topics - known):
-        raise UnknownTopic(f"there is no topic {name!r}; 'logd topics list' names those that there are")
+        raise UnknownTopic(f"there is no topic {name!r}; 'logd topics list' shows the existing ones")
     return sorted((query.topics | query.words) & known)
 
 

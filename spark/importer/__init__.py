@@ -1,1 +1,1 @@
-"""``logd import``: loads what a topic has got since the last run into files, data and offsets by one rename."""
+"""``logd import``: loads a topic's new messages into files; one rename makes data and offsets visible."""

@@ -1,4 +1,4 @@
-"""Counts what was really written, and holds it against what was planned and read, before anything becomes visible."""
+"""Counts the messages in the written files and compares them with the plan, before the run becomes visible."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COLUMNS = "topic STRING, partition INT, `{}` BIGINT, `{}` BIGINT"
 def count(
     session: SparkSession, file_format: str, folder: str, ranges: Sequence[PlannedRange], columns: PlaceColumns
 ) -> list[Loaded]:
-    """Return what the files of a staged folder hold of each range.
+    """Return the counts of each range in the files of a staged folder.
 
-    Raises ImportFailed where they hold what was not planned, or more than a range has room for.
+    Raises ImportFailed if the files hold messages outside the plan, or more than fit into a range.
     """
     planned = {(each.lineage.topic, each.lineage.partition): each for each in ranges}
     files = session.read.schema(_COLUMNS.format(columns.id, columns.next_position)).format(file_format).load(folder)

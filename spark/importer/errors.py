@@ -1,4 +1,4 @@
-"""What can end an import without anything having become visible, each with an exit status of its own."""
+"""Errors that end an import before anything has become visible, each with its own exit status."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class ImportFailed(LogdError):
 
 
 class TargetError(LogdError):
-    """The target directory is not what an import leaves behind, or cannot be used; the text names the file."""
+    """The target directory is damaged, not of an import, or unusable; the message names the file."""
 
 
 class RunLost(LogdError):
-    """Another import made the run first, or is at work in the target; this one left nothing behind."""
+    """Another import made the run first, or is running in the target; this one left nothing behind."""

@@ -1,4 +1,4 @@
-"""What Spark says of a failure, pages of two languages' stack traces, as one error of ours in one sentence."""
+"""Reduces Spark's report of a failure, with stack traces of two languages, to one error in one sentence."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from logd.spark.blocking.reading import DataLost
 from logd.spark.importer.errors import ImportFailed
 from logd.spark.importer.targets.hadoop_errors import in_one_sentence
 
-#: How an error of ours looks in what Spark says of a failed task.
+#: The form of a logd error in Spark's report of a failed task.
 _OURS = re.compile(r"^logd\.[\w.]*?(\w+): (.*)$", re.M)
-#: The last line of a Python traceback, which says what was raised.
+#: The last line of a Python traceback, which names the exception.
 _RAISED = re.compile(r"^.*Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)$", re.M)
-#: What Java's exception was thrown for, and before that py4j's remark on which call it was.
+#: py4j's line about the call that failed, before the reason of Java's exception.
 _CAUSE = re.compile(r"^Caused by: (.*)$", re.M)
 _CALL = re.compile(r"\AAn error occurred while calling \S+\n: ")
 
 
 def explained(error: Exception, what: str) -> LogdError:
-    """An error of ours that a task died of, or what Spark, Java or Python say as its reason; ``what`` failed."""
+    """Return the logd error that failed a task, or the reason that Spark, Java or Python give; ``what`` failed."""
     text = _text(error)
     ours = _OURS.findall(text)
     if ours:
@@ -41,5 +41,5 @@ def explained(error: Exception, what: str) -> LogdError:
 def _text(error: Exception) -> str:
     try:
         return str(error)
-    except Exception as lost:  # py4j asks the Java for the text, which may be what has ended
-        return f"its Java has ended ({lost})"
+    except Exception as lost:  # py4j asks the JVM for the text, and the JVM may have ended
+        return f"its JVM has ended ({lost})"

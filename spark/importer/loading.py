@@ -1,4 +1,4 @@
-"""Loads planned ranges with Spark into a staged folder, and says what was read on the way."""
+"""Loads planned ranges with Spark into a staged folder, and counts the messages read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMMIT = {
 
 @frozen
 class Read:
-    """What the tasks that counted have read: messages, and the bytes of log that they take."""
+    """The messages read by the successful tasks, and their bytes of log."""
 
     messages: int
     bytes: int
@@ -39,7 +39,7 @@ def load(
     began_ms: int,
     columns: PlaceColumns,
 ) -> Read:
-    """Write the messages of ``ranges`` into ``folder``, which must not exist. Raises what Spark raises."""
+    """Write the messages of ``ranges`` into ``folder``, which must not exist. Raises the errors of Spark."""
     messages = _with_folders(_source(session, settings, ranges), settings.partition_by, began_ms)
     observation = Observation("read")
     messages = messages.observe(
@@ -76,7 +76,7 @@ def _source(session: SparkSession, settings: ImportSettings, ranges: Sequence[Pl
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
         "includeHeaders": "true",
-        # What is lost before the load is planned for; what is lost during it makes another plan.
+        # Losses before the load are in the plan; a loss during the load needs a new plan.
         "failOnDataLoss": "true",
         "maxBytesPerPartition": str(settings.task_bytes),
         "maxDecompressedBytes": str(settings.max_decompressed),
@@ -90,7 +90,7 @@ def _with_folders(messages: DataFrame, folders: Sequence[str], began_ms: int) ->
     """Add the columns that become folders: UTC date and hour of the message, or of the import where it has no time."""
     began = f.lit(datetime.fromtimestamp(began_ms / 1000, UTC))
     time: Column = f.coalesce(f.col("timestamp"), began)
-    # Not by date_format, which takes a tenth of a load.
+    # Not with date_format, which takes a tenth of the time of a load.
     for name, part in (("date", time.cast("date")), ("hour", f.lpad(f.hour(time).cast("string"), 2, "0"))):
         if name in folders:
             messages = messages.withColumn(name, part)

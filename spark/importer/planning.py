@@ -1,4 +1,4 @@
-"""Decides what a run loads: for each partition, from where the target ended to the visible end as it is now."""
+"""Plans the ranges of a run: for each partition, from the target's position to the present visible end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from logd.spark.importer.targets.offsets import Lineage, Lost
 
 @frozen
 class LogState:
-    """What a broker says of one partition: ids from ``log_start`` up to ``visible_end`` can be read.
+    """The state of one partition: ids from ``log_start`` up to ``visible_end`` can be read.
 
-    ``first`` is where a target begins that knows nothing of the partition.
+    ``first`` is the start for a target that is new to the partition.
     """
 
     lineage: Lineage
@@ -26,7 +26,7 @@ class LogState:
 
 @frozen
 class PlannedRange:
-    """Ids from ``start`` up to ``end`` of one partition are to be loaded."""
+    """A range to load: ids from ``start`` up to ``end`` of one partition."""
 
     lineage: Lineage
     start: int
@@ -34,34 +34,35 @@ class PlannedRange:
 
     @property
     def bytes(self) -> int:
-        """How many bytes of log that is."""
+        """The bytes of log in the range."""
         return self.end - self.start
 
 
 @frozen
 class Plan:
-    """What to load; ``positions`` are those that the target has once it is loaded.
+    """The ranges to load; ``positions`` are those of the target after the load.
 
-    ``reached`` are those of the topics as they are now: topic and partition -> position.
+    ``reached`` are the positions in the present topics: topic and partition -> position.
     """
 
     ranges: tuple[PlannedRange, ...]
     lost: tuple[Lost, ...]
     positions: Mapping[Lineage, int]
     reached: Mapping[tuple[str, int], int]
-    #: What people should know about it, a sentence each.
+    #: Notices about the plan, a sentence each.
     notices: tuple[str, ...] = field(default=())
 
     @property
     def bytes(self) -> int:
-        """How many bytes of log are to be loaded."""
+        """The bytes of log to load."""
         return sum(each.bytes for each in self.ranges)
 
 
 def plan(states: Sequence[LogState], positions: Mapping[Lineage, int], accept_loss: bool) -> Plan:
-    """Plan a run. Raises DataLost, unless ``accept_loss``, for messages that are gone before they were loaded, and
-    OffsetOutOfRange where a new partition is to begin behind its end.
+    """Plan a run.
 
+    Raises DataLost, unless ``accept_loss``, for messages that were lost before they were loaded, and OffsetOutOfRange
+    when a new partition is to begin after its end.
     With ``accept_loss`` these are passed over and told of in ``lost`` and ``notices``, and ``positions`` are behind
     them: of a log that begins behind the target's position at its start, of one that ends before it at its end.
     """

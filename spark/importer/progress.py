@@ -1,4 +1,4 @@
-"""Follows a Spark job from another thread: tells how much of the work its finished tasks are."""
+"""Follows a Spark job from another thread and reports the share of its finished tasks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import TracebackType
 
 from pyspark.sql import SparkSession
 
-#: Seconds between two looks.
+#: Seconds between two checks.
 _INTERVAL = 0.25
 
-#: Told of how many bytes of the ranges are done.
+#: Called with the number of bytes done.
 Reach = Callable[[int], None]
 
 
@@ -45,8 +45,8 @@ class JobProgress:
                     stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job is not None else ())]
                     tasks = sum(stage.numTasks for stage in stages if stage is not None)
                     done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
-                    if done < tasks:  # when all are done there is still something to commit
+                    if done < tasks:  # after the last task the commit is still to be done
                         self._reach(self._total * done // tasks)
             except Exception:
-                # The session ended, or lost its JVM: the job's own failure tells of that, and a bar is not worth one.
+                # The session ended or lost its JVM: the job reports that, and the progress bar need not.
                 return

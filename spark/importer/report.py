@@ -1,4 +1,4 @@
-"""What an import did, or would do: for people as rows of a table, for scripts as JSON types."""
+"""The report of an import or a dry run: rows of a table for people, JSON types for scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("topic", "partition", "from", "to", "bytes", "messages", "gap bytes")
 
 @frozen
 class ImportReport:
-    """``run`` is None where no run was made: there was nothing new, or it was only planned. Times in seconds."""
+    """The result of an import; ``run`` is None when nothing was new or in a dry run. Times are in seconds."""
 
     location: str
     plan: Plan
@@ -31,16 +31,16 @@ class ImportReport:
 
     @property
     def messages(self) -> int:
-        """How many messages were loaded."""
+        """The number of messages loaded."""
         return sum(each.messages for each in self.loaded)
 
     @property
     def bytes(self) -> int:
-        """Bytes of log that were loaded, or would be."""
+        """The bytes of log loaded or, in a dry run, to load."""
         return sum(each.bytes for each in self.loaded) if self.run is not None else self.plan.bytes
 
     def rows(self) -> list[tuple[object, ...]]:
-        """A row for each range, under COLUMNS; of a plan the last two are not known."""
+        """Return a row for each range, with COLUMNS; the last two are unknown in a dry run."""
         if self.run is None:
             return [(*each.lineage[::2], each.start, each.end, each.bytes, None, None) for each in self.plan.ranges]
         return [
@@ -57,11 +57,11 @@ class ImportReport:
         ]
 
     def sentence(self) -> str:
-        """What happened, in one sentence."""
+        """Return the result in one sentence."""
         count = len(self.plan.ranges)
         where = f"{count} partition{'' if count == 1 else 's'}"
         if not count and self.run is not None:
-            return f"loaded nothing; {self.location}/{run_name(self.run)} tells of what is lost"
+            return f"loaded nothing; {self.location}/{run_name(self.run)} records the loss"
         if not count:
             return f"nothing new for {self.location}"
         if self.run is None:
@@ -73,7 +73,7 @@ class ImportReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """Return the report as JSON types."""
         return {
             "to": self.location,
             "run": self.run,

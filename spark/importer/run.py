@@ -1,4 +1,4 @@
-"""One import from beginning to end: survey, plan, load, count, publish; whatever fails leaves nothing visible."""
+"""One import from beginning to end: survey, plan, load, count, publish. A failure leaves nothing visible."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from logd.spark.importer.targets.target import Target, last_run, publish
 
 
 class Loader(Protocol):
-    """What moves messages: Spark, or a double of it."""
+    """The interface of Spark's loader, and of its test double."""
 
     def start(self, size: int) -> None:
-        """Get ready for so many bytes of log, which may take seconds; they do not count as loading."""
+        """Prepare for a load of this many bytes of log; the seconds that it takes do not count as loading."""
         ...
 
     def load(self, ranges: Sequence[PlannedRange], folder: str, began_ms: int, columns: PlaceColumns) -> list[Loaded]:
         """Write the messages of ``ranges`` into ``folder``, which does not exist yet, and count what is in its files.
 
-        Raises ImportFailed, or another LogdError that a task died of; the folder may then hold anything.
+        Raises ImportFailed, or another LogdError that failed a task; the folder may then hold anything.
         """
         ...
 
     def target(self, location: str) -> Target:
-        """A target on a file system that is not the local one. Raises TargetError."""
+        """Return a target on a file system other than the local one. Raises TargetError."""
         ...
 
 
@@ -49,7 +49,7 @@ class Importer:
     clock: Callable[[], float] = time.time
 
     def run(self) -> ImportReport:
-        """Import what is new, or say what would be.
+        """Import the new messages, or with ``dry_run`` report them.
 
         Raises RunLost where another import was faster or is at work; DataLost where messages are gone that were not
         loaded; TargetError for a target that is not what imports leave behind; BrokerUnavailable, UnknownTopic and
@@ -67,13 +67,13 @@ class Importer:
                 last = last_run(target)
                 positions = last.positions if last is not None else {}
                 if any(each.visible_end < positions.get(each.lineage, 0) for each in states):
-                    # Another import has ended since the brokers were asked; or a log has lost what it had.
+                    # Another import has ended since the brokers were asked, or a log has lost messages.
                     states = survey(cluster, settings.subscription, settings.starting)
                 planned = plan(states, positions, settings.accept_loss)
                 if not states:
                     nothing = f"no topic at {settings.cluster.brokers} matches {settings.subscription.pattern!r}"
                     planned = evolve(planned, notices=(nothing,))
-                # A loss that was accepted makes a run, also of nothing: else the log might grow over it unseen.
+                # An accepted loss makes a run, even an empty one: otherwise the log might grow over the loss unnoticed.
                 if settings.dry_run or not (planned.ranges or planned.lost):
                     return ImportReport(target.location, planned, dry_run=settings.dry_run, notices=planned.notices)
                 return self._load(cluster, target, last, planned, began)
@@ -81,7 +81,7 @@ class Importer:
                 target.close()
 
     def target(self) -> Target:
-        """The target that the settings name."""
+        """Return the target of the settings."""
         path = self.settings.local_path
         return self.loader.target(self.settings.to) if path is None else LocalTarget(path)
 
@@ -117,7 +117,7 @@ class Importer:
             )
             publish(target, offsets)
         except BaseException:
-            # What went wrong is what the user has to hear of; what stays staged here goes with the next import.
+            # Report the original error; the next import removes the staged files.
             with suppress(Exception):
                 target.discard(run_uuid)
             raise
@@ -134,7 +134,7 @@ class Importer:
 
 
 def _gaps(loaded: Sequence[Loaded]) -> list[str]:
-    """What to say of messages that are no more, a sentence for each partition."""
+    """Return a notice about lost messages for each partition."""
     return [
         f"{each.lineage}: {each.gap_bytes} bytes of log from {each.start} to {each.end} are gaps, whose messages are "
         "no more"

@@ -1,4 +1,4 @@
-"""What one import is asked to do, as one frozen, validated object."""
+"""The settings of one import, as one frozen, validated object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from logd.spark.blocking.subscription import SourceSubscription
 FORMATS = ("parquet", "json")
 #: Columns that can become folders, in this order of nesting by default.
 FOLDERS = ("topic", "date", "hour")
-#: What compresses each format; the first is the default.
+#: The codecs of each format; the first is the default.
 CODECS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "none"),
     "json": ("gzip", "bzip2", "deflate", "none"),
@@ -28,28 +28,28 @@ DEFAULT_TASK_BYTES = 64 << 20
 
 @frozen(kw_only=True)
 class ImportSettings:
-    """Raises ConfigurationError for a value that is not allowed."""
+    """Settings of an import. Raises ConfigurationError for a value that is not allowed."""
 
     subscription: SourceSubscription
     #: The target: a path of the local file system, or a URI.
     to: str
     cluster: ClusterSettings = field(factory=ClusterSettings)
-    #: Where partitions begin that the target knows nothing of.
+    #: The start of partitions that are new to the target.
     starting: OffsetLimits = field(factory=lambda: OffsetLimits.of("earliest"))
     format: str = "parquet"
     #: None for the format's default.
     codec: str | None = None
     partition_by: tuple[str, ...] = FOLDERS
-    #: Go on, with a warning, where messages are gone that were not loaded yet.
+    #: Go on with a warning when messages were lost before they were loaded.
     accept_loss: bool = False
     dry_run: bool = False
     task_bytes: int = DEFAULT_TASK_BYTES
-    #: The most that one compressed set may become.
+    #: The largest size of one compressed set after decompression, in bytes.
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
-    #: Spark's master; None for what spark-submit says, or this machine.
+    #: Spark's master; None for that of spark-submit, or this machine.
     master: str | None = None
-    #: Further settings of Spark's.
+    #: Further Spark settings.
     spark: Mapping[str, str] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -72,7 +72,7 @@ class ImportSettings:
 
     @property
     def compression(self) -> str:
-        """The codec that is used."""
+        """The codec in use."""
         return self.codec or CODECS[self.format][0]
 
     @property
@@ -82,7 +82,7 @@ class ImportSettings:
 
 
 def local_path(to: str) -> str | None:
-    """The path that a target means on the local file system, None where it is on another one."""
+    """Return the target's path on the local file system, or None if it is on another one."""
     parts = urlsplit(to)
     if not parts.scheme:
         return to
@@ -94,8 +94,8 @@ def local_path(to: str) -> str | None:
 
 
 def is_local(master: str | None) -> bool:
-    """Whether the executors of a session run on this machine and see its file system.
+    """Return True if the executors of a session run on this machine and see its file system.
 
-    Without a master this is so but under spark-submit, which has started the JVM and names the master itself.
+    Without a master this is so, except under spark-submit, which has started the JVM and names the master itself.
     """
     return master.startswith("local") if master is not None else "PYSPARK_GATEWAY_PORT" not in os.environ

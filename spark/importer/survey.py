@@ -1,4 +1,4 @@
-"""Asks the brokers what there is to load: each partition's uuid and ends."""
+"""Asks the brokers for the state of each partition: its uuid and ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logd.spark.importer.targets.offsets import Lineage
 
 
 def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting: OffsetLimits) -> list[LogState]:
-    """Return the state of every partition that is meant. Blocks; tries again for as long as the cluster's settings say.
+    """Return the state of every partition of the subscription. Blocks; retries as the cluster's settings say.
 
     Raises UnknownTopic for a topic asked for by name that does not exist, BrokerUnavailable, and other WireErrors.
     """
@@ -40,9 +40,9 @@ def survey(cluster: BlockingCluster, subscription: SourceSubscription, starting:
 
 
 def _message_at(cluster: BlockingCluster, rest: IdRange) -> int:
-    """Where the first message of a range begins: before the range, if that begins in the middle of a message.
+    """Return the beginning of a range's first message, which is before the range if that begins inside a message.
 
-    A run's ranges have whole messages alone, or its counts would not be those of its files.
+    A run's ranges contain only whole messages, so that its counts are those of its files.
     """
     if cluster.describe(rest.topic, rest.partition, (rest.start,)).boundaries[0] == rest.start:
         return rest.start
@@ -56,7 +56,7 @@ def _message_at(cluster: BlockingCluster, rest: IdRange) -> int:
 def check_still_there(cluster: BlockingCluster, ranges: tuple[PlannedRange, ...]) -> None:
     """Raise ImportFailed unless each topic is the one that was planned for.
 
-    A uuid is never given twice: one that is the same before and after the load was the same all the time.
+    A uuid is never given twice, so one that is the same before and after the load has not changed in between.
     """
     planned = {each.lineage.topic: each.lineage.uuid for each in ranges}
     response = cluster.retry(lambda: cluster.metadata(tuple(planned)))

@@ -1,4 +1,4 @@
-"""Rows of a data frame to messages: which columns mean what to the sink, checked before the first row is written."""
+"""Turns rows of a data frame into messages; the columns are checked before the first row is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that do not decode: an error that names the message, a null beside the bytes, or a row that is left out."""
+"""Handles values that cannot be decoded: an error, a null with the bytes in another column, or a skipped row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("logd.spark")
 
 
 class UndecodableValue(LogdError):
-    """A message's value is not what the Avro schema says."""
+    """A message's value does not match the Avro schema."""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""What ``option(...)`` can say, read and checked; named after Spark's Kafka source where the meaning is the same."""
+"""Parses and checks ``option(...)``; options are named as in Spark's Kafka source if the meaning is the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from logd.spark.blocking.ranges import DEFAULT_RANGE_BYTES
 from logd.spark.blocking.reading import ReadSettings
 from logd.spark.blocking.subscription import SourceSubscription, parse_subscription
 
-#: Where the brokers are when no option says so.
+#: The default brokers.
 BROKER_VARIABLE = "LOGD_BROKER"
 DEFAULT_BROKER = "127.0.0.1:6667"
 
@@ -101,7 +101,7 @@ class ColumnOptions:
 
 @frozen(kw_only=True)
 class ReadOptions:
-    """Options of a reader; travels to the executors."""
+    """Options of a reader; sent to the executors."""
 
     cluster: ClusterSettings
     subscription: SourceSubscription
@@ -118,7 +118,7 @@ class ReadOptions:
 
 @frozen(kw_only=True)
 class SinkOptions:
-    """Options of a writer; travels to the executors."""
+    """Options of a writer; sent to the executors."""
 
     cluster: ClusterSettings
     #: For rows without a column ``topic``, or with null in it.
@@ -223,7 +223,7 @@ def cluster_options(settings: ClusterSettings) -> dict[str, str]:
 
 
 def _of_kafka(name: str) -> str | None:
-    """What one does in place of an option of Spark's Kafka source, or of Kafka's clients, that is unknown here."""
+    """Return the replacement of an option of Spark's Kafka source or Kafka's clients that is unknown here."""
     for prefix, known in _KAFKAS.items():
         if name.startswith(prefix):
             return known

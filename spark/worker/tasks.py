@@ -1,4 +1,4 @@
-"""What a task of a reader does: an id range in, Arrow record batches out. Without Twisted and pyspark."""
+"""Runs the task of a reader: reads a range of ids into Arrow record batches, without Twisted and pyspark."""
 
 from __future__ import annotations
 

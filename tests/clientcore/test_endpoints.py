@@ -34,7 +34,7 @@ class AddressesTests(SynchronousTestCase):
                 parse_endpoints(text)
         with self.assertRaisesRegex(ConfigurationError, "at least one"):
             parse_endpoints(" , ")
-        with self.assertRaisesRegex(ConfigurationError, "with or without TLS"):
+        with self.assertRaisesRegex(ConfigurationError, "or all without TLS"):
             parse_endpoints("tls:a:1,b:2")
 
     def test_files(self) -> None:

@@ -55,7 +55,7 @@ class AnswerTests(SynchronousTestCase):
         ):
             self.answer(FetchWait, partial(self.first, response))
             error = self.assertRaises(BrokerUnavailable, self.read)
-            self.assertIn("its answer to FetchWait makes no sense", str(error))
+            self.assertIn("its answer to FetchWait is invalid", str(error))
         self.assertGreater(len(self.broker.slept), 3)
 
     def test_inexact_fetch(self) -> None:
@@ -71,7 +71,7 @@ class AnswerTests(SynchronousTestCase):
             producer = ExecutorProducer(self.cluster)
             producer.send("t", Message(b"x"), 0)
             failed = self.assertRaises(DeliveryFailed, producer.flush)
-            self.assertIn("its answer to ProduceAck makes no sense", str(failed))
+            self.assertIn("its answer to ProduceAck is invalid", str(failed))
 
     def test_describe(self) -> None:
         """Boundaries that are missing are not taken for none."""

@@ -1,4 +1,4 @@
-"""Peers that disturb a broker, in a process of their own, so that their work is not taken for the broker's.
+"""Peers that disturb a broker, in a process of their own, so that their cost is not measured as the broker's.
 
     python -m logd.bench.peers.disturbing_peers KIND PORT COUNT [SEGMENT ...]
 

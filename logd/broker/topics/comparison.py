@@ -2,13 +2,13 @@
 
 - The tree lists this broker for a partition: the log is created, unless it exists or once existed (``ends_recorder``).
 - The stored end in the tree is past the end of the log here: the log is lost, and the partition is not served
-(docs/operations.md, Lost logs).
+  (docs/operations.md, Lost logs).
 - This broker has logs of a topic that the tree does not have: the topic moves into the tree, under its uuid (it was in
   topics.json before there was a tree, or in a tree that was lost). If the tree notes that this uuid was deleted, the
   logs are removed instead.
 - The tree has the topic under another uuid: the logs here are removed if the tree notes that their uuid was deleted, or
-if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
-names both sides, and nothing is touched.
+  if they never held data. Otherwise it is unclear which topic they belong to: they are refused, with an error that
+  names both sides, and nothing is touched.
 - A log is here, and the tree lists only other brokers for its partition: the log is refused likewise.
 - The tree lists several brokers for a partition, or the stored ends cannot be read: the topic is refused likewise.
 

@@ -133,7 +133,7 @@ class Entries:
             at += len(piece)
         if found == head.checksum:
             return ""
-        return "the checksum of a gap does not hold" if head.is_gap else "the checksum does not hold"
+        return "checksum mismatch in a gap" if head.is_gap else "checksum mismatch"
 
     def is_sound(self, position: int) -> bool:
         """Return whether the entry at ``position`` is complete and its checksum matches."""

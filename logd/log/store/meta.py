@@ -42,7 +42,7 @@ class Meta:
         try:
             found, broker_id, instance = value["format"], value.get("broker_id"), value.get("instance")
             if value.get("check") not in (None, _check(found, broker_id, instance)):
-                raise ValueError("its checksum does not hold")
+                raise ValueError("checksum mismatch")
             if found == FORMAT:
                 return cls(int(value["broker_id"]), str(value["instance"]))
         except (KeyError, TypeError, AttributeError) as error:

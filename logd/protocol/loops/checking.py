@@ -139,7 +139,7 @@ def _refuse(data: Buffer, at: int, max_message_bytes: int) -> NoReturn:
     size = LENGTH_BYTES + length - layout.checked_from
     if size > max_message_bytes:
         raise MessageTooLarge(f"{where}: {size} bytes, {max_message_bytes} are allowed")
-    raise InvalidMessage(f"{where}: the checksum does not hold")
+    raise InvalidMessage(f"{where}: checksum mismatch")
 
 
 def _refuse_codec(data: bytes | memoryview, at: int) -> NoReturn:

@@ -139,12 +139,12 @@ def _decode(
         if not magic:
             payload = data[at + payload_at : stop]
             if crc(payload) != checksum:
-                reason, error_end = "the checksum does not hold", following
+                reason, error_end = "checksum mismatch", following
                 break
             append(new(cls, (payload, None, None, (), here, following, topic, partition)))
         elif magic == KEYED:
             if length < _KEYED_MINIMUM or crc(data[at + HEAD_BYTES : stop]) != checksum:
-                reason, error_end = "the length or the checksum does not hold", following
+                reason, error_end = "wrong length or checksum", following
                 break
             attributes, timestamp, key_length = _unpack_fields(data, at + HEAD_BYTES)
             key_at = at + KEY_AT
@@ -165,7 +165,7 @@ def _decode(
         elif magic == WRAPPER:
             payload = data[at + WRAPPER_HEAD_BYTES : stop]
             if wrapper is None and (length < _WRAPPER_MINIMUM or crc(payload) != _unpack_wrapper(data, at)[3]):
-                reason, error_end = "the length or the checksum does not hold", following
+                reason, error_end = "wrong length or checksum", following
                 break
             attributes = data[at + ATTRIBUTES_AT]
             if not attributes & CODEC_MASK:
@@ -214,7 +214,7 @@ def _other_fields(data: bytes, at: int, stop: int) -> MessageFields:
     if layout is None or layout.is_gap:
         raise ValueError(f"magic {magic} is not known, or does not hold")
     if not layout.holds(data, at, stop):
-        raise ValueError("the length or the checksum does not hold")
+        raise ValueError("wrong length or checksum")
     return layout.fields(data, at, stop)
 
 
@@ -236,5 +236,5 @@ def _tail(data: bytes, at: int) -> tuple[str, int]:
     if length < layout.minimum:
         return f"length {length} is below the {layout.minimum} of magic {magic}", 0
     if magic == GAP and left >= LEAST_BYTES:
-        return ("", 0) if gap_length(data, at) else ("the checksum of a gap does not hold", 0)
+        return ("", 0) if gap_length(data, at) else ("checksum mismatch in a gap", 0)
     return "", length + LENGTH_BYTES

@@ -116,11 +116,11 @@ class OpenWrapper:
                 break
             if not magic:
                 if length < _PLAIN_MINIMUM or crc(inner[at + HEAD_BYTES : stop]) != checksum:
-                    wrong = "a message whose length or checksum does not hold"
+                    wrong = "a message with a wrong length or checksum"
                     break
             elif magic == KEYED:
                 if length < _KEYED_MINIMUM or crc(inner[at + HEAD_BYTES : stop]) != checksum:
-                    wrong = "a message whose length or checksum does not hold"
+                    wrong = "a message with a wrong length or checksum"
                     break
                 try:
                     keyed_parts(inner, at, stop)
@@ -201,7 +201,7 @@ def _problem(inner: bytes, at: int, stop: int, magic: int) -> str:
     if layout is None or layout.is_gap:
         return f"an entry whose magic {magic} is not known, or does not hold"
     if not layout.holds(inner, at, stop):
-        return "a message whose length or checksum does not hold"
+        return "a message with a wrong length or checksum"
     if layout.check_fields is not None:
         try:
             layout.check_fields(inner, at, stop)

@@ -108,7 +108,7 @@ def scan_set(
                 if problem:
                     break
         if not sound:
-            problem = "the checksum does not hold"
+            problem = "checksum mismatch"
             break
         if at >= next_boundary:
             boundaries.append((at, newest))

@@ -1,1 +1,1 @@
-"""Targets of an import: where runs become visible, on local file systems and Hadoop's."""
+"""Targets of an import, on local file systems and Hadoop's."""

@@ -1,4 +1,4 @@
-"""Holds the runs of a target together: each goes on exactly where the one before it ended."""
+"""Checks that the runs of a target form a chain: each begins exactly where the previous one ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from logd.spark.importer.targets.offsets import Lineage, RunOffsets
 
 
 def check_run(offsets: RunOffsets) -> None:
-    """Raise TargetError unless one run's file agrees with itself: its ranges end at its positions, and none twice."""
+    """Raise TargetError unless a run's file is consistent: its ranges end at its positions, none occurs twice."""
     seen: set[Lineage] = set()
     for loaded in offsets.loaded:
         if loaded.lineage in seen:

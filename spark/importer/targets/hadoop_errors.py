@@ -1,4 +1,4 @@
-"""What Hadoop's file systems throw, as one sentence with what to do about it."""
+"""Turns exceptions of Hadoop's file systems into one sentence with a remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 _PACKAGES = {"abfs": "hadoop-azure", "abfss": "hadoop-azure"}
 
 _NOT_THERE = ("UnsupportedFileSystemException", "ClassNotFoundException", "NoClassDefFoundError")
-#: What Hadoop puts behind its reason.
+#: The text that Hadoop appends to its reason.
 _MORE = re.compile(r";? For more details see:.*")
 
 

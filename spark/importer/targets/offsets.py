@@ -58,7 +58,7 @@ class Loaded:
 
     @property
     def gap_bytes(self) -> int:
-        """How many bytes of the range hold no message."""
+        """The bytes of the range that hold no message."""
         return self.end - self.start - self.bytes
 
 
@@ -98,12 +98,12 @@ class RunOffsets:
 
     @property
     def messages(self) -> int:
-        """How many messages the run loaded."""
+        """The number of messages that the run loaded."""
         return sum(each.messages for each in self.loaded)
 
     @property
     def size(self) -> int:
-        """How many bytes of log they take."""
+        """The bytes of log of these messages."""
         return sum(each.bytes for each in self.loaded)
 
     def to_bytes(self) -> bytes:

@@ -38,7 +38,7 @@ class Target(Protocol):
         ...
 
     def staging(self, uuid: str) -> str:
-        """Where Spark writes the run ``uuid``: a folder that does not exist yet, on the target's file system."""
+        """Return the folder for the run ``uuid``, which does not exist yet, on the target's file system."""
         ...
 
     def write_offsets(self, uuid: str, content: bytes) -> None:
@@ -58,7 +58,7 @@ class Target(Protocol):
         ...
 
     def close(self) -> None:
-        """Let other imports in. More than once is harmless."""
+        """Release the target for other imports. Harmless if done twice."""
         ...
 
 
@@ -67,7 +67,7 @@ def read_run(target: Target, run: int) -> RunOffsets:
     where = f"{target.location}/{run_name(run)}"
     content = target.read_offsets(run)
     if content is None:
-        raise TargetError(f"{where} has no {OFFSETS}: it is not of logd import; move it away")
+        raise TargetError(f"{where} has no {OFFSETS}: it was not made by logd import; move it away")
     offsets = RunOffsets.from_bytes(content, f"{where}/{OFFSETS}")
     if offsets.run != run:
         raise TargetError(f"{where}/{OFFSETS} is that of {run_name(offsets.run)}: it was moved here; move it back")

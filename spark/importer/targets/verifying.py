@@ -19,9 +19,9 @@ from logd.spark.importer.targets.target import read_run
 
 @frozen
 class Verified:
-    """What was found in order. ``counted`` runs hold Parquet, whose footers were counted.
+    """The result of a check. ``counted`` runs hold Parquet, whose footers were counted.
 
-    ``lost`` is what the runs passed over, by the number of the run.
+    ``lost`` are the losses that the runs skipped, by the number of the run.
     """
 
     location: str

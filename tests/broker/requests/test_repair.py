@@ -96,7 +96,7 @@ class ServedTests(RepairTestCase):
         self.data(60)[35] ^= 1
         before = self.content("t")
         answers = self.repair(dry=True)
-        self.assertEqual(answers[1].described, (RepairedDamage(80, 20, 1, False, "the checksum does not hold"),))
+        self.assertEqual(answers[1].described, (RepairedDamage(80, 20, 1, False, "checksum mismatch"),))
         self.assertEqual((answers[1].damages, answers[1].damaged_bytes), (1, 20))
         self.assertEqual(self.content("t"), before)
 

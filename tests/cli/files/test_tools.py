@@ -74,7 +74,7 @@ class VerifyTests(ToolsTestCase):
         """Anything wrong is status 1, with file, position and id."""
         self.damage(1, 35)
         text = self.logd("verify", self.path, status=1)
-        self.assertIn(f"{self.segments[1]}: a damaged entry at position 20 (id 80), 20 bytes: the checksum does", text)
+        self.assertIn(f"{self.segments[1]}: a damaged entry at position 20 (id 80), 20 bytes: checksum mismatch", text)
         self.assertIn("NOT SOUND", text)
 
     def test_json(self) -> None:
@@ -84,7 +84,7 @@ class VerifyTests(ToolsTestCase):
         self.logd("verify", self.path, "--json", status=1)
         found = json.loads(self.out)
         expected = {"path": str(self.segments[0]), "position": 0, "id": 0, "bytes": 20, "kind": "payload"}
-        self.assertEqual(found["findings"], [{**expected, "reason": "the checksum does not hold", "wrong": True}])
+        self.assertEqual(found["findings"], [{**expected, "reason": "checksum mismatch", "wrong": True}])
         self.assertEqual((found["sound"], found["segments"], found["entries"], found["bytes"]), (False, 2, 5, 120))
         self.assertIn(
             {"path": str(self.path / "notes"), "text": "is not a part of logd", "wrong": False}, found["remarks"]
@@ -103,7 +103,7 @@ class VerifyTests(ToolsTestCase):
 
     def test_no_data_directory(self) -> None:
         """What is no part of a data directory is named."""
-        self.assertIn("is no data directory", self.logd("verify", self.path.parent, status=1))
+        self.assertIn("is not a data directory", self.logd("verify", self.path.parent, status=1))
         self.logd("verify", self.path / "none", status=2)
 
     def test_progress(self) -> None:
@@ -137,7 +137,7 @@ class DumpTests(ToolsTestCase):
         rows = [line.split("\t") for line in self.logd("dump", self.segments[1]).splitlines()]
         self.assertEqual([row[0] for row in rows], ["60", "80", "100"])
         self.assertEqual(rows[0], ["60", "80", "0", "none", "20", "", "", "", "ok", "eleven more"])
-        self.assertEqual(rows[1][8], "the checksum does not hold")
+        self.assertEqual(rows[1][8], "checksum mismatch")
         self.assertEqual(len(self.logd("dump", self.segments[1], "--from", 61).splitlines()), 2)
         self.assertEqual(len(self.logd("dump", self.segments[1], "--max", 1).splitlines()), 1)
         self.assertIn("eleve...", self.logd("dump", self.segments[1], "--payload-bytes", 5))

@@ -98,7 +98,7 @@ class UnansweredTests(ProducerCase):
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertLess(len(made), 100)
-        (line,) = [formatEvent(each) for each in seen if "are not sent" in formatEvent(each)]
+        (line,) = [formatEvent(each) for each in seen if "are lost: the producer was closed" in formatEvent(each)]
         self.assertIn("1 message", line)
 
     def test_one_wait_for_a_connection(self) -> None:

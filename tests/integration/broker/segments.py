@@ -44,7 +44,7 @@ def check_partition(folder: Path) -> int:
             if magic not in (0, 1, 2) or end < begin or end > len(data):
                 raise Unsound(f"{path}: no entry of {length} bytes and magic {magic} at {at}")
             if _crc32(data[begin:end]) != crc:
-                raise Unsound(f"{path}: the checksum does not hold at {at}")
+                raise Unsound(f"{path}: checksum mismatch at {at}")
             count += 1
             at = end
     first, content = partition_bytes(folder)

@@ -61,7 +61,7 @@ class SinkTests(SparkTestCase):
         self.assert_fails(lambda: self.write(frame), "option 'topic'")
         self.assert_fails(lambda: self.write(frame, topic=topic, acks="1"), "option 'acks'")
         self.assert_fails(
-            lambda: self.configured(frame.write, {"topic": topic}).mode("overwrite").save(), "cannot be written over"
+            lambda: self.configured(frame.write, {"topic": topic}).mode("overwrite").save(), "cannot be overwritten"
         )
         large = self.spark.range(1).selectExpr("repeat('x', 2000000) as value")
         self.assert_fails(lambda: self.write(large, topic=topic), "were not delivered", "limit")

@@ -116,7 +116,7 @@ class KnownDamageTests(SynchronousTestCase):
         """A damaged payload becomes a gap of its size."""
         segment = DamagedSegment([plain(b"one"), plain(b"two"), plain(b"three")])
         segment.data[12 + 10] ^= 1
-        self.assertEqual(segment.look(), [Damage(12, 12, DamageKind.PAYLOAD, "the checksum does not hold")])
+        self.assertEqual(segment.look(), [Damage(12, 12, DamageKind.PAYLOAD, "checksum mismatch")])
         segment.repair()
         self.assertEqual([each[:9] for each in segment.found().values()][1], gap(12)[:9])
         self.assertEqual(segment.data[21:24], b"two"[:1] + bytes([b"w"[0] ^ 1]) + b"o")

@@ -80,10 +80,10 @@ class ScanTests(LoopsTestCase):
     def test_problems(self) -> None:
         """The problem says what is wrong."""
         for entry, problem in (
-            (plain(b"hello")[:-1] + b"!", "the checksum does not hold"),
-            (timed(b"hello", 5)[:-1] + b"!", "the checksum does not hold"),
-            (wrapped(b"hello")[:-1] + b"!", "the checksum does not hold"),
-            (b"\0\0\0\6" + gap(9)[4:] + b"?", "the checksum does not hold"),
+            (plain(b"hello")[:-1] + b"!", "checksum mismatch"),
+            (timed(b"hello", 5)[:-1] + b"!", "checksum mismatch"),
+            (wrapped(b"hello")[:-1] + b"!", "checksum mismatch"),
+            (b"\0\0\0\6" + gap(9)[4:] + b"?", "checksum mismatch"),
             (bytes.fromhex("00000004 00 00000000"), "no entry has length 4 and magic 0"),
             (bytes.fromhex("00000005 01 00000000"), "no entry has length 5 and magic 1"),
             (bytes.fromhex("00000012 02 00000000"), "no entry has length 18 and magic 2"),
@@ -100,7 +100,7 @@ class ScanTests(LoopsTestCase):
         self.assertEqual(tuple(self.loops.scan_set(data, checksums=INDEPENDENT_CHECKSUMS))[:2], (SIZE, len(LOG)))
         for number, entry in enumerate(LOG):
             found = self.loops.scan_set(entry, checksums={"crc32": lambda *_: -1})
-            self.assertEqual((found.entries, found.problem), (0, "the checksum does not hold"), number)
+            self.assertEqual((found.entries, found.problem), (0, "checksum mismatch"), number)
 
     def test_readable(self) -> None:
         """An entry that is not plainly sound although its checksum holds is shown to a judge, who may stop the scan."""

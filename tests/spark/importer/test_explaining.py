@@ -97,7 +97,7 @@ class ExplainedTests(SynchronousTestCase):
     def test_nobody_to_ask(self) -> None:
         """Where the Java has ended, which would have the words, that is said."""
         self.assertEqual(
-            str(explained(Gone(), "loading failed")), "loading failed in Spark: its Java has ended (refused)"
+            str(explained(Gone(), "loading failed")), "loading failed in Spark: its JVM has ended (refused)"
         )
 
 

@@ -158,7 +158,7 @@ class PartitionFetch:
         if policy == "fail" or log_start < 0:
             what = f"topic {self.topic!r}, partition {self.partition}: {why}"
             self.error = OffsetOutOfRange(
-                f"{what}: an unknown number of messages is lost; reading goes on where it is told to"
+                f"{what}: an unknown number of messages is lost; seek() says where to continue"
             )
             return
         start, position = self.position, log_start if policy == "earliest" else visible_end
