@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest import mock
 
-from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.fetching.losses import PartitionLosses
 from logd.coord.errors import NoNode
 from logd.coord.registries import offsets
 from logd.coord.registries.offsets import Offset, OffsetRegistry
@@ -19,7 +19,7 @@ from logd.topic import TopicPartition
 
 def pass_gaps_silently() -> AbstractContextManager[Any]:
     """A consumer does not count the gaps that it passes."""
-    return mock.patch.object(PartitionFetch, "_pass_gaps", lambda *arguments: None)
+    return mock.patch.object(PartitionLosses, "gap", lambda *arguments: None)
 
 
 def open_whatever_it_becomes() -> AbstractContextManager[Any]:
