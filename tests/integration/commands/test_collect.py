@@ -200,7 +200,7 @@ class FollowTests(CollectTestCase):
             ("a.log", f"there is no file {self.folder}/a.log\n"),
             (
                 "sub",
-                f"{self.folder}/sub is a folder, and not a file: to read the files in it give {self.folder}/sub/*\n",
+                f"{self.folder}/sub is a folder: to read the files in it, give {self.folder}/sub/*\n",
             ),
             ("*.gz", f"all that {self.folder}/*.gz matches is compressed or excluded\n"),
             ("none/*.log", f"there is no folder {self.folder}/none\n"),

