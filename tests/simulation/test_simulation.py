@@ -26,8 +26,15 @@ MOST_TRIES = 200
 #: Hints at where to begin, for what the first seeds do not find (docs/reliability.md).
 BEGINNINGS = {
     "claim_without_fence": 48,
-    "tree_answers_before_the_flush": 10,
-    "remove_before_the_checkpoint": 20,
+    "tree_answers_before_the_flush": 13,
+    "remove_before_the_checkpoint": 22,
+    "too_large_is_damage": 11,
+    "tell_listeners_until_one_raises": 7,
+    "open_whatever_it_becomes": 8,
+    "more_messages_than_bytes_are_damage": 6,
+    "store_wrappers_of_no_codec": 6,
+    "pass_gaps_silently": 4,
+    "stop_without_a_deadline": 3,
 }
 
 ROOT = Path(__file__).resolve().parents[2]
