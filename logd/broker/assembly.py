@@ -142,7 +142,7 @@ class BrokerAssembly:
             files,
             clock,
             resources.flush_threads,
-            settings.log,
+            settings.log_settings({}),
             broker_id=settings.id,
             flush_workers=settings.flush_threads,
             unflushed_limit=settings.unflushed_bytes,

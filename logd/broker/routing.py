@@ -43,13 +43,13 @@ class Routing:
         missing = self.topics.get(topic) is None and self.logs.log(topic, partition) is None
         return missing and self.create_topics and partition >= -1
 
-    def message_limit(self, topic: str, partition: int) -> int | None:
-        """Return the partition's message limit in bytes, None for no such partition. -1 means the topic's first."""
+    def entry_limits(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Return the most bytes of a message and of a batch, None for no such partition. -1 means the topic's first."""
         if partition == -1:
             entry = self.topics.get(topic)
             partition = min(entry.partitions, default=-1) if entry is not None else -1
         log = self.logs.log(topic, partition)
-        return None if log is None else log.settings.message_bytes
+        return None if log is None else log.settings.entry_limits
 
     def _pick(self, topic: str, entry: TopicEntry) -> int:
         """Return the topic's next served partition here; if none is served, one whose log gives the reason.

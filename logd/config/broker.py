@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from logd.config.kinds import Address, Endpoint, Folder, Hosts, Switch, SwitchOr, Whole
-from logd.config.log import DAY_MS, LONGEST_TIMER_MS, LogSettings
+from logd.config.log import DAY_MS, DEFAULT_BATCH_BYTES, LONGEST_TIMER_MS, LogSettings
 from logd.config.setting import setting
 from logd.config.zookeeper import ZooKeeperSecurity
 from logd.errors import ConfigurationError
@@ -215,7 +215,7 @@ class BrokerSettings:
     origins: Mapping[str, str] = attrs.field(factory=dict, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._check_message_fits(self.log)
+        self._check_entries_fit(self.log)
         embedded = self.zookeeper_hosts is None
         if embedded and self.zookeeper_listen.startswith("ssl:") != self.zookeeper_security.zookeeper_tls_enabled:
             raise ConfigurationError(
@@ -241,16 +241,21 @@ class BrokerSettings:
     def log_settings(self, overrides: Mapping[str, object]) -> LogSettings:
         """Return the settings of a topic's logs. Raises ConfigurationError for an override that is not allowed here."""
         settings = self.log.overridden(overrides)
-        self._check_message_fits(settings)
-        return settings
+        self._check_entries_fit(settings)
+        # Where requests are smaller than the default of batch.bytes, that default is what fits into them.
+        most = min(limit - room for _, limit, room in self._request_limits())
+        return attrs.evolve(settings, batch_bytes=most) if settings.batch_bytes > most else settings
 
-    def _check_message_fits(self, log: LogSettings) -> None:
-        for name, limit, room in (
-            ("frame.bytes", self.frame_bytes, FRAME_ROOM),
-            ("fetch.max.bytes", self.fetch_max_bytes, 4),  # an entry's length precedes its message
-        ):
-            if log.message_bytes + room > limit:
-                raise ConfigurationError(
-                    f"message.bytes = {log.message_bytes} is not allowed with {name} = {limit}; "
-                    f"allowed is a whole number of bytes up to {limit - room} (or a larger {name})"
-                )
+    def _request_limits(self) -> tuple[tuple[str, int, int], ...]:
+        """Return the settings that bound what a request or an answer can hold, and the bytes beside an entry in it."""
+        # An entry's length precedes its message.
+        return ("frame.bytes", self.frame_bytes, FRAME_ROOM), ("fetch.max.bytes", self.fetch_max_bytes, 4)
+
+    def _check_entries_fit(self, log: LogSettings) -> None:
+        for name, limit, room in self._request_limits():
+            for key, most in (("message.bytes", log.message_bytes), ("batch.bytes", log.batch_bytes)):
+                if most + room > limit and most != DEFAULT_BATCH_BYTES:
+                    raise ConfigurationError(
+                        f"{key} = {most} is not allowed with {name} = {limit}; "
+                        f"allowed is a whole number of bytes up to {limit - room} (or a larger {name})"
+                    )

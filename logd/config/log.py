@@ -15,6 +15,8 @@ DAY_MS = 24 * 60 * 60 * 1000
 LONGEST_TIMER_MS = 7 * DAY_MS
 LONGEST_AGE_MS = 100 * 365 * DAY_MS
 LARGEST_BYTES = 1 << 50
+#: The most bytes of a batch, its length prefix and pad included, unless set: Kafka's default of max.message.bytes.
+DEFAULT_BATCH_BYTES = 1_048_588
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +74,17 @@ class LogSettings:
         1_000_000,
         "A larger message (or compressed wrapper) is refused.",
     )
+    batch_bytes: int = setting(
+        "batch.bytes",
+        Whole(61, 1 << 30, "bytes"),  # the head of a batch alone
+        DEFAULT_BATCH_BYTES,
+        "A larger batch of messages under one checksum is refused. Kafka's max.message.bytes.",
+    )
+
+    @property
+    def entry_limits(self) -> tuple[int, int]:
+        """The most bytes of a message, and of a batch."""
+        return self.message_bytes, self.batch_bytes
 
     def overridden(self, overrides: Mapping[str, object]) -> LogSettings:
         """Return a copy with settings replaced, by dotted names. Raises ConfigurationError for a bad name or value."""

@@ -1,4 +1,4 @@
-"""Two implementations of CRC-32: zlib's for all messages, and crcmod's as an independent check."""
+"""CRC-32 and CRC-32C: the implementations that all messages use, and crcmod's as an independent check of both."""
 
 from __future__ import annotations
 
@@ -7,17 +7,37 @@ from functools import cache
 from typing import Protocol, cast
 from zlib import crc32
 
+from google_crc32c import extend
+
 from logd.protocol.optional_packages import needing
 
-__all__ = ["CHECKSUMS", "CRC32", "INDEPENDENT_CHECKSUMS", "Checksum", "Checksums", "crc32", "independent_crc32"]
+__all__ = [
+    "CHECKSUMS",
+    "CRC32",
+    "CRC32C",
+    "INDEPENDENT_CHECKSUMS",
+    "Checksum",
+    "Checksums",
+    "crc32",
+    "crc32c",
+    "independent_crc32",
+    "independent_crc32c",
+]
 
+#: With the zlib polynomial, and with Castagnoli's.
 CRC32 = "crc32"
+CRC32C = "crc32c"
 
 
 class Checksum(Protocol):
-    """A function that returns the CRC-32 of ``data``; ``crc`` is that of the preceding bytes."""
+    """A function that returns a checksum of ``data``; ``crc`` is that of the preceding bytes."""
 
     def __call__(self, data: bytes | memoryview, crc: int = 0, /) -> int: ...
+
+
+def crc32c(data: bytes | memoryview, crc: int = 0, /) -> int:
+    """Return the CRC-32C, by the processor's own instruction where it has one."""
+    return int(extend(crc, data if type(data) is bytes else bytes(data)))  # it takes bytes alone
 
 
 def independent_crc32(data: bytes | memoryview, crc: int = 0, /) -> int:
@@ -25,17 +45,22 @@ def independent_crc32(data: bytes | memoryview, crc: int = 0, /) -> int:
 
     Raises MissingPackage.
     """
-    return _crcmod()(data, crc)
+    return _crcmod("crc-32")(data, crc)
+
+
+def independent_crc32c(data: bytes | memoryview, crc: int = 0, /) -> int:
+    """Return the CRC-32C as crcmod computes it, for offline verification. Raises MissingPackage."""
+    return _crcmod("crc-32c")(data, crc)
 
 
 @cache
-def _crcmod() -> Checksum:
+def _crcmod(name: str) -> Checksum:
     with needing("crcmod", "an independent checksum"):
         import crcmod.predefined
-    return cast("Checksum", crcmod.predefined.mkPredefinedCrcFun("crc-32"))
+    return cast("Checksum", crcmod.predefined.mkPredefinedCrcFun(name))
 
 
 #: One implementation of each kind of checksum, by name (logd.protocol.entry has the kind of each magic).
 Checksums = Mapping[str, Checksum]
-CHECKSUMS: Checksums = {CRC32: crc32}
-INDEPENDENT_CHECKSUMS: Checksums = {CRC32: independent_crc32}
+CHECKSUMS: Checksums = {CRC32: crc32, CRC32C: crc32c}
+INDEPENDENT_CHECKSUMS: Checksums = {CRC32: independent_crc32, CRC32C: independent_crc32c}

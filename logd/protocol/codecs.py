@@ -1,4 +1,7 @@
-"""Compression of whole message sets with gzip, snappy in xerial framing or zstd; the decompressed size is bounded."""
+"""Compression of message sets and batches: gzip, snappy in xerial framing, lz4 frames and zstd.
+
+The size of what is decompressed is bounded.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from logd.protocol.optional_packages import needing
 #: Codec names and the number of each in a wrapper's attributes. zstd is an addition of logd.
 CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "zstd": 3}
 CODEC_NAMES = {number: name for name, number in CODEC_NUMBERS.items()}
+#: The same for a batch's attributes, which are Kafka's.
+BATCH_CODEC_NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+BATCH_CODEC_NAMES = {number: name for name, number in BATCH_CODEC_NUMBERS.items()}
 
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
 _XERIAL_HEAD = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)
@@ -39,7 +45,7 @@ def _cramjam() -> ModuleType:
 
 
 def compress(codec: str, data: bytes) -> bytes:
-    """Return ``data`` compressed; raise ValueError for a codec that is not gzip, snappy or zstd."""
+    """Return ``data`` compressed; raise ValueError for a codec that is not gzip, snappy, lz4 or zstd."""
     cramjam = _cramjam()
     if codec == "gzip":
         return bytes(cramjam.gzip.compress(data))
@@ -51,7 +57,12 @@ def compress(codec: str, data: bytes) -> bytes:
             block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
             pieces += (_LENGTH.pack(len(block)), block)
         return b"".join(pieces)
-    raise ValueError(f"compression {codec!r} is not known: none, gzip, snappy or zstd")
+    if codec == "lz4":
+        # Kafka's Java clients read frames of independent blocks only.
+        frame = cramjam.lz4.Compressor(block_linked=False)
+        frame.compress(data)
+        return bytes(frame.finish())
+    raise ValueError(f"compression {codec!r} is not known: none, gzip, snappy, lz4 or zstd")
 
 
 def may_be(codec: str, data: bytes | memoryview) -> bool:
@@ -98,11 +109,13 @@ def decompress(codec: str, data: bytes, max_bytes: int) -> bytes:
         return _into_bounded(cramjam.gzip.decompress_into, codec, data, guess, max_bytes)
     if codec == "zstd":
         return _into_bounded(cramjam.zstd.decompress_into, codec, data, 8 * len(data), max_bytes)
+    if codec == "lz4":
+        return _into_bounded(cramjam.lz4.decompress_into, codec, data, 8 * len(data), max_bytes)
     if codec == "snappy":
         if data.startswith(_XERIAL_MAGIC):
             return _xerial(data, max_bytes)
         return _snappy_block(data, max_bytes)
-    raise ValueError(f"compression {codec!r} is not known: gzip, snappy or zstd")
+    raise ValueError(f"compression {codec!r} is not known: gzip, snappy, lz4 or zstd")
 
 
 def _into_bounded(

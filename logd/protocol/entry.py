@@ -4,6 +4,7 @@
     magic 0  := 00 | uint32 crc | payload
     magic 1  := 01 | uint8 attributes | uint32 crc | payload    attributes & 3 = codec
     magic 2  := 02 | uint32 crc | uint8 attributes | int64 timestamp | int32 key_length | key | headers | value
+    batch    := 03 | the fields that logd.protocol.batch_layout has | records | pad
     gap      := 7f | uint32 crc of the four bytes of N | N - 5 bytes that mean nothing
 
 The checksum of the magics 0 to 2 covers all bytes behind it. A gap replaces an entry that was removed, so that no id
@@ -22,7 +23,15 @@ from typing import NamedTuple
 
 from attrs import frozen
 
-from logd.protocol.checksums import CHECKSUMS, CRC32, Checksums, crc32
+from logd.protocol.batch_layout import (
+    BATCH,
+    BATCH_FIELDS_AT,
+    BATCH_HEAD_BYTES,
+    batch_checked_to,
+    batch_own_size,
+    check_batch_head,
+)
+from logd.protocol.checksums import CHECKSUMS, CRC32, CRC32C, Checksums, crc32
 from logd.protocol.headers import Headers, decode_headers, encode_headers
 
 Buffer = bytes | memoryview
@@ -80,8 +89,11 @@ class Layout:
     fields: Callable[[bytes, int, int], MessageFields]
     #: Raises as ``fields`` does, without making the fields; None if any bytes are valid fields.
     check_fields: Callable[[Buffer, int, int], object] | None = None
-    #: The index behind the last byte that the checksum covers; 0 for the end of the entry.
-    checked_to: int = 0
+    #: Returns the index behind the last byte that the checksum covers; None if it covers all up to the entry's end.
+    checked_to: Callable[[Buffer, int], int] | None = None
+    #: Raises ValueError if the head of the entry, whose N is not below the minimum, is not sound. None if nothing but
+    #: the checksum tells.
+    check_head: Callable[[Buffer, int, Checksums], object] | None = None
     #: Returns the size of an entry by other bytes of its head than N. None if only the checksum, which then covers
     #: everything up to the end, could tell.
     own_size: Callable[[Buffer, int], int] | None = None
@@ -96,7 +108,12 @@ class Layout:
         """Return whether the complete entry in ``[at, stop)`` has a valid length and checksum."""
         if stop - at - LENGTH_BYTES < self.minimum:
             return False
-        covered = data[at + self.checked_from : at + self.checked_to if self.checked_to else stop]
+        if self.check_head is not None:
+            try:
+                self.check_head(data, at, checksums)
+            except ValueError:
+                return False
+        covered = data[at + self.checked_from : stop if self.checked_to is None else self.checked_to(data, at)]
         (stored,) = CHECKSUM.unpack_from(data, at + self.checksum_at)
         return checksums[self.checksum](covered) == int(stored)
 
@@ -115,6 +132,8 @@ class EntryHead(NamedTuple):
     checksum: int
     #: In ms, -1 for none.
     timestamp: int
+    #: The index behind the last byte that the checksum covers, counted from the first of N.
+    checked_to: int
 
     @property
     def magic(self) -> int:
@@ -131,16 +150,11 @@ class EntryHead(NamedTuple):
         """The index of the first byte that the checksum covers, counted from the first of N."""
         return self.layout.checked_from
 
-    @property
-    def checked_to(self) -> int:
-        """The index behind the last byte that the checksum covers."""
-        return self.layout.checked_to or self.size
 
-
-def head_at(data: Buffer, at: int = 0) -> EntryHead | None:
+def head_at(data: Buffer, at: int = 0, checksums: Checksums = CHECKSUMS) -> EntryHead | None:
     """Return the head of the entry at ``at``, None if the data end inside it. The checksum is not verified.
 
-    Raises ValueError for an invalid length or magic.
+    Raises ValueError for an invalid length or magic, and for a head that a checksum of its own shows to be damaged.
     """
     left = len(data) - at
     if left < LEAST_BYTES:
@@ -151,8 +165,12 @@ def head_at(data: Buffer, at: int = 0) -> EntryHead | None:
         raise ValueError(f"no entry has length {length} and magic {magic}")
     if left < layout.head_bytes:
         return None
+    if layout.check_head is not None:
+        layout.check_head(data, at, checksums)
+    size = LENGTH_BYTES + length
     (checksum,) = CHECKSUM.unpack_from(data, at + layout.checksum_at)
-    return EntryHead(layout, LENGTH_BYTES + length, checksum, layout.time(data, at))
+    checked_to = size if layout.checked_to is None else layout.checked_to(data, at) - at
+    return EntryHead(layout, size, checksum, layout.time(data, at), checked_to)
 
 
 def size_at(data: Buffer, at: int = 0) -> int:
@@ -176,8 +194,13 @@ def size_by_length(data: Buffer, at: int = 0) -> int:
 
 
 def codec_at(data: Buffer, at: int = 0) -> int:
-    """Return the number of the codec of the entry at ``at``; 0 if it holds no compressed set."""
+    """Return the number of the codec of the wrapper at ``at``; 0 for any other entry."""
     return data[at + ATTRIBUTES_AT] & CODEC_MASK if data[at + MAGIC_AT] == WRAPPER else 0
+
+
+def holds_several(data: Buffer, at: int = 0) -> bool:
+    """Return whether the entry at ``at`` is a batch or a wrapper, so that its messages lie inside."""
+    return data[at + MAGIC_AT] == BATCH or codec_at(data, at) != 0
 
 
 def head_pattern() -> re.Pattern[bytes]:
@@ -262,6 +285,13 @@ def _keyed_fields(data: bytes, at: int, stop: int) -> MessageFields:
     )
 
 
+# Batches
+
+
+def _batch_fields(data: bytes, at: int, stop: int) -> MessageFields:
+    raise ValueError("a batch holds messages; it is not one itself")
+
+
 # Gaps
 
 
@@ -299,6 +329,10 @@ def gap_own_size(data: Buffer, at: int = 0) -> int:
     return int(LENGTH.unpack(length)[0]) + LENGTH_BYTES
 
 
+def _gap_checked_to(data: Buffer, at: int) -> int:
+    return at + LENGTH_BYTES
+
+
 _POLYNOMIAL = 0xEDB88320  # of CRC-32
 
 _TABLE = (
@@ -307,7 +341,20 @@ _TABLE = (
     Layout(WRAPPER, 6, WRAPPER_HEAD_BYTES, ATTRIBUTES_AT + 1, WRAPPER_HEAD_BYTES, _wrapper_fields),
     Layout(KEYED, 19, KEY_AT, _CHECKSUM_AT, HEAD_BYTES, _keyed_fields, keyed_parts, time_at=HEAD_BYTES + 1),
     Layout(
-        GAP, 5, HEAD_BYTES, _CHECKSUM_AT, 0, _gap_fields, checked_to=LENGTH_BYTES, own_size=gap_own_size, is_gap=True
+        BATCH,
+        BATCH_HEAD_BYTES - LENGTH_BYTES,
+        BATCH_HEAD_BYTES,
+        BATCH_FIELDS_AT - CHECKSUM.size,
+        BATCH_FIELDS_AT,
+        _batch_fields,
+        checked_to=batch_checked_to,
+        check_head=check_batch_head,
+        own_size=batch_own_size,
+        checksum=CRC32C,
+        time_at=BATCH_FIELDS_AT + 2 + 4 + 8,
+    ),
+    Layout(
+        GAP, 5, HEAD_BYTES, _CHECKSUM_AT, 0, _gap_fields, checked_to=_gap_checked_to, own_size=gap_own_size, is_gap=True
     ),
 )
 #: Every layout, by its magic.

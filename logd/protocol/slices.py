@@ -13,8 +13,8 @@ DECODED_BYTES = 1 << 20
 
 
 def check_in_slices(
-    data: bytes, max_message_bytes: int, most_entries: int, most_bytes: int
-) -> Iterator[tuple[int, int]]:
+    data: bytes, max_message_bytes: int, max_batch_bytes: int, most_entries: int, most_bytes: int
+) -> Iterator[loops.Checked]:
     """Check a set as ``check_set`` does, and yield its result for each slice.
 
     Raises the errors of ``check_set``, which name the position in the slice, together with the slice's position.
@@ -23,7 +23,7 @@ def check_in_slices(
     while True:
         stop = loops.slice_end(data, at, most_entries, most_bytes)
         try:
-            yield loops.check_set(data[at:stop], max_message_bytes)
+            yield loops.check_set(data[at:stop], max_message_bytes, max_batch_bytes)
         except (InvalidMessage, MessageTooLarge) as error:
             if at:
                 raise type(error)(f"behind byte {at}: {error}") from None
@@ -40,12 +40,12 @@ def decode_in_slices(data: bytes, position: int = 0) -> Iterator[loops.Decoded]:
     entry.
     """
     at = 0
-    wrapper = None
+    opened = None
     while at < len(data):
         decoded = loops.decode_set(
-            data, position + at, begin=at, limit=DECODED_MESSAGES, limit_bytes=DECODED_BYTES, wrapper=wrapper
+            data, position + at, begin=at, limit=DECODED_MESSAGES, limit_bytes=DECODED_BYTES, opened=opened
         )
         yield decoded
-        if decoded.error is not None or (decoded.consumed == at and decoded.wrapper is None):
+        if decoded.error is not None or (decoded.consumed == at and decoded.opened is None):
             return
-        at, wrapper = decoded.consumed, decoded.wrapper
+        at, opened = decoded.consumed, decoded.opened

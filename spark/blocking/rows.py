@@ -102,7 +102,7 @@ class Cursor:
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES
     #: The current wrapper, while messages of it are left.
-    _wrapper: loops.OpenWrapper | None = None
+    _opened: loops.OpenEntry | None = None
 
     def fill(self, rows: Rows, limit: int, limit_bytes: int = sys.maxsize) -> None:
         """Append messages to ``rows`` until it has ``limit``, or about ``limit_bytes`` in them.
@@ -146,13 +146,13 @@ class Cursor:
             limit_bytes=limit_bytes,
             max_decompressed=self.max_decompressed,
             max_decompressed_messages=self.max_decompressed_messages,
-            wrapper=self._wrapper,
+            opened=self._opened,
         )
         taken = decoded.consumed - self.at
         self.at = decoded.consumed
         rows.size += taken
-        self._wrapper = decoded.wrapper
-        self.position = decoded.position if decoded.wrapper is None else self.position + taken
+        self._opened = decoded.opened
+        self.position = decoded.position if decoded.opened is None else self.position + taken
         self.gaps += decoded.gaps
         self.gap_bytes += decoded.gap_bytes
         self.needed = decoded.needed
@@ -171,6 +171,6 @@ class Cursor:
             rows.ids += ids
             rows.nexts += nexts
         # Nothing taken and no error: the rest is the beginning of an entry.
-        nothing = not (decoded.messages or decoded.gaps or taken) and decoded.wrapper is None
+        nothing = not (decoded.messages or decoded.gaps or taken) and decoded.opened is None
         if decoded.error is not None or decoded.needed or nothing:
             self.ended = True

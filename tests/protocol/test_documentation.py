@@ -9,7 +9,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ERRORS_BY_CODE, InvalidMessage
 from logd.protocol import loops
-from logd.protocol.entry import LAYOUTS, encode_gap
+from logd.protocol.batch import encode_batch
+from logd.protocol.batch_layout import with_leader_epoch
+from logd.protocol.entry import LAYOUTS, Layout, encode_gap
 from logd.protocol.message import Message
 from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
@@ -49,6 +51,14 @@ MESSAGES = {
     "magic 2, tombstone": Message(None, key=b"k", timestamp=TIME),
     "magic 2, a key alone": Message(b"hello", key=b"k"),
     "magic 2, a header without a value": Message(b"", headers=[("a", None)]),
+}
+BATCHES = {
+    "batch, hello": [Message(b"hello", timestamp=TIME)],
+    "batch, two messages": [Message(b"hello", key=b"k", timestamp=TIME), Message(b"world", timestamp=TIME + 5)],
+    "batch, no time": [Message(b"hello")],
+    "batch, a header": [Message(b"hello", headers=[("server", b"web1"), ("a", None)])],
+    "batch, a tombstone": [Message(None, key=b"k", timestamp=TIME)],
+    "batch, 64 empty messages": [Message(b"")] * 64,
 }
 REQUESTS: dict[str, LegacyRequest | OurRequest] = {
     "Produce": Produce("test", 0, OLD_ENTRY),
@@ -123,6 +133,14 @@ def vectors() -> dict[str, str]:
     return found
 
 
+def covered_to(layout: Layout) -> str:
+    """Return the end of what the checksum of a magic covers, in the words of the page."""
+    if layout.checked_to is None:
+        return "the end"
+    short, long = layout.checked_to(bytes(100), 0), layout.checked_to(b"\0\0\0\1" * 25, 0)
+    return str(short) if short == long else f"{short} + L"
+
+
 class DocumentationTests(SynchronousTestCase):
     """docs/protocol.md."""
 
@@ -132,8 +150,8 @@ class DocumentationTests(SynchronousTestCase):
 
     def test_every_vector_is_held(self) -> None:
         """The page has exactly the vectors that these tests know."""
-        others = {"magic 1, hello", "gap, N = 5", "gap of 4096 bytes"}
-        known = {*MESSAGES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *REFUSED, *others}
+        others = {"magic 1, hello", "batch, hello, leader epoch 0", "gap, N = 5", "gap of 4096 bytes"}
+        known = {*MESSAGES, *BATCHES, *REQUESTS, *LEGACY_RESPONSES, *RESPONSES, *REFUSED, *others}
         self.assertEqual(set(self.vectors), known)
 
     def test_messages(self) -> None:
@@ -146,19 +164,31 @@ class DocumentationTests(SynchronousTestCase):
     def test_layouts(self) -> None:
         """The table of magics is the one that the code has."""
         rows = re.findall(
-            r"^\| (\d+)(?: \(ours\))? \| `(\w\w)`, .* \| (\d+) \| (\d+) \| (\d+) to (\d+|the end) \|$",
+            r"^\| (\d+)(?: \(ours\))? \| `(\w\w)`, .* \| (\d+) \| (\d+) \| (\d+) to (\d+|the end|12 \+ L) \|$",
             PAGE.read_text(),
             re.MULTILINE,
         )
         expected = [
-            (each.magic, each.magic, each.minimum, each.checksum_at, each.checked_from, each.checked_to)
+            (each.magic, each.magic, each.minimum, each.checksum_at, each.checked_from, covered_to(each))
             for each in LAYOUTS.values()
         ]
         found = [
-            (int(magic), int(code, 16), int(least), int(at), int(begin), 0 if end == "the end" else int(end))
+            (int(magic), int(code, 16), int(least), int(at), int(begin), end)
             for magic, code, least, at, begin, end in rows
         ]
         self.assertEqual(found, expected)
+
+    def test_batches(self) -> None:
+        """Batches are encoded and decoded as the page says, and another leader epoch changes its bytes alone."""
+        for name, messages in BATCHES.items():
+            entry = encode_batch(messages)
+            shown = self.vectors[name]
+            self.assertEqual((name, entry.hex()[: len(shown)]), (name, shown))
+            self.assertEqual(loops.decode_set(entry).messages, messages)
+        moved = with_leader_epoch(bytes.fromhex(self.vectors["batch, hello"]), 0)
+        self.assertEqual(moved.hex(), self.vectors["batch, hello, leader epoch 0"])
+        padded = encode_batch([Message(b"")] * 3000, "zstd")
+        self.assertEqual(len(padded), 3000)
 
     def test_gaps(self) -> None:
         """Gaps are as the page says."""

@@ -16,10 +16,12 @@ from tests.protocol.strategies import message_lists
 SET = MessageSet([Message(bytes(size)) for size in range(20)]).encode()
 
 
-def check(data: bytes, entries: int = 3, size: int = 40, limit: int = 1000) -> tuple[int, int]:
+def check(data: bytes, entries: int = 3, size: int = 40, limit: int = 1000) -> loops.Checked:
     """Check in slices; return what the check in one returns."""
-    counts = list(check_in_slices(data, limit, entries, size))
-    return sum(count for count, _ in counts), max(newest for _, newest in counts)
+    whole = loops.Checked(0, -1)
+    for checked in check_in_slices(data, limit, limit, entries, size):
+        whole = whole.with_more(checked)
+    return whole
 
 
 class SliceTests(SynchronousTestCase):

@@ -76,7 +76,7 @@ class ProduceRequests:
                 if self.must_create(topic, partition):
                     return self._begin(SilentProduceRequest(self, (request,)))
                 log = self.log_for(topic, partition)
-            count, newest = loops.check_set(message_set, log.settings.message_bytes)
+            count, newest, _, _ = loops.check_set(message_set, *log.settings.entry_limits)
         except WireError as error:
             self.refuse_silently(topic, partition, error)
         else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 from zope.interface import implementer
 
-from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, Checked, SlicedChecks
+from logd.broker.requests.sliced_checks import AT_ONCE_BYTES, SlicedChecks
 from logd.errors import BrokerStopping, InvalidRequest, PipelineBroken, RequestTimedOut, UnknownError, WireError
 from logd.interfaces import IFlushListener, Timer
 from logd.log.partition import PartitionLog
@@ -106,11 +106,11 @@ class ProduceRequest:
             if sum([len(part.message_set) for part in self._parts]) <= AT_ONCE_BYTES:
                 return True
             routing = self._producing.routing
-            limits = [routing.message_limit(part.topic, part.partition) for part in self._parts]
+            limits = [routing.entry_limits(part.topic, part.partition) for part in self._parts]
             sets = {
-                index: (part.message_set, limit)
-                for index, (part, limit) in enumerate(zip(self._parts, limits, strict=True))
-                if limit is not None
+                index: (part.message_set, each)
+                for index, (part, each) in enumerate(zip(self._parts, limits, strict=True))
+                if each is not None
             }
             if sum([len(message_set) for message_set, _ in sets.values()]) <= AT_ONCE_BYTES:
                 return True
@@ -120,12 +120,12 @@ class ProduceRequest:
             self._checks.start()
         return self._checks.done
 
-    def _checked(self, index: int, message_set: bytes, log: PartitionLog) -> Checked:
-        """Return the count and newest timestamp of a set. Raises InvalidMessage or MessageTooLarge."""
-        limit = log.settings.message_bytes
+    def _checked(self, index: int, message_set: bytes, log: PartitionLog) -> loops.Checked:
+        """Return the findings of the check of a set. Raises InvalidMessage or MessageTooLarge."""
+        limits = log.settings.entry_limits
         if self._checks is None:
-            return loops.check_set(message_set, limit)
-        return self._checks.result(index, message_set, limit)
+            return loops.check_set(message_set, *limits)
+        return self._checks.result(index, message_set, limits)
 
 
 @define(eq=False)
@@ -137,11 +137,11 @@ class SilentProduceRequest(ProduceRequest):
         for index, (topic, partition, message_set) in enumerate(parts):
             try:
                 log = producing.log_for(topic, partition)
-                count, newest = self._checked(index, message_set, log)
+                checked = self._checked(index, message_set, log)
             except WireError as error:
                 producing.refuse_silently(topic, partition, error)
             else:
-                producing.appender.add(log, message_set, count, newest)
+                producing.appender.add(log, message_set, checked.messages, checked.newest)
 
 
 @define(eq=False)
@@ -215,7 +215,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
             raise InvalidRequest(f"acks {acks} is not allowed: use -1, 0, 1 or a number of copies")
         log = producing.log_for(part.topic, part.partition)
         log.leadership.check_produce(part.leader_epoch, acks)
-        count, newest = self._checked(index, part.message_set, log)
+        checked = self._checked(index, part.message_set, log)
 
         def appended(first: int, after: int) -> None:
             result = ProducedPart(part.topic, part.partition, 0, log.partition, first, after)
@@ -230,7 +230,7 @@ class AcknowledgedProduceRequest(ProduceRequest):
         def not_appended(error: BaseException) -> None:
             self._refuse_part(index, part, error)
 
-        producing.appender.add_told(log, part.message_set, count, newest, appended, not_appended)
+        producing.appender.add_told(log, part.message_set, checked.messages, checked.newest, appended, not_appended)
 
     def _refuse_part(self, index: int, part: ProducePart, error: BaseException) -> None:
         if self._acks != 0:

@@ -17,20 +17,20 @@ AT_ONCE_BYTES = 1 << 20
 SLICE_ENTRIES = 10_000
 SLICE_BYTES = 1 << 20
 
-#: The number of entries and the newest timestamp, as ``check_set`` returns them.
-Checked = tuple[int, int]
+#: The most bytes of a message, and of a batch, as ``check_set`` takes them.
+Limits = tuple[int, int]
 
 
 @define(eq=False)
 class SlicedChecks:
     """The checks of one request's sets, by the index of their part. ``result`` is valid once ``done`` is true."""
 
-    #: Each set, with the limit on the size of its messages.
-    _sets: Mapping[int, tuple[bytes, int]]
+    #: Each set, with its limits.
+    _sets: Mapping[int, tuple[bytes, Limits]]
     _clock: Clock
     _on_done: Callable[[], None]
     done: bool = field(default=False, init=False)
-    _results: dict[int, Checked | WireError] = field(factory=dict, init=False)
+    _results: dict[int, loops.Checked | WireError] = field(factory=dict, init=False)
     _timer: Timer | None = field(default=None, init=False)
 
     def start(self) -> None:
@@ -53,25 +53,24 @@ class SlicedChecks:
             self._timer.cancel()
             self._timer = None
 
-    def result(self, index: int, message_set: bytes, limit: int) -> Checked:
-        """Return or raise the outcome of ``check_set``. The limit may have changed since the check."""
-        if index in self._results and self._sets[index][1] == limit:
+    def result(self, index: int, message_set: bytes, limits: Limits) -> loops.Checked:
+        """Return or raise the outcome of ``check_set``. The limits may have changed since the check."""
+        if index in self._results and self._sets[index][1] == limits:
             result = self._results[index]
             if isinstance(result, WireError):
                 raise result
             return result
-        return loops.check_set(message_set, limit)
+        return loops.check_set(message_set, *limits)
 
     def _steps(self) -> Iterator[None]:
         """Check the sets; yield at the end of each turn."""
-        for index, (message_set, limit) in self._sets.items():
-            entries, newest = 0, -1
+        for index, (message_set, limits) in self._sets.items():
+            whole = loops.Checked(0, -1)
             try:
-                for some, latest in check_in_slices(message_set, limit, SLICE_ENTRIES, SLICE_BYTES):
-                    entries += some
-                    newest = max(newest, latest)
+                for checked in check_in_slices(message_set, *limits, SLICE_ENTRIES, SLICE_BYTES):
+                    whole = whole.with_more(checked)
                     yield
             except WireError as error:
                 self._results[index] = error
             else:
-                self._results[index] = entries, newest
+                self._results[index] = whole

@@ -223,7 +223,7 @@ class StoredTopics:
                 topic=topic,
                 error=str(error),
             )
-            return self._settings.log
+            return self._settings.log_settings({})
 
     async def _remove_logs(self, topic: str, partitions: list[int]) -> None:
         await called_back(lambda done: self._store.delete(topic, done, partitions))

@@ -21,8 +21,8 @@ from logd.protocol.entry import (
     PLAIN,
     Buffer,
     EntryHead,
-    codec_at,
     head_at,
+    holds_several,
     size_at,
 )
 from logd.protocol.slices import decode_in_slices
@@ -38,7 +38,7 @@ def contents_problem(data: Buffer, at: int, stop: int) -> str:
     codec, is found here. A magic damaged from 2 to 0, or a codec damaged to none, is not: consumers receive a message
     that was never sent. A wrapper that is too large to be opened is not judged, since other readers may allow more.
     """
-    if not codec_at(data, at):
+    if not holds_several(data, at):
         check = LAYOUTS[data[at + MAGIC_AT]].check_fields
         if check is not None:
             try:
@@ -113,7 +113,7 @@ class Entries:
         if len(data) < LEAST_BYTES:
             return f"the last entry is cut off after {len(data)} bytes"
         try:
-            head = head_at(data)
+            head = head_at(data, 0, self.checksums)
         except ValueError as error:
             return str(error)
         size = size_at(data) if head is None else head.size

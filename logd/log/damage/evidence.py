@@ -29,6 +29,7 @@ from logd.protocol.entry import (
     LENGTH_BYTES,
     MAGIC_AT,
     MOST_HEAD_BYTES,
+    Layout,
     head_pattern,
     size_by_length,
 )
@@ -45,8 +46,9 @@ _AHEAD = 1000
 #: Unsound entries in a row whose ends are searched for by their own checksums, which is slow.
 _DOUBTFUL = 8
 _LOOKS_LIKE_HEAD = head_pattern()
-#: The greatest distance from an entry's start to the first byte under its checksum.
-_PAYLOAD_AT = max(layout.checked_from for layout in LAYOUTS.values())
+#: The greatest distance from an entry's start to the first byte under its checksum, in entries whose payload may end
+#: with an entry. Batches are none of them: the payload of a record is followed by its headers.
+_PAYLOAD_AT = max(layout.checked_from for layout in LAYOUTS.values() if layout.own_size is None)
 
 
 @frozen
@@ -90,13 +92,16 @@ class Evidence:
         """Return the end for which the entry's own checksum matches, 0 if there is none."""
         data = self.entries.read(position, MOST_HEAD_BYTES)
         layout = LAYOUTS.get(data[MAGIC_AT]) if len(data) >= LEAST_BYTES else None
-        if layout is None or len(data) < layout.checksum_at + CHECKSUM.size:
+        if layout is None or len(data) < layout.head_bytes:
             return 0
         limit = self.entries.size if anchor is None else anchor
         if layout.own_size is not None:
             end = position + layout.own_size(data, 0)
             fits = position + LEAST_BYTES <= end <= limit
-            return end if fits and (end == anchor or self.entries.claimed_end(end)) else 0
+            if not fits or not (end == anchor or self.entries.claimed_end(end)):
+                return 0
+            # The checksum of a gap covers N alone, which tells this end; that of a batch covers the body.
+            return end if layout.is_gap or self._body_holds(position, layout, end) else 0
         limit = min(limit, position + OWN)
         (crc,) = CHECKSUM.unpack_from(data, layout.checksum_at)
         checksum = self.entries.checksums[layout.checksum]
@@ -112,6 +117,23 @@ class Evidence:
             if found == crc and self._is_likely_end(position, end, anchor):
                 return end
         return 0
+
+    def _body_holds(self, position: int, layout: Layout, end: int) -> bool:
+        """Return whether the checksum matches the bytes that it covers, by the lengths in the entry's head."""
+        head = self.entries.read(position, layout.head_bytes)
+        if len(head) < layout.head_bytes or layout.checked_to is None:
+            return False
+        at, stop = position + layout.checked_from, position + layout.checked_to(head, 0)
+        if not at <= stop <= end:
+            return False
+        checksum, found = self.entries.checksums[layout.checksum], 0
+        while at < stop:
+            piece = self.entries.read(at, min(_BLOCK, stop - at))
+            if not piece:
+                return False
+            found = checksum(piece, found)
+            at += len(piece)
+        return found == int(CHECKSUM.unpack_from(head, layout.checksum_at)[0])
 
     def _is_likely_end(self, position: int, end: int, anchor: int | None) -> bool:
         """Return whether an entry may follow at ``end``, for which the checksum of the one at ``position`` matches."""

@@ -14,20 +14,21 @@ from logd.log.damage.entries import Entries
 from logd.log.damage.evidence import Evidence
 from logd.log.damage.inspection import SegmentPlace
 from logd.log.index.boundaries import read_boundaries
-from logd.protocol.codecs import CODEC_NAMES
-from logd.protocol.entry import GAP, LEAST_BYTES, MAGIC_AT, WRAPPER_HEAD, codec_at
+from logd.protocol.batch_layout import BATCH, batch_head
+from logd.protocol.codecs import BATCH_CODEC_NAMES, CODEC_NAMES
+from logd.protocol.entry import GAP, LAYOUTS, LEAST_BYTES, MAGIC_AT, codec_at, holds_several
 from logd.protocol.message import Message
 from logd.protocol.slices import decode_in_slices
 
 
 class Record(NamedTuple):
-    """One entry, or one message ``inside`` a wrapper."""
+    """One entry, or one message ``inside`` a wrapper or batch."""
 
     id: int
     next_position: int
     magic: int | None
     codec: str | None
-    #: Bytes on the disk; 0 for a message inside a wrapper.
+    #: Bytes on the disk; 0 for a message inside a wrapper or batch.
     size: int
     problem: str
     inside: bool = False
@@ -38,7 +39,7 @@ class Record(NamedTuple):
     headers: int = 0
     payload: bytes | None = None
     payload_bytes: int = 0
-    #: The reason why a sound wrapper is not expanded, empty if it is.
+    #: The reason why a sound wrapper or batch is not expanded, empty if it is.
     unopened: str = ""
 
     def to_json(self) -> str:
@@ -63,7 +64,7 @@ def _bytes_field(name: str, data: bytes | None) -> dict[str, str | None]:
 def read_records(files: IFileOperations, place: SegmentPlace, start: int, expand: bool, shown: int) -> Iterator[Record]:
     """Yield the entries that begin at or behind position ``start``, up to the file's end. Raises OSError.
 
-    With ``expand``, the messages of a wrapper follow it. At most ``shown`` bytes of a key or payload are kept.
+    With ``expand``, the messages of a wrapper or batch follow it. At most ``shown`` bytes of a key or payload are kept.
     """
     file = files.open_for_reading(place.path)
     try:
@@ -100,14 +101,14 @@ def _records(
         yield Record(here, following, magic, None, size, problem)
         return
     entry = entries.read(position, size)
-    codec = CODEC_NAMES[codec_at(entry)]
-    if codec != "none":
+    codec = codec_name(entry)
+    if holds_several(entry):
         slices = decode_in_slices(entry, here) if expand else iter(())
         first = next((decoded for decoded in slices if decoded.messages or decoded.error is not None), None)
         wrong = first.error if first is not None else None
         note = wrong.reason if isinstance(wrong, CorruptMessage) else ""
         unopened = str(wrong) if isinstance(wrong, WrapperTooLarge) else ""
-        payload_bytes = size - WRAPPER_HEAD.size
+        payload_bytes = size - LAYOUTS[entry[MAGIC_AT]].head_bytes
         yield Record(here, following, magic, codec, size, note, payload_bytes=payload_bytes, unopened=unopened)
         for decoded in chain(() if first is None else (first,), slices):
             for message in decoded.messages:
@@ -116,6 +117,14 @@ def _records(
     for decoded in decode_in_slices(entry, here):
         for message in decoded.messages:
             yield _of_message(message, magic, codec, size, shown)
+
+
+def codec_name(entry: bytes) -> str:
+    """Return the name of the codec of an entry whose checksum matches; its number for one that is not known."""
+    if entry[MAGIC_AT] == BATCH:
+        number = batch_head(entry).codec
+        return BATCH_CODEC_NAMES.get(number, str(number))
+    return CODEC_NAMES[codec_at(entry)]
 
 
 def _of_message(message: Message, magic: int | None, codec: str, size: int, shown: int, inside: bool = False) -> Record:

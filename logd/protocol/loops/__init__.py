@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from os import environ
 
-from logd.protocol.loops.openwrapper import OpenWrapper
-from logd.protocol.loops.results import Columns, Decoded, Scanned
+from logd.protocol.loops.batches import Records
+from logd.protocol.loops.results import Checked, Columns, Decoded, OpenEntry, Scanned
 
 __all__ = [
     "IMPLEMENTATION",
+    "Checked",
     "Columns",
     "Decoded",
-    "OpenWrapper",
+    "OpenEntry",
+    "Records",
     "Scanned",
     "check_set",
     "columns_of_set",
     "decode_set",
+    "encode_records",
     "encode_set",
     "ends_of_set",
     "heads_of_set",
@@ -35,6 +38,7 @@ if IMPLEMENTATION == "python":
         check_set,
         columns_of_set,
         decode_set,
+        encode_records,
         encode_set,
         ends_of_set,
         heads_of_set,

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from logd.config.log import DEFAULT_BATCH_BYTES
 from logd.errors import InvalidMessage, MessageTooLarge
-from logd.protocol.checksums import crc32
-from logd.protocol.codecs import CODEC_NAMES
+from logd.protocol.batch_layout import (
+    APPEND_TIME,
+    BATCH,
+    BATCH_CODEC_MASK,
+    NO_PRODUCER,
+    BatchHead,
+    batch_head,
+    check_batch_head,
+)
+from logd.protocol.checksums import CHECKSUMS, crc32
+from logd.protocol.codecs import BATCH_CODEC_NAMES, CODEC_NAMES
 from logd.protocol.entry import (
     CODEC_MASK,
     HEAD,
@@ -27,6 +38,7 @@ from logd.protocol.entry import (
     codec_at,
     keyed_parts,
 )
+from logd.protocol.loops.results import Checked
 from logd.protocol.wrapper import may_be_wrapper
 
 _unpack_head = HEAD.unpack_from
@@ -40,13 +52,14 @@ _WRAPPER_MINIMUM = LAYOUTS[WRAPPER].minimum
 _KEYED_MINIMUM = LAYOUTS[KEYED].minimum
 
 
-def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
-    """Check every entry of a set that a producer sent; return (entries, newest timestamp in ms or -1).
+def check_set(data: Buffer, max_message_bytes: int, max_batch_bytes: int = DEFAULT_BATCH_BYTES) -> Checked:
+    """Check every entry of a set that a producer sent; return what it holds.
 
-    For a wrapper, the outer checksum and the first bytes of the compressed set are checked, and it counts as one entry.
-    Raises InvalidMessage for an empty set, a gap, an invalid checksum, length, magic, codec or field, and for left-over
-    bytes; MessageTooLarge for an entry with more than ``max_message_bytes`` behind its checksum (magic 0 and 1: its
-    payload, as in Kafka 0.7.2).
+    For a wrapper, the outer checksum and the first bytes of the compressed set are checked; of a batch its two
+    checksums and its head. Neither is opened. Raises InvalidMessage for an empty set, a gap, an invalid checksum,
+    length, magic, codec or field, and for left-over bytes; MessageTooLarge for an entry with more than
+    ``max_message_bytes`` behind its checksum (magic 0 and 1: its payload, as in Kafka 0.7.2), and for a batch of more
+    than ``max_batch_bytes``.
     """
     # Names used for each message are local, since the faster lookup is measurable.
     prefix, payload_at, minimum = LENGTH_BYTES, HEAD_BYTES, _PLAIN_MINIMUM
@@ -56,6 +69,7 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
     at = 0
     count = 0
     newest = -1
+    has_batches = has_epochs = False
     unpack = _unpack_head
     crc = crc32
     while at <= last:
@@ -85,6 +99,14 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
                 _refuse(data, at, max_message_bytes)
             if attributes & CODEC_MASK and not may_be_wrapper(attributes, payload):
                 _refuse_codec(data, at)
+        elif magic == BATCH:
+            head = _check_batch(data, at, stop, max_batch_bytes)
+            has_batches = True
+            if head.leader_epoch != -1:
+                has_epochs = True
+            if head.max_time > newest:
+                newest = head.max_time
+            count += head.messages - 1
         else:
             timestamp = _check_other(data, at, stop, max_message_bytes)
             if timestamp > newest:
@@ -93,7 +115,37 @@ def check_set(data: Buffer, max_message_bytes: int) -> tuple[int, int]:
         at = stop
     if at != end or not count:
         _refuse(data, at, max_message_bytes)
-    return count, newest
+    return tuple.__new__(Checked, (count, newest, has_batches, has_epochs))
+
+
+def _check_batch(data: Buffer, at: int, stop: int, max_batch_bytes: int) -> BatchHead:
+    """Check the batch in ``data[at:stop]`` but for its records; return its head. Raises as ``check_set`` does."""
+    layout = LAYOUTS[BATCH]
+    where = f"entry at byte {at} of a set of {len(data)} bytes"
+    if stop - at - LENGTH_BYTES < layout.minimum or stop > len(data):
+        _refuse(data, at, sys.maxsize)
+    if stop - at > max_batch_bytes:
+        raise MessageTooLarge(f"{where}: a batch of {stop - at} bytes, {max_batch_bytes} are allowed (batch.bytes)")
+    try:
+        check_batch_head(data, at, CHECKSUMS)
+    except ValueError as error:
+        raise InvalidMessage(f"{where}: {error}") from None
+    if not layout.holds(data, at, stop):
+        raise InvalidMessage(f"{where}: checksum mismatch")
+    head = batch_head(data, at)
+    if head.messages <= 0 or head.messages != head.last_delta + 1:
+        problem = f"{head.messages} messages, the last with the number {head.last_delta}"
+    elif stop - at != max(head.records_end, head.messages):
+        problem = f"{stop - at} bytes, which is neither its records nor one byte for each of {head.messages} messages"
+    elif any(data[at + head.records_end : stop]):
+        problem = "a pad that is not zero"
+    elif head.attributes & ~(BATCH_CODEC_MASK | APPEND_TIME) or head.codec not in BATCH_CODEC_NAMES:
+        problem = f"attributes {head.attributes:#06x}; control and transactional batches are not taken"
+    elif (head.producer_id, head.producer_epoch, head.base_sequence) != NO_PRODUCER:
+        problem = f"producer id {head.producer_id}; only batches of no idempotent producer are taken"
+    else:
+        return head
+    raise InvalidMessage(f"{where}: a batch with {problem}")
 
 
 def _check_other(data: Buffer, at: int, stop: int, max_message_bytes: int) -> int:

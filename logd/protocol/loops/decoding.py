@@ -7,6 +7,7 @@ import sys
 from itertools import repeat
 
 from logd.errors import CorruptMessage, WrapperTooLarge
+from logd.protocol.batch_layout import BATCH
 from logd.protocol.checksums import crc32
 from logd.protocol.entry import (
     ATTRIBUTES_AT,
@@ -29,8 +30,9 @@ from logd.protocol.entry import (
     gap_length,
     keyed_parts,
 )
-from logd.protocol.loops.openwrapper import OpenWrapper, open_entry
-from logd.protocol.loops.results import Decoded
+from logd.protocol.loops.batches import open_batch
+from logd.protocol.loops.openwrapper import open_wrapper_entry
+from logd.protocol.loops.results import Decoded, OpenEntry
 from logd.protocol.message import Message
 from logd.protocol.wrapper import DEFAULT_MAX_DECOMPRESSED, DEFAULT_MAX_DECOMPRESSED_MESSAGES
 
@@ -57,31 +59,32 @@ def decode_set(
     limit_bytes: int = DEFAULT_MAX_DECOMPRESSED,
     max_decompressed: int = DEFAULT_MAX_DECOMPRESSED,
     max_decompressed_messages: int = DEFAULT_MAX_DECOMPRESSED_MESSAGES,
-    wrapper: OpenWrapper | None = None,
+    opened: OpenEntry | None = None,
 ) -> Decoded:
     """Decode the entries of ``data`` from index ``begin`` on, an entry boundary at log position ``position``.
 
     Ends without an error at a partial tail, after ``limit`` messages and gaps, and after about ``limit_bytes``
     (decompressed bytes included). Ends with ``error`` at an invalid entry. To continue, call again from ``consumed``
-    and its position. A wrapper may take several calls, some of which return no message: pass the ``wrapper`` of the
-    previous result, and the position of the wrapper's start.
+    and its position. A wrapper or batch may take several calls, some of which return no message: pass what the previous
+    result has as ``opened``, and the position of the entry's start.
 
-    The error is WrapperTooLarge for a wrapper that would become larger than ``max_decompressed`` bytes or
+    The error is WrapperTooLarge for a wrapper or batch that would become larger than ``max_decompressed`` bytes or
     ``max_decompressed_messages``. A wrapper that contains a wrapper, or anything else that is not a message, is invalid
-    as a whole: it is checked before its first message is returned.
+    as a whole: it is checked before its first message is returned. One checksum covers all of a batch; if it matches,
+    but a record is invalid, the producer made it so, and the messages before it are returned.
 
-    ``start_at``: leave out the messages before this position, for a consumer that starts inside a wrapper.
+    ``start_at``: leave out the messages before this position, for a consumer that starts inside a wrapper or batch.
     """
     if type(data) is not bytes:
         data = bytes(data)  # payloads are slices, and have to be bytes
     # The garbage collector is paused: during the loop it would only scan objects that are all alive. A message took
     # 0.85 to 0.96 us with it and 0.55 without. Nothing here makes a cycle.
-    collecting = (len(data) - begin > _PAUSE_COLLECTOR_BYTES or wrapper is not None) and gc.isenabled()
+    collecting = (len(data) - begin > _PAUSE_COLLECTOR_BYTES or opened is not None) and gc.isenabled()
     if collecting:
         gc.disable()
     try:
         bounds = max_decompressed, max_decompressed_messages
-        decoded = _decode(data, position, begin, start_at, topic, partition, limit, limit_bytes, bounds, wrapper)
+        decoded = _decode(data, position, begin, start_at, topic, partition, limit, limit_bytes, bounds, opened)
     finally:
         if collecting:
             gc.enable()
@@ -102,7 +105,7 @@ def _decode(
     limit: int,
     limit_bytes: int,
     bounds: tuple[int, int],
-    wrapper: OpenWrapper | None,
+    opened: OpenEntry | None,
 ) -> Decoded:
     end = len(data)
     whole = end - LEAST_BYTES
@@ -162,34 +165,30 @@ def _decode(
             key = None if key_length < 0 else data[key_at : key_at + key_length]
             time = None if timestamp < 0 else timestamp
             append(new(cls, (value, key, time, headers, here, following, topic, partition)))
-        elif magic == WRAPPER:
+        elif magic == WRAPPER and length >= _WRAPPER_MINIMUM and not data[at + ATTRIBUTES_AT] & CODEC_MASK:
             payload = data[at + WRAPPER_HEAD_BYTES : stop]
-            if wrapper is None and (length < _WRAPPER_MINIMUM or crc(payload) != _unpack_wrapper(data, at)[3]):
+            if crc(payload) != _unpack_wrapper(data, at)[3]:
                 reason, error_end = "wrong length or checksum", following
                 break
-            attributes = data[at + ATTRIBUTES_AT]
-            if not attributes & CODEC_MASK:
-                append(new(cls, (payload, None, None, (), here, following, topic, partition)))
-            else:
-                try:
-                    wrapper = wrapper or open_entry(attributes, payload, here, following, *bounds)
-                    found, size = wrapper.take(
-                        limit - len(messages), max(left_bytes - at, 1), start_at, topic, partition
-                    )
-                except (CorruptMessage, WrapperTooLarge) as error:
-                    wrong, wrapper, error_end = error, None, following
-                    break
-                messages += found
-                if not wrapper.done:
-                    here = wrapper.position
-                    break
-                wrapper = None
-                left_bytes -= size
-                last = min(last, left_bytes)
-                if last < stop or len(messages) >= limit:
-                    at = stop
-                    here = following
-                    break
+            append(new(cls, (payload, None, None, (), here, following, topic, partition)))
+        elif magic in (WRAPPER, BATCH):
+            try:
+                opened = opened or _open(data, at, stop, here, bounds)
+                found, size = opened.take(limit - len(messages), max(left_bytes - at, 1), start_at, topic, partition)
+            except (CorruptMessage, WrapperTooLarge) as error:
+                wrong, opened, error_end = error, None, following
+                break
+            messages += found
+            if not opened.done:
+                here = opened.position
+                break
+            opened = None
+            left_bytes -= size
+            last = min(last, left_bytes)
+            if last < stop or len(messages) >= limit:
+                at = stop
+                here = following
+                break
         elif magic == GAP and gap_length(data, at):
             gaps += 1
             gap_bytes += length + LENGTH_BYTES
@@ -204,7 +203,19 @@ def _decode(
         here = following
     if reason:
         wrong = CorruptMessage(reason, here)
-    return Decoded(messages, here, at, gaps, gap_bytes, wrong, error_end, needed, wrapper)
+    return Decoded(messages, here, at, gaps, gap_bytes, wrong, error_end, needed, opened)
+
+
+def _open(data: bytes, at: int, stop: int, here: int, bounds: tuple[int, int]) -> OpenEntry:
+    """Open the wrapper or batch in ``data[at:stop]``, at position ``here``; raise CorruptMessage or WrapperTooLarge."""
+    magic = data[at + MAGIC_AT]
+    if not LAYOUTS[magic].holds(data, at, stop):
+        raise CorruptMessage("wrong length or checksum", here)
+    following = here + stop - at
+    if magic == BATCH:
+        return open_batch(data, at, here, following, *bounds)
+    payload = data[at + WRAPPER_HEAD_BYTES : stop]
+    return open_wrapper_entry(data[at + ATTRIBUTES_AT], payload, here, following, *bounds)
 
 
 def _other_fields(data: bytes, at: int, stop: int) -> MessageFields:

@@ -181,7 +181,7 @@ class OpenWrapper:
         return messages, at - begin
 
 
-def open_entry(
+def open_wrapper_entry(
     attributes: int, payload: bytes, start: int, end: int, max_decompressed: int, max_messages: int
 ) -> OpenWrapper:
     """Return the wrapper at [start, end), decompressed; none of its messages is checked yet.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logd.protocol.loops.batches import encode_records
 from logd.protocol.loops.checking import check_set
 from logd.protocol.loops.columns import columns_of_set
 from logd.protocol.loops.decoding import decode_set
@@ -13,6 +14,7 @@ __all__ = [
     "check_set",
     "columns_of_set",
     "decode_set",
+    "encode_records",
     "encode_set",
     "ends_of_set",
     "heads_of_set",

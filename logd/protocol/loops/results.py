@@ -6,8 +6,12 @@ from typing import NamedTuple
 
 from logd.errors import CorruptMessage, WrapperTooLarge
 from logd.protocol.headers import Headers
+from logd.protocol.loops.batches import OpenBatch
 from logd.protocol.loops.openwrapper import OpenWrapper
 from logd.protocol.message import Message
+
+#: An entry with several messages while they are decoded.
+OpenEntry = OpenWrapper | OpenBatch
 
 
 class Scanned(NamedTuple):
@@ -26,6 +30,27 @@ class Scanned(NamedTuple):
     gap_bytes: int
     #: Boundaries: the indexes of some entries, each with the highest timestamp before it.
     boundaries: list[tuple[int, int]]
+
+
+class Checked(NamedTuple):
+    """The findings of the check of a set that a producer sent."""
+
+    #: The number of messages. A wrapper counts as one, since it is not opened.
+    messages: int
+    #: The newest time in ms, -1 for none.
+    newest: int
+    #: Whether the set holds batches, and one whose leader epoch is not -1.
+    has_batches: bool = False
+    has_epochs: bool = False
+
+    def with_more(self, more: Checked) -> Checked:
+        """Return the findings of this part of a set and of the part behind it."""
+        return Checked(
+            self.messages + more.messages,
+            max(self.newest, more.newest),
+            self.has_batches or more.has_batches,
+            self.has_epochs or more.has_epochs,
+        )
 
 
 class Decoded(NamedTuple):
@@ -47,8 +72,8 @@ class Decoded(NamedTuple):
     #: The size of the entry that is cut off by the data's end, its prefix included; 0 if there is none or its length is
     #: not known.
     needed: int
-    #: The unfinished wrapper at ``consumed``, to be passed to the next call. ``position`` may lie inside it.
-    wrapper: OpenWrapper | None = None
+    #: The unfinished wrapper or batch at ``consumed``, to be passed to the next call. ``position`` may lie inside it.
+    opened: OpenEntry | None = None
 
 
 class Columns(NamedTuple):

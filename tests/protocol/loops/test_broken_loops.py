@@ -11,7 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import InvalidMessage, MessageTooLarge
 from logd.protocol.loops import python
+from logd.protocol.loops.results import Checked
 from tests.protocol.loops import (
+    test_batches,
     test_columns,
     test_damage,
     test_lengths,
@@ -22,18 +24,27 @@ from tests.protocol.loops import (
 )
 from tests.protocol.loops.implementations import LoopsTestCase
 
-MODULES = test_loops, test_columns, test_lengths, test_scanning, test_wrapped_sets, test_wrapper_heads, test_damage
+MODULES = (
+    test_batches,
+    test_columns,
+    test_damage,
+    test_lengths,
+    test_loops,
+    test_scanning,
+    test_wrapped_sets,
+    test_wrapper_heads,
+)
 
 
-def accepting(refusal: str) -> Callable[[bytes, int], tuple[int, int]]:
+def accepting(refusal: str) -> Callable[..., Checked]:
     """Return a check_set that takes what is refused with these words."""
 
-    def check_set(data: bytes, limit: int) -> tuple[int, int]:
+    def check_set(data: bytes, *limits: int) -> Checked:
         try:
-            return python.check_set(data, limit)
+            return python.check_set(data, *limits)
         except (InvalidMessage, MessageTooLarge) as error:
             if refusal in str(error):
-                return 1, -1
+                return Checked(1, -1)
             raise
 
     return check_set
@@ -61,9 +72,16 @@ BROKEN: dict[str, dict[str, Callable[..., Any]]] = {
     "takes any codec": {"check_set": accepting("no consumer")},
     "takes gaps": {"check_set": accepting("gaps")},
     "takes any field": {"check_set": accepting("out of range")},
-    "knows no limit": {"check_set": lambda data, limit: python.check_set(data, 1 << 30)},
-    "counts one entry": {"check_set": lambda data, limit: (1, python.check_set(data, limit)[1])},
-    "finds no time in a check": {"check_set": lambda data, limit: (python.check_set(data, limit)[0], -1)},
+    "knows no limit": {"check_set": lambda data, *limits: python.check_set(data, 1 << 30)},
+    "knows no limit of batches": {"check_set": lambda data, limit, *_: python.check_set(data, limit)},
+    "counts one entry": {"check_set": replacing("check_set", messages=1)},
+    "finds no time in a check": {"check_set": replacing("check_set", newest=-1)},
+    "finds no batches": {"check_set": replacing("check_set", has_batches=False)},
+    "finds no leader epochs": {"check_set": replacing("check_set", has_epochs=False)},
+    "takes any batch": {"check_set": accepting("a batch with")},
+    "encodes no records": {"encode_records": replacing("encode_records", data=b"")},
+    "encodes no base time": {"encode_records": replacing("encode_records", base_time=0)},
+    "encodes no newest time": {"encode_records": replacing("encode_records", max_time=0)},
     "decodes no errors": {"decode_set": replacing("decode_set", error=None)},
     "decodes no places": {"decode_set": replacing("decode_set", position=0)},
     "decodes no gaps": {"decode_set": replacing("decode_set", gaps=0)},

@@ -128,7 +128,7 @@ class SingleByteTests(LoopsTestCase):
         round it is detected unless the payload happens to be such fields.
         """
         changed = KEYED[:MAGIC_AT] + b"\0" + KEYED[MAGIC_AT + 1 :]
-        self.assertEqual(self.loops.check_set(changed, 1000), (1, -1))
+        self.assertEqual(self.loops.check_set(changed, 1000)[:2], (1, -1))
         self.assertEqual(self.loops.decode_set(changed).messages, [Message(KEYED[9:])])
         for payload in (b"hello", b"a line of a web server's log, as they are"):
             plain = self.loops.encode_set([Message(payload)])

@@ -25,13 +25,13 @@ def all_slices(twin: Any, data: bytes, position: int = 0, **limits: int) -> tupl
     topic, partition = ("t", 2) if position else (None, -1)
     while at < len(data):
         decoded = twin.decode_set(
-            data, position + at, begin=at, topic=topic, partition=partition, wrapper=wrapper, **limits
+            data, position + at, begin=at, topic=topic, partition=partition, opened=wrapper, **limits
         )
         if decoded.error is not None:
             raise decoded.error
         found += [tuple(each) for each in decoded.messages]
         most = max(most, len(decoded.messages))
-        at, wrapper = decoded.consumed, decoded.wrapper
+        at, wrapper = decoded.consumed, decoded.opened
     return found, most
 
 
@@ -100,7 +100,7 @@ class BoundTests(LoopsTestCase):
     def test_just_as_many(self) -> None:
         """A wrapper of as many messages as are allowed is read."""
         decoded = self.loops.decode_set(encode_wrapper("gzip", HELLO_0 * 100), max_decompressed_messages=100)
-        self.assertEqual((len(decoded.messages), decoded.error, decoded.wrapper), (100, None, None))
+        self.assertEqual((len(decoded.messages), decoded.error, decoded.opened), (100, None, None))
 
     def test_slices(self) -> None:
         """However small the slices, of messages or bytes, the messages and their places are those of the whole."""
@@ -135,8 +135,8 @@ class BoundTests(LoopsTestCase):
         data = encode_wrapper("gzip", HELLO_0 * 500 + HELLO_0[:-1] + b"!")
         wrapper = None
         for _ in range(100):
-            decoded = self.loops.decode_set(data, limit=20, wrapper=wrapper)
-            wrapper = decoded.wrapper
+            decoded = self.loops.decode_set(data, limit=20, opened=wrapper)
+            wrapper = decoded.opened
             self.assertEqual((decoded.messages, decoded.consumed, decoded.position), ([], 0, 0))
             if decoded.error is not None:
                 break
@@ -175,9 +175,9 @@ class BoundedWorkTests(SynchronousTestCase):
         at = 0
         while at < len(data):
             counted.clear()
-            decoded = loops.decode_set(data, begin=at, limit=100, wrapper=wrapper)
+            decoded = loops.decode_set(data, begin=at, limit=100, opened=wrapper)
             self.assertLessEqual(len(counted), 400)
-            wrapper, at = decoded.wrapper, decoded.consumed
+            wrapper, at = decoded.opened, decoded.consumed
             seen += len(decoded.messages)
             calls += 1
         self.assertEqual((seen, decoded.position), (10_000, len(data)))

@@ -33,19 +33,19 @@ class CodecTests(LoopsTestCase):
         """Everything that the codecs make is let through, an empty set and raw snappy as well."""
         for inner in (b"", HELLO_0, HELLO_0 * 1000, KEYED * 3):
             for codec in ("gzip", "snappy", "zstd"):
-                self.assertEqual(self.loops.check_set(encode_wrapper(codec, inner), 1_000_000), (1, -1))
+                self.assertEqual(self.loops.check_set(encode_wrapper(codec, inner), 1_000_000)[:2], (1, -1))
             raw = wrapper(2, bytes(cramjam.snappy.compress_raw(inner)))
-            self.assertEqual(self.loops.check_set(raw, 1_000_000), (1, -1))
+            self.assertEqual(self.loops.check_set(raw, 1_000_000)[:2], (1, -1))
         skippable = bytes.fromhex("502a4d18 02000000 abcd") + bytes(cramjam.zstd.compress(HELLO_0))
         self.assertEqual(self.loops.decode_set(wrapper(3, skippable)).messages, [Message(b"hello")])
-        self.assertEqual(self.loops.check_set(wrapper(3, skippable), 1000), (1, -1))
+        self.assertEqual(self.loops.check_set(wrapper(3, skippable), 1000)[:2], (1, -1))
 
     @given(st.lists(st.binary(max_size=300), min_size=1, max_size=60))
     @settings(properties, max_examples=200)
     def test_raw_snappy_is_never_refused(self, payloads: list[bytes]) -> None:
         """Whatever a raw block of snappy holds, it passes."""
         block = bytes(cramjam.snappy.compress_raw(self.loops.encode_set([Message(payload) for payload in payloads])))
-        self.assertEqual(self.loops.check_set(wrapper(2, block), 1_000_000), (1, -1))
+        self.assertEqual(self.loops.check_set(wrapper(2, block), 1_000_000)[:2], (1, -1))
 
     def test_refused(self) -> None:
         """Any other first bytes are refused, and the reason names the codec and the bytes."""
@@ -61,5 +61,5 @@ class CodecTests(LoopsTestCase):
     def test_other_bits(self) -> None:
         """The upper bits of the attributes mean nothing, and without a codec any payload goes."""
         self.assertRaises(InvalidMessage, self.loops.check_set, wrapper(0xF1, b"hello"), 1000)
-        self.assertEqual(self.loops.check_set(wrapper(0xF1, encode_wrapper("gzip", HELLO_0)[10:]), 1000), (1, -1))
-        self.assertEqual(self.loops.check_set(wrapper(0xFC, b"hello"), 1000), (1, -1))
+        self.assertEqual(self.loops.check_set(wrapper(0xF1, encode_wrapper("gzip", HELLO_0)[10:]), 1000)[:2], (1, -1))
+        self.assertEqual(self.loops.check_set(wrapper(0xFC, b"hello"), 1000)[:2], (1, -1))

@@ -18,7 +18,8 @@ from logd.interfaces import IFileOperations
 from logd.log import upkeep
 from logd.log.flusher import FlushState
 from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
-from logd.protocol.loops import OpenWrapper, checking
+from logd.protocol.loops import checking
+from logd.protocol.loops.openwrapper import OpenWrapper
 
 
 @contextmanager

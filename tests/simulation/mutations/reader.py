@@ -24,12 +24,12 @@ def pass_gaps_silently() -> AbstractContextManager[Any]:
 
 def open_whatever_it_becomes() -> AbstractContextManager[Any]:
     """The bounds on what a wrapper may become are not looked at."""
-    open_entry = openwrapper.open_entry
+    open_entry = openwrapper.open_wrapper_entry
 
     def unbounded(attributes: int, payload: bytes, start: int, end: int, *bounds: int) -> OpenWrapper:
         return open_entry(attributes, payload, start, end, 1 << 30, 1 << 30)
 
-    return mock.patch.object(decoding, "open_entry", unbounded)
+    return mock.patch.object(decoding, "open_wrapper_entry", unbounded)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class PartitionFetch:
         #: Messages before this position, which may be inside the entry at hand, are not wanted.
         self._begin_at = -1
         #: The wrapper at the beginning of the held data, until it is decoded completely.
-        self._wrapper: loops.OpenWrapper | None = None
+        self._opened: loops.OpenEntry | None = None
         #: A description of the damage at ``lost_at``.
         self._damage = ""
         #: The position of an empty batch that is to report skipped damage or a jump.
@@ -93,7 +93,7 @@ class PartitionFetch:
     @property
     def unfinished(self) -> bool:
         """Return whether a wrapper is being read: ``next_batch`` decodes a bounded part, and may give no messages."""
-        return self._wrapper is not None
+        return self._opened is not None
 
     def seek(self, position: int) -> None:
         """Drop the bytes held and continue at ``position``, which may be inside an entry or a wrapper."""
@@ -191,16 +191,16 @@ class PartitionFetch:
                 limit_bytes=max(len(data), SLICE_BYTES),
                 max_decompressed=self._settings.max_decompressed,
                 max_decompressed_messages=self._settings.max_decompressed_messages,
-                wrapper=self._wrapper,
+                opened=self._opened,
             )
             messages = decoded.messages
-            self._wrapper = decoded.wrapper
-            if decoded.consumed > at or decoded.wrapper is not None:
+            self._opened = decoded.opened
+            if decoded.consumed > at or decoded.opened is not None:
                 start = self.position
                 self._decoded(decoded, position)
                 if messages or decoded.gaps:
                     return self._batch(messages, start)
-                if decoded.wrapper is not None:
+                if decoded.opened is not None:
                     return None
             elif isinstance(decoded.error, WrapperTooLarge):
                 wrong = decoded.error
@@ -220,7 +220,7 @@ class PartitionFetch:
         """Continue behind the entries decoded from the data at ``position``, or inside the open wrapper."""
         held = self._held
         behind = position + decoded.consumed - held.at
-        if decoded.wrapper is not None:
+        if decoded.opened is not None:
             self._begin_at = max(self._begin_at, decoded.position)
         else:
             behind = decoded.position
@@ -239,7 +239,7 @@ class PartitionFetch:
         if taken is None:
             self._held_used_up()
             return None
-        self._wrapper = None
+        self._opened = None
         self._begin_at = -1
         position, data = taken
         return RawChunk(self.topic, self.partition, position, data, self.visible_end, self.losses.take())
@@ -275,7 +275,7 @@ class PartitionFetch:
         self._window.restart(position, exact=exact)
         self.lost_at = self._passed_from = self._gone = None
         self._held.clear(position)
-        self._wrapper = None
+        self._opened = None
 
     def _damaged(self, error: CorruptMessage, end: int) -> None:
         """Fetch a damaged entry again, and in the end fail or skip it, as the settings say."""
@@ -300,6 +300,6 @@ class PartitionFetch:
             return True
         held = self._held
         decoded = loops.decode_set(held.data, end, begin=held.at + end - held.position, limit=1)
-        if decoded.wrapper is not None or isinstance(decoded.error, WrapperTooLarge):
+        if decoded.opened is not None or isinstance(decoded.error, WrapperTooLarge):
             return True
         return end < decoded.position <= held.end
