@@ -155,12 +155,13 @@ class KeptEphemeralTests(HostedCase):
         self.failureResultOf(starting, OperationTimeout)
 
     def test_cancelling_the_start_stops_everything(self) -> None:
-        """Cancelling start stops the whole."""
+        """No node is made behind a caller that has given up, and nothing is kept."""
         starting = self.presence.start()
         starting.cancel()
         self.failureResultOf(starting, CancelledError)
         self.turn(5)
-        self.assertEqual(self.clock.getDelayedCalls(), self.clock.getDelayedCalls())
+        self.assertIsNone(self.there())
+        self.failureResultOf(self.presence.update(b"late"), ClientClosing)
 
     def test_a_stop_without_connection_still_ends(self) -> None:
         """An update that waits fails."""
