@@ -4,7 +4,7 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says something of the machine, not of the code: a busy one must fail no test by it.
+# The duration of an example depends on the machine more than on the code: a busy machine must fail no test.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
