@@ -8,6 +8,7 @@ from logd.coord import paths
 from logd.coord.errors import BadVersion, ConnectionLoss
 from logd.coord.groups.records import Phase
 from logd.coord.records import ANY_VERSION, SessionState
+from logd.coord.registries.consumers import Subscription
 from logd.errors import PartitionLost
 from tests.coord.groups.members import SESSION_TIMEOUT, GroupCase, Member, tp
 
@@ -151,7 +152,7 @@ class ConflictTests(GroupCase):
         a, b = self.joined("a", "b")
         self.get(self.eye.create(paths.group_owner("g", "big", 240), b"z-0", ephemeral=True, makepath=True))
         for member in (a, b):
-            member.membership.subscribe(member.membership._subscription.__class__({"big": 1}))
+            member.membership.subscribe(Subscription({"big": 1}))
         self.run_for(3.0)
         self.assertEqual(len(a.partitions), 125)
         self.assertEqual(b.partitions, [])
@@ -175,7 +176,7 @@ class ConflictTests(GroupCase):
 
         self.patch(a.coordination, "multi", losing)
         a.coordination.connect()
-        a.membership.subscribe(a.membership._subscription.__class__({"t": 1}))
+        a.membership.subscribe(Subscription({"t": 1}))
         self.settle()
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(a.membership.counts.errors, 2)
@@ -333,7 +334,7 @@ class WatchTests(GroupCase):
         members = [self.join(f"m{number:02}") for number in range(30)]
         self.topic("wide", 60)
         for member in members:
-            member.membership.subscribe(member.membership._subscription.__class__({"wide": 1}))
+            member.membership.subscribe(Subscription({"wide": 1}))
         self.run_for(10.0)
         asked: list[str] = []
         counted = members[0].coordination
