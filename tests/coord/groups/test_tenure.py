@@ -12,12 +12,12 @@ from logd.coord.groups.registry_view import Registries
 from logd.coord.groups.tenure import Tenure, TenureState
 from logd.topic import TopicPartition
 from tests.coord.groups.members import NotingReader
-from tests.coord.hosted import HostedTestCase
+from tests.coord.hosted import HostedCase
 
 WHERE = TopicPartition("t", 0)
 
 
-class TenureTests(HostedTestCase):
+class TenureTests(HostedCase):
     """A tenure, with a client of a tree."""
 
     def setUp(self) -> None:

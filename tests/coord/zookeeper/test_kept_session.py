@@ -16,7 +16,7 @@ from logd.coord.zookeeper.kept_session import KeptSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings
-from tests.coord.turns import Turns
+from tests.coord.zookeeper.doubles import Turns
 
 Done = Callable[[object, CoordinationError | None], None]
 

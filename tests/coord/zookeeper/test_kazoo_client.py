@@ -16,7 +16,7 @@ from logd.coord.zookeeper.kazoo_client import KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
 from logd.coord.zookeeper.settings import CoordinationSettings
-from tests.coord.turns import Turns
+from tests.coord.zookeeper.doubles import Turns
 
 
 class KazooSessionTests(SynchronousTestCase):

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.zookeeper.reactor_queue import ReactorQueue, ThreadReactor
 from logd.coord.zookeeper.wakeup import Wakeup
-from tests.coord.turns import Turns
+from tests.coord.zookeeper.doubles import Turns
 
 
 class ReactorQueueTests(SynchronousTestCase):
