@@ -15,7 +15,7 @@ from logd.clientcore import defaults
 from logd.clientcore.answers import is_final
 from logd.clientcore.endpoints import HostPort, parse_endpoints
 from logd.clientcore.metadata import ClusterView, TopicView, described
-from logd.clientcore.retries import RetryBudget
+from logd.clientcore.retry_budget import RetryBudget
 from logd.errors import BrokerUnavailable, UnknownTopic, WireError, WrongPartition, error_for_code
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse
