@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from logd.collect.cutting import LineTooLong, Rules, cut
 from logd.collect.descriptors import Descriptors
-from logd.collect.file_identity import Catalogue
+from logd.collect.file_tracker import FileTracker
 from logd.collect.files import Files
 from logd.collect.mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile
@@ -81,7 +81,7 @@ class Follower:
         self._settings = settings
         self._notices: list[str] = []
         self._descriptors = Descriptors(files, settings.open_files)
-        self.catalogue = Catalogue(
+        self.catalogue = FileTracker(
             files, settings.patterns, settings.excluded, self._descriptors, self._notices.append, restored
         )
         self._from_end = settings.from_end

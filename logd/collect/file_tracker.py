@@ -32,7 +32,7 @@ from logd.collect.state import State
 LOOK_BACK_BYTES = 1 << 20
 
 
-class Catalogue:
+class FileTracker:
     """The sources that are followed. ``report`` takes a notice of one line for the operator."""
 
     def __init__(
