@@ -11,7 +11,7 @@ from logd.collect.cutting import LineTooLong, Rules, cut
 from logd.collect.descriptors import Descriptors
 from logd.collect.file_tracker import FileTracker
 from logd.collect.files import Files
-from logd.collect.mark import line_start, mark_at, moved, read_on
+from logd.collect.read_mark import line_start, mark_at, moved, read_on
 from logd.collect.source import Piece, SourceFile
 from logd.collect.state import State
 

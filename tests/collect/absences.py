@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from logd.collect.mark import checksum
+from logd.collect.read_mark import checksum
 from logd.collect.source import SourceFile
 from logd.collect.state import decode_state
 from tests.collect.memory import DEVICE
