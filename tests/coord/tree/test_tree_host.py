@@ -1,4 +1,4 @@
-"""Tests of logd.coord.tree.host: what is told when, and to whom."""
+"""Tests of logd.coord.tree.tree_host: what is told when, and to whom."""
 
 from __future__ import annotations
 
