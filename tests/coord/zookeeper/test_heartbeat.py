@@ -7,10 +7,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss
-from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.heartbeat import Heartbeat
 
 
-class ContactTests(SynchronousTestCase):
+class HeartbeatTests(SynchronousTestCase):
     """A session of six seconds: a look each second."""
 
     def setUp(self) -> None:
@@ -18,7 +18,7 @@ class ContactTests(SynchronousTestCase):
         self.clock = Clock()
         self.probes: list[Deferred[object]] = []
         self.given_up = 0
-        self.contact = Contact(self.clock, self.probe, self.give_up)
+        self.contact = Heartbeat(self.clock, self.probe, self.give_up)
         self.clock.advance(100.0)
         self.contact.begin(99.5, 6.0)
 
