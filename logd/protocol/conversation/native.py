@@ -1,4 +1,4 @@
-"""The native wire protocol, our own, on the server's side: answers leave as they are ready, by their correlation ids."""
+"""The native wire protocol, our own, on the server's side: answers leave as they are ready, with correlation ids."""
 
 from __future__ import annotations
 

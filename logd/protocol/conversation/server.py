@@ -1,4 +1,4 @@
-"""The conversation of a broker's port: 0.7's requests and native ones on one connection, each answered by its own rule."""
+"""The conversation of a broker's port: 0.7's requests and native ones on one connection, each kind by its rules."""
 
 from __future__ import annotations
 
