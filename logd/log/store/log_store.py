@@ -21,7 +21,7 @@ from logd.log.flusher import Flusher
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
-from logd.log.recovery.beginning import JUMP, begin_folder_again
+from logd.log.recovery.lost_log_replacement import JUMP, begin_folder_again
 from logd.log.recovery.lost_segments import highest_end
 from logd.log.store.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.store.deletion import FolderDeletion
