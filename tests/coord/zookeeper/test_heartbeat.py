@@ -18,9 +18,9 @@ class HeartbeatTests(SynchronousTestCase):
         self.clock = Clock()
         self.probes: list[Deferred[object]] = []
         self.given_up = 0
-        self.contact = Heartbeat(self.clock, self.probe, self.give_up)
+        self.heartbeat = Heartbeat(self.clock, self.probe, self.give_up)
         self.clock.advance(100.0)
-        self.contact.begin(99.5, 6.0)
+        self.heartbeat.begin(99.5, 6.0)
 
     def probe(self) -> Deferred[object]:
         """Send one."""
@@ -33,10 +33,10 @@ class HeartbeatTests(SynchronousTestCase):
 
     def test_counts_from_the_sending(self) -> None:
         """What was sent at a time and answered later counts from when it was sent, and never backwards."""
-        self.assertEqual(self.contact.last, 99.5)
-        self.contact.heard(101.0)
-        self.contact.heard(100.5)
-        self.assertEqual(self.contact.last, 101.0)
+        self.assertEqual(self.heartbeat.last, 99.5)
+        self.heartbeat.heard(101.0)
+        self.heartbeat.heard(100.5)
+        self.assertEqual(self.heartbeat.last, 101.0)
 
     def test_probes(self) -> None:
         """One leaves at each look, but none while another is under way."""
@@ -71,9 +71,9 @@ class HeartbeatTests(SynchronousTestCase):
     def test_ends(self) -> None:
         """Without a connection there is no timer, and a probe of the old one is nobody's."""
         self.clock.advance(1.0)
-        self.contact.end()
+        self.heartbeat.end()
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.contact.begin(101.5, 6.0)
+        self.heartbeat.begin(101.5, 6.0)
         self.clock.advance(1.0)
         self.assertEqual(len(self.probes), 2)
         self.probes[0].errback(ConnectionLoss())
