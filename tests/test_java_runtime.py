@@ -9,8 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd import java
-from logd.java import java_home
+from logd import java_runtime
+from logd.java_runtime import java_home
 
 
 class JavaHomeTests(SynchronousTestCase):
@@ -73,5 +73,5 @@ class JavaHomeTests(SynchronousTestCase):
     def test_none(self) -> None:
         """Where there is none, nothing is made up."""
         self.environment()
-        self.patch(java, "find_spec", lambda name: None)
+        self.patch(java_runtime, "find_spec", lambda name: None)
         self.assertIsNone(java_home())
