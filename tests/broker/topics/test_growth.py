@@ -18,59 +18,59 @@ OFFLINE_ERROR = 106
 
 
 class HeldLogTests(LostLogTestCase):
-    """A log that may not grow, and those who would append to it."""
+    """A log that may not grow, and the producers that wait to append to it."""
 
     def setUp(self) -> None:
-        """Hold the first partition."""
+        """Hold the log of the first partition."""
         super().setUp()
         self.gate = self.broker.growth
         self.gate.hold(self.log_of("t"))
 
     def send(self, partition: int = 0) -> None:
-        """A producer comes, and waits."""
+        """Connect a producer whose request waits."""
         self.peer = self.connect()
         self.peer.send(ProduceAck(-1, 30_000, (ProducePart("t", partition, 0, False, HELLO),)))
         self.settle()
         self.assertEqual(self.peer.answers(), [])
 
     def error(self) -> int:
-        """The code of the answer that the producer has."""
+        """Return the error code of the producer's answer."""
         self.settle()
         (answer,) = self.peer.answers()
         code: int = answer.parts[0].error
         return code
 
-    def test_hang_up(self) -> None:
-        """Nothing is kept of a connection that is gone, however long the log waits."""
+    def test_a_lost_connection_leaves_the_wait(self) -> None:
+        """Connections would pile up for as long as the log waits."""
         for _ in range(5):
             self.send()
             self.peer.lose()
         self.assertEqual(len(self.gate._waiting), 0)
         self.gate.let_go_topic("t")
 
-    def test_goes_offline(self) -> None:
-        """A log that goes offline meanwhile keeps nobody waiting: producers are told."""
+    def test_going_offline_ends_the_wait(self) -> None:
+        """Producers get the error, since the log may stay offline for good."""
         self.send()
         self.log_of("t").go_offline(OSError(5, "the disk is gone"))
         self.assertEqual(self.error(), OFFLINE_ERROR)
         self.assertEqual(self.gate.held, {})
 
-    def test_offline_already(self) -> None:
-        """A log that is offline is not held."""
+    def test_an_offline_log_is_not_held(self) -> None:
+        """It takes no messages anyway."""
         self.gate.let_go([self.log_of("t")])
         self.log_of("t").go_offline(OSError(5, "the disk is gone"))
         self.gate.hold(self.log_of("t"))
         self.assertEqual(self.gate.held, {})
 
-    def test_served_again(self) -> None:
-        """Once it is served again, producers that leave the choice to the broker do not wait for the former log."""
+    def test_a_log_served_again_holds_up_nobody(self) -> None:
+        """Partition -1 must not wait for the former log of the partition."""
         self.log_of("t").go_offline(OSError(5, "the disk is gone"))
         self.assertEqual(self.repair().state, SERVED_AGAIN)
         peer = self.connect()
         self.assertEqual(self.produce(peer, "t", HELLO, -1).error, 0)
 
-    def test_let_go(self) -> None:
-        """All of a topic's logs are let go at once, and who waits looks again once."""
+    def test_a_topics_logs_are_let_go_together(self) -> None:
+        """A waiting request looks again once, not once for each log."""
         self.gate.hold(self.log_of("t", 1))
         self.send(-1)
         self.gate.let_go_topic("t")
@@ -97,7 +97,7 @@ class _Log:
 
 @define(eq=False)
 class _Connection:
-    """Counts how often it is let go on."""
+    """A stand-in that counts how often it may go on."""
 
     proceeded: int = 0
     fails: bool = False
@@ -115,10 +115,10 @@ class _Connection:
 
 
 class GrowthGateTests(SynchronousTestCase):
-    """The gate alone."""
+    """The gate alone, with logs and connections that are stand-ins."""
 
-    def test_cost(self) -> None:
-        """What a produce costs does not grow with the logs of other topics that are held."""
+    def test_other_topics_cost_a_produce_nothing(self) -> None:
+        """10,000 logs of another topic are held."""
         gate = GrowthGate()
         logs = [_Log("new", number) for number in range(10_000)]
         for log in logs:
@@ -133,8 +133,8 @@ class GrowthGateTests(SynchronousTestCase):
         gate.let_go(logs)  # type: ignore[arg-type]
         self.assertEqual((connection.proceeded, gate.held), (1, {}))
 
-    def test_one_fails(self) -> None:
-        """A connection that fails when it is let go on keeps none of the others waiting."""
+    def test_one_failing_connection_spares_the_others(self) -> None:
+        """A defect in one connection must not leave producers waiting for ever."""
         gate, log = GrowthGate(), _Log("t", 0)
         gate.hold(log)  # type: ignore[arg-type]
         connections = [_Connection(fails=True), _Connection()]
@@ -146,10 +146,10 @@ class GrowthGateTests(SynchronousTestCase):
 
 
 class ManyTopicsTests(LostLogTestCase):
-    """Thousands of topics."""
+    """A broker with thousands of topics."""
 
-    def test_forgetting(self) -> None:
-        """To forget one costs the same, however many others there are."""
+    def test_forgetting_a_topic_costs_the_same(self) -> None:
+        """The 10,000th takes no longer than the first."""
         ends: EndsRecorder = self.broker.ends
         began = process_time()
         for number in range(10_000):

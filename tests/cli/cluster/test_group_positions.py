@@ -6,10 +6,10 @@ from twisted.internet.defer import Deferred
 
 from logd.cli.cluster.group_positions import GroupInUse, Positions, store_positions
 from logd.coord import paths
-from tests.coord.registries.trees import TreeTestCase
+from tests.coord.registries.trees import TreeCase
 
 
-class StoreTests(TreeTestCase):
+class StoreTests(TreeCase):
     """On a tree in memory."""
 
     def store(self, group: str, positions: Positions) -> object:

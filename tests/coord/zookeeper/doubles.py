@@ -16,11 +16,11 @@ class Turns(Clock):
         self.from_threads: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
     def callFromThread(self, callable: Callable[..., object], *args: object) -> None:  # noqa: N802, A002
-        """Keep it."""
+        """Keep the call until ``turn``."""
         self.from_threads.append((callable, args))
 
     def turn(self) -> None:
-        """Make all calls that there are."""
+        """Make the calls that are kept."""
         calls, self.from_threads = self.from_threads, []
         for call, args in calls:
             call(*args)
