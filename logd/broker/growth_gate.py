@@ -14,7 +14,7 @@ from logd.broker.reading import Logs
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 
 _log = Logger()
 
@@ -81,9 +81,9 @@ class GrowthGate:
         return False
 
     def wait(self, connection: Gated) -> None:
-        """Hold a connection until any log is released; it then checks again."""
+        """Pause a connection until any log is released; it then checks again."""
         self._waiting[connection] = None
-        connection.hold(Hold.GROWTH)
+        connection.pause(PauseReason.GROWTH)
 
     def discard(self, connection: Gated) -> None:
         """Forget a connection that is lost."""
@@ -93,7 +93,7 @@ class GrowthGate:
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             try:
-                connection.proceed(Hold.GROWTH)
+                connection.resume(PauseReason.GROWTH)
             except Exception:  # a bug; the others would wait for ever
                 _log.failure("a producing connection could not be resumed")
 

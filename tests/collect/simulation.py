@@ -165,7 +165,7 @@ class Life:
 
     def save(self) -> None:
         """The collector writes its state file."""
-        self.state = encode_state("t", self.follower.catalogue.state)
+        self.state = encode_state("t", self.follower.tracker.state)
 
     def kill(self) -> None:
         """SIGKILL, and a start."""
@@ -216,7 +216,7 @@ class Life:
         """By rename; the writer may go on in the old file for a while (here: to the end of its line)."""
         path = self.random.choice(LOGS)
         if path in self.disk.names:
-            if (DEVICE, self.disk.names[path].inode) not in self.follower.catalogue.sources:
+            if (DEVICE, self.disk.names[path].inode) not in self.follower.tracker.sources:
                 self.settle()  # what comes and goes between two looks is not seen
             target = self.shift(path)
             self.finish(path)
@@ -235,7 +235,7 @@ class Life:
             return
         target = self.shift(path)
         self.finish(path)
-        here = self.follower.catalogue.sources.get((DEVICE, node.inode))
+        here = self.follower.tracker.sources.get((DEVICE, node.inode))
         if here is None or here.mark.position < 64:
             self.may_repeat = True
         if self.random.random() < 0.5:

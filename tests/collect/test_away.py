@@ -30,7 +30,7 @@ class AwayTestCase(FollowerTestCase):
         self.assertEqual(len(losses), bool(words), self.notices)
         for word in words:
             self.assertIn(word, losses[0])
-        self.assertEqual(self.follower.catalogue.losses, bool(words))
+        self.assertEqual(self.follower.tracker.losses, bool(words))
 
 
 class NumberedTests(AwayTestCase):
@@ -53,7 +53,7 @@ class NumberedTests(AwayTestCase):
             self.said()
             self.again()
             self.assertEqual(self.lines(), [])
-            self.assertEqual({source.name for source in self.follower.catalogue.sources.values()}, {"/l/a.log"})
+            self.assertEqual({source.name for source in self.follower.tracker.sources.values()}, {"/l/a.log"})
 
     def test_rest(self) -> None:
         """What is left of the file that was read comes first."""
@@ -170,7 +170,7 @@ class NumberedTests(AwayTestCase):
         self.disk.append("/l/a.log", b"second\n")
         self.rotate()
         self.disk.append("/l/a.log", b"third\n")
-        state = self.follower.catalogue.state
+        state = self.follower.tracker.state
         self.disk.crash()
         self.begin(type(state)([*state.sources]))
         self.assertEqual(self.lines(), [b"second", b"third"])
@@ -284,7 +284,7 @@ class LostTests(AwayTestCase):
         self.again()
         self.assertEqual(self.lines(), [b"first", b"third"])
         self.said("/l/a.log.1.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
-        self.assertEqual(self.follower.catalogue.lost, 7)
+        self.assertEqual(self.follower.tracker.lost, 7)
         self.notices.clear()
         self.again()
         self.assertEqual(self.lines(), [])
@@ -317,7 +317,7 @@ class LostTests(AwayTestCase):
         self.said(
             "/l/a.log was compressed (now /l/a.log.2.gz, which is skipped): it was read up to byte 71; at least 6 bytes"
         )
-        self.assertEqual(self.follower.catalogue.lost, 6)
+        self.assertEqual(self.follower.tracker.lost, 6)
 
     def test_read_and_compressed(self) -> None:
         """A file that was read to its end may be compressed, with or without a collector, in any format, and again."""

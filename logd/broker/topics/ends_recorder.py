@@ -33,7 +33,7 @@ from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 

@@ -20,9 +20,9 @@ from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
 from logd.coord.server.storage.reopening import LONGEST_SECONDS, Reopening
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads

@@ -82,7 +82,7 @@ LEGACY_APIS = (
 )
 
 #: Our own requests; the numbers from 32 on are reserved for requests between brokers.
-OUR_APIS = (
+NATIVE_APIS = (
     Api(
         16,
         Metadata,
@@ -151,6 +151,6 @@ OUR_APIS = (
 LEGACY_BY_NUMBER: dict[int, Api] = {api.number: api for api in LEGACY_APIS}
 LEGACY_BY_REQUEST: dict[type, Api] = {api.request: api for api in LEGACY_APIS}
 LEGACY_BY_RESPONSE: dict[type, Api] = {api.response: api for api in LEGACY_APIS if api.response is not None}
-OURS_BY_NUMBER: dict[int, Api] = {api.number: api for api in OUR_APIS}
-OURS_BY_REQUEST: dict[type, Api] = {api.request: api for api in OUR_APIS}
-OURS_BY_RESPONSE: dict[type, Api] = {api.response: api for api in OUR_APIS if api.response is not None}
+NATIVE_BY_NUMBER: dict[int, Api] = {api.number: api for api in NATIVE_APIS}
+NATIVE_BY_REQUEST: dict[type, Api] = {api.request: api for api in NATIVE_APIS}
+NATIVE_BY_RESPONSE: dict[type, Api] = {api.response: api for api in NATIVE_APIS if api.response is not None}

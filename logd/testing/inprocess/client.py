@@ -46,9 +46,9 @@ from logd.coord.records import (
     Sync,
     WatchEvent,
 )
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.outcome import MultiFailed, OperationResult, Outcome
 from logd.coord.tree.pathnames import check_path, parent_of
+from logd.coord.tree.tree_host import TreeHost
 from logd.coord.watches import ClientWatches, WatchKind
 from logd.deferreds.waiting import WaitingDeferreds
 from logd.interfaces import Clock

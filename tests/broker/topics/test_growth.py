@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.growth_gate import GrowthGate
 from logd.broker.topics.ends_recorder import EndsRecorder
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import SERVED_AGAIN
 from tests.broker.losing import HELLO, LostLogTestCase
@@ -101,13 +101,13 @@ class _Connection:
 
     proceeded: int = 0
     fails: bool = False
-    holds: list[Hold] = field(factory=list)
+    holds: list[PauseReason] = field(factory=list)
 
-    def hold(self, reason: Hold) -> None:
+    def pause(self, reason: PauseReason) -> None:
         """See Gated."""
         self.holds.append(reason)
 
-    def proceed(self, reason: Hold) -> None:
+    def resume(self, reason: PauseReason) -> None:
         """See Gated."""
         self.proceeded += 1
         if self.fails:

@@ -10,10 +10,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss, NodeExists, OperationTimeout, SessionExpired
 from logd.coord.records import EventType, SessionState
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import IJournal
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.tree.hosting import HeldJournal
 

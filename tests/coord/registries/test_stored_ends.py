@@ -18,7 +18,7 @@ from logd.coord.registries.stored_ends import (
     write_ends,
 )
 from logd.coord.registries.topics import brokers_to_remove, create_topic, delete_topic, removed_by
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.topic import TopicEntry
 from tests.coord.registries.trees import TreeCase
 

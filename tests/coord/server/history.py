@@ -15,12 +15,12 @@ from logd.coord.records import Create, Delete, Multi, Operation, SetAcl, SetData
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
 from logd.coord.tree.attachment import Attachment
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached
 from logd.coord.tree.nodes import Node
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.sessions import TreeSession
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.errors import DataDirectoryError
 from tests.log.doubles import MemoryFiles, PowerLoss
 from tests.log.threads import Threads

@@ -12,10 +12,10 @@ from zope.interface import implementer
 from logd.coord.records import Request, WatchEvent
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.changes import Change
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached, IJournal
 from logd.coord.tree.outcome import Answer, Outcome
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 
 
 @implementer(IJournal)

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.protocol.message import Message
 from logd.protocol.requests.administration import CreateTopic, DeleteTopic
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings

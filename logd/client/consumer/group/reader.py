@@ -272,7 +272,7 @@ class Group:
                         fetch.topic,
                         fetch.partition,
                         fetch.start,
-                        fetch.uuid,
+                        fetch.identity.uuid,
                     )
                     if starts != self._starts:
                         return

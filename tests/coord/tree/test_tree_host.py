@@ -1,4 +1,4 @@
-"""Tests of logd.coord.tree.host: the order of answers and events, and their wait for the journal."""
+"""Tests of logd.coord.tree.tree_host: the order of answers and events, and their wait for the journal."""
 
 from __future__ import annotations
 

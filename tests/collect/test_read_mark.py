@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.collect.mark import HEAD_BYTES, START, TAIL_BYTES, ReadMark, fits, line_start, mark_at, moved, read_on
+from logd.collect.read_mark import HEAD_BYTES, START, TAIL_BYTES, ReadMark, fits, line_start, mark_at, moved, read_on
 from tests.collect.memory import MemoryDisk
 
 
