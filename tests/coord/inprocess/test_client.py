@@ -219,7 +219,7 @@ class SessionTests(InProcessCase):
         self.successResultOf(closing)
 
     def test_a_listener_may_close_the_client(self) -> None:
-        """Whether it is told of a lost connection or of a lost session."""
+        """When it is told of a lost connection, and when of a lost session."""
         for cut in (True, False):
             client = self.client()
             watch = client.get_and_watch("/")[1]

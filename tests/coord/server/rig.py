@@ -54,23 +54,13 @@ def read(path: str, watch: bool = False) -> bytes:
     return encode_ustring(path) + _BOOL.pack(watch)
 
 
-class Transport(StringTransport):
-    """Notes how the connection ended; ``aborted`` without what was written, ``disconnecting`` with it."""
-
-    aborted = False
-
-    def abortConnection(self) -> None:  # noqa: N802
-        """See ITCPTransport."""
-        self.aborted = True
-        super().abortConnection()  # type: ignore[no-untyped-call]
-
-
 @define(eq=False)
 class RawClient:
     """One connection, and the frames that came by it."""
 
     connection: ServerConnection
-    transport: Transport
+    #: ``disconnecting`` once the server has closed it, ``disconnected`` if without the bytes that were written.
+    transport: StringTransport
     frames: FrameBuffer = field(factory=FrameBuffer)
     session: ConnectResponse | None = None
     #: Answers as (xid, zxid, error, body); events have the xid -1.
@@ -79,7 +69,7 @@ class RawClient:
     @property
     def closed(self) -> bool:
         """True if the server closed the connection."""
-        return self.transport.aborted or bool(self.transport.disconnecting)
+        return bool(self.transport.disconnecting)
 
     def send(self, data: bytes) -> None:
         """Send bytes."""
@@ -138,7 +128,7 @@ class Rig:
     def connect(self) -> RawClient:
         """Return a connection that has sent nothing."""
         protocol: Any = self.server.factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
-        transport = Transport(peerAddress=IPv4Address("TCP", "127.0.0.1", 1))
+        transport = StringTransport(peerAddress=IPv4Address("TCP", "127.0.0.1", 1))
         protocol.makeConnection(transport)
         return RawClient(protocol, transport)
 

@@ -89,7 +89,7 @@ class RecoveryTests(FolderCase):
         self.assertEqual((found.pieces, found.changes), ([b"piece"], [(3, b"change 3")]))
 
     def test_a_torn_tail_is_cut_and_reported(self) -> None:
-        """Wherever it was torn: no client was told of that record."""
+        """At any byte: no client was told of that record."""
         whole = self.put_changes(0, 1, 2)
         for end in range(len(whole) - len(record(2, 1)) + 1, len(whole)):
             self.put(changes_name(0), whole[:end])
@@ -123,7 +123,7 @@ class DamageTests(FolderCase):
     """Acknowledged changes that cannot be read."""
 
     def test_a_changed_byte_is_an_error_with_its_remedy(self) -> None:
-        """Wherever later records, or the mark, vouch for it."""
+        """At any place that later records, or the mark, vouch for."""
         whole = self.put_changes(0, 1, 2, 3)
         write_mark(self.files, FOLDER, 3)
         for at in range(len(whole)):
@@ -233,7 +233,7 @@ class SnapshotTests(FolderCase):
         self.assertEqual(self.recover().snapshot_zxid, 0)
 
     def test_older_files_go_when_newer_ones_last(self) -> None:
-        """Whatever a loss of power leaves can be recovered."""
+        """A loss of power at any moment leaves a tree that can be recovered."""
         for seed in range(40):
             self.files = MemoryFiles(Random(seed))
             self.files.make_directory(FOLDER)

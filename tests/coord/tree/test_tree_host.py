@@ -262,7 +262,7 @@ class SessionTests(HostCase):
         self.assertEqual((again.take(), other.take()), (["no session"], [(EventType.DELETED, "/e")]))
 
     def test_a_standstill_expires_no_session(self) -> None:
-        """However long the process did not run."""
+        """Not even after three hours in which the process did not run."""
         one = self.connect(2_000)
         for _ in range(3):
             self.clock.advance(3_600)
