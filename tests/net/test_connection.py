@@ -26,7 +26,7 @@ from logd.errors import (
     ProtocolViolation,
 )
 from logd.net.connection import BrokerConnection, endpoint_for
-from logd.net.limits.connection_limits import ConnectionLimits
+from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation

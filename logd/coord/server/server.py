@@ -26,8 +26,8 @@ from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.deferreds.waiting import OneTimeEvent
 from logd.errors import DataDirectoryError
 from logd.interfaces import Clock, IFileOperations, IThreads
-from logd.net.limits.admission import AdmissionLimits, OpenConnections
-from logd.net.limits.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.connection_quotas import AdmissionLimits, OpenConnections
+from logd.net.limits.server_limits import ConnectionLimits, Watch
 
 #: Seconds between two log lines about a full tree.
 _REFUSED_SECONDS = 60.0
