@@ -1,4 +1,4 @@
-"""Limits on the cost of connections to a server, for each and for all, and the watch that enforces them."""
+"""Composes all limits of a server on its connections, for each and for all, and the watch that enforces them."""
 
 from __future__ import annotations
 
