@@ -19,7 +19,7 @@ from logd.coord.server.four_letter_words import answer_word
 from logd.coord.server.settings import CoordinationServerSettings
 from logd.coord.server.storage.durable_tree import Storage
 from logd.coord.server.storage.journal import JournalDisk
-from logd.coord.server.storage.reopening import LONGEST_SECONDS, Reopening
+from logd.coord.server.storage.tree_reopening import LONGEST_SECONDS, Reopening
 from logd.coord.tree.outcome import MultiFailed, Outcome
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
