@@ -15,8 +15,8 @@ from twisted.python.failure import Failure
 from logd.errors import ProtocolViolation
 from logd.interfaces import Clock, Timer
 from logd.net.backlog import Backlog
-from logd.net.limits.admission import AdmissionCounters
-from logd.net.limits.connection_limits import ConnectionLimits, Watch
+from logd.net.limits.connection_quotas import AdmissionCounters
+from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.limits.tcp_info import uptake
 from logd.net.output import OutputQueue, close_pieces
 from logd.net.pause_reasons import PauseReason
@@ -207,7 +207,7 @@ class Connection(TwistedProtocol):
 
     @property
     def address(self) -> str:
-        """See ``logd.net.limits.admission.Admitted``."""
+        """See ``logd.net.limits.connection_quotas.Admitted``."""
         return self.peer.rpartition(":")[0]
 
     @property

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.limits.connection_limits import LINGER_SECONDS, ConnectionLimits
+from logd.net.limits.server_limits import LINGER_SECONDS, ConnectionLimits
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender

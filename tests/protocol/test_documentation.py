@@ -11,7 +11,12 @@ from logd.errors import ERRORS_BY_CODE, InvalidMessage
 from logd.protocol import loops
 from logd.protocol.entry import LAYOUTS, encode_gap
 from logd.protocol.message import Message
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader

@@ -9,12 +9,12 @@ from attrs import define, field
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.growth_gate import GrowthGate
 from logd.broker.requests.appender import Appender
 from logd.broker.requests.core import BrokerCore
 from logd.broker.requests.produce_request import AcknowledgedProduceRequest, ProduceRequest, SilentProduceRequest
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
 from logd.broker.routing import Routing
+from logd.broker.stored_end_gate import StoredEndGate
 from logd.errors import PipelineBroken, UnknownError, UnknownTopic, WireError
 from logd.log.partition import PartitionLog
 from logd.net.pause_reasons import PauseReason
@@ -45,7 +45,7 @@ class ProduceRequests:
     connection: Connection
     routing: Routing = field(init=False)
     #: Logs that may not grow now.
-    growth: GrowthGate = field(init=False)
+    growth: StoredEndGate = field(init=False)
     appender: Appender = field(init=False)
     #: The started request that waits before its sets are gathered; nearly always None.
     waiting: ProduceRequest | None = field(default=None, init=False)

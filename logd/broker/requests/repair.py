@@ -10,8 +10,8 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.broker.requests.administration import check_administration
 from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
 from logd.errors import (

@@ -3,7 +3,7 @@
 A rebalance is the paper's Algorithm 1 (section 3.2) in this order: stop fetching and drop buffered messages; commit;
 release the owned partitions; read the registries; compute; claim all or nothing; start. After a conflict nothing is
 claimed: wait, then begin again. Watch firings are gathered, and there is one rebalance at a time. When the registries
-give the same share as before, nothing is stopped, unless positions were moved from outside (see administration).
+give the same share as before, nothing is stopped, unless positions were moved from outside (see group_changes).
 
 The cost for a consumer with k partitions, beside the reads of the view: k reads of offsets, all sent at once, and
 three transactions for each hundred partitions (commits, releases, claims with their fences). So a group of C consumers

@@ -34,6 +34,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
+from logd.coord.client_watches import WatchKind
 from logd.coord.errors import BadArguments, ClientClosing, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import (
@@ -55,7 +56,6 @@ from logd.coord.records import (
     WatchEvent,
 )
 from logd.coord.tree.pathnames import check_path, parent_of
-from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.kept_session import KeptSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.settings import CoordinationSettings

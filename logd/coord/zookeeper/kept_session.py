@@ -9,6 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.coord.client_watches import ClientWatches, WatchKind
 from logd.coord.errors import (
     AuthFailed,
     ClientClosing,
@@ -21,7 +22,6 @@ from logd.coord.errors import (
 )
 from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
-from logd.coord.watches import ClientWatches, WatchKind
 from logd.coord.zookeeper.heartbeat import Heartbeat
 from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from logd.protocol.requests import (
-    administration,
+    create_delete_topic,
     describe_log,
     fetch_wait,
     legacy_requests,
@@ -19,7 +19,12 @@ from logd.protocol.requests import (
     produce_ack,
     repair,
 )
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Piece
@@ -114,19 +119,19 @@ NATIVE_APIS = (
         19,
         CreateTopic,
         CreateTopicResponse,
-        administration.encode_create_topic,
-        administration.read_create_topic,
-        administration.encode_create_topic_response,
-        administration.read_create_topic_response,
+        create_delete_topic.encode_create_topic,
+        create_delete_topic.read_create_topic,
+        create_delete_topic.encode_create_topic_response,
+        create_delete_topic.read_create_topic_response,
     ),
     Api(
         20,
         DeleteTopic,
         DeleteTopicResponse,
-        administration.encode_delete_topic,
-        administration.read_delete_topic,
-        administration.encode_delete_topic_response,
-        administration.read_delete_topic_response,
+        create_delete_topic.encode_delete_topic,
+        create_delete_topic.read_delete_topic,
+        create_delete_topic.encode_delete_topic_response,
+        create_delete_topic.read_delete_topic_response,
     ),
     Api(
         21,

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.server.storage.durable_tree import SNAPSHOT_RETRY_SECONDS
 from logd.coord.server.storage.folder import changes_name
-from logd.coord.server.storage.reopening import FIRST_SECONDS, LONGEST_SECONDS
+from logd.coord.server.storage.tree_reopening import FIRST_SECONDS, LONGEST_SECONDS
 from logd.coord.server.wire.handshake import ConnectRequest, ConnectResponse, encode_connect_request
 from logd.coord.server.wire.opcodes import Opcode
 from tests.coord.server.rig import FOLDER, RawClient, Rig, create, read, request, set_data

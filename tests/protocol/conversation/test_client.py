@@ -10,7 +10,7 @@ from logd.errors import InvalidRequest, MessageTooLarge
 from logd.protocol.conversation import client as client_conversation
 from logd.protocol.conversation.client import FIRST_CORRELATION_ID, ClientConversation
 from logd.protocol.conversation.server import ServerConversation
-from logd.protocol.requests.administration import DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import DeleteTopic, DeleteTopicResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse

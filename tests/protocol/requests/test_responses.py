@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ProtocolViolation
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader, size_of

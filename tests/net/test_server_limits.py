@@ -8,9 +8,9 @@ from attrs import define, field
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.limits.connection_limits import ConnectionLimits, Watch
-from logd.net.limits.idle import IdleConnections, StuckReceivers
+from logd.net.limits.idle_and_stuck import IdleConnections, StuckReceivers
 from logd.net.limits.request_memory import RequestMemory
+from logd.net.limits.server_limits import ConnectionLimits, Watch
 from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender

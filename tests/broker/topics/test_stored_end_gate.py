@@ -7,7 +7,7 @@ from time import process_time
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.growth_gate import GrowthGate
+from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
@@ -114,12 +114,12 @@ class _Connection:
             raise RuntimeError("a bug")
 
 
-class GrowthGateTests(SynchronousTestCase):
+class StoredEndGateTests(SynchronousTestCase):
     """The gate alone, with logs and connections that are stand-ins."""
 
     def test_other_topics_cost_a_produce_nothing(self) -> None:
         """10,000 logs of another topic are held."""
-        gate = GrowthGate()
+        gate = StoredEndGate()
         logs = [_Log("new", number) for number in range(10_000)]
         for log in logs:
             gate.hold(log)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ class GrowthGateTests(SynchronousTestCase):
 
     def test_one_failing_connection_spares_the_others(self) -> None:
         """A defect in one connection must not leave producers waiting for ever."""
-        gate, log = GrowthGate(), _Log("t", 0)
+        gate, log = StoredEndGate(), _Log("t", 0)
         gate.hold(log)  # type: ignore[arg-type]
         connections = [_Connection(fails=True), _Connection()]
         for connection in connections:

@@ -1,4 +1,4 @@
-"""Producing connections wait while a log may not grow: its new end has to be written to the tree first."""
+"""Pauses producing connections while a log may not grow: its new end has to be written to the tree first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Destination(Protocol):
 
 
 @define(eq=False)
-class GrowthGate:
+class StoredEndGate:
     """The logs that may not grow now, and the connections that wait for them. For the owner thread only.
 
     A log that goes offline or is deleted is released: its producers get an error instead of waiting.
@@ -103,7 +103,7 @@ class GrowthGate:
 class _WhenOffline:
     """Releases a held log that goes offline."""
 
-    _gate: GrowthGate
+    _gate: StoredEndGate
     _held: PartitionLog
 
     def visible(self, end: int) -> None:
