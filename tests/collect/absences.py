@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
-from logd.collect.mark import checksum
+from logd.collect.read_mark import checksum
 from logd.collect.source import SourceFile
 from logd.collect.state import decode_state
 from tests.collect.doubles import DEVICE
@@ -63,8 +63,8 @@ class AbsentLife(Life):
         if self.random.random() < 0.7:
             self.settle()
         losses = [notice for notice in self.notices[said:] if "lost" in notice]
-        if bool(losses) != bool(self.follower.catalogue.losses):
-            raise Broken(f"{losses} are counted as {self.follower.catalogue.losses}")
+        if bool(losses) != bool(self.follower.tracker.losses):
+            raise Broken(f"{losses} are counted as {self.follower.tracker.losses}")
         if gone:
             self.destructive += 1
             # A log that came and went without a trace cannot be known of, nor can it be known whether an empty file is

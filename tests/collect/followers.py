@@ -34,9 +34,9 @@ class FollowerTestCase(SynchronousTestCase):
 
     def again(self, **more: Any) -> Follower:
         """Acknowledge all, crash, and make a follower that goes on from the state."""
-        for source in self.follower.catalogue.sources.values():
+        for source in self.follower.tracker.sources.values():
             source.acknowledged = source.mark
-        state = encode_state("t", self.follower.catalogue.state)
+        state = encode_state("t", self.follower.tracker.state)
         self.disk.crash()
         return self.begin(decode_state(state, "t"), **more)
 

@@ -164,7 +164,7 @@ class Life:
 
     def save(self) -> None:
         """Let the collector write its state file."""
-        self.state = encode_state("t", self.follower.catalogue.state)
+        self.state = encode_state("t", self.follower.tracker.state)
 
     def kill(self) -> None:
         """Kill the collector and start it again."""
@@ -215,7 +215,7 @@ class Life:
         """Rotate by renaming; the writer may go on in the old file to the end of its line."""
         path = self.random.choice(LOGS)
         if path in self.disk.names:
-            if (DEVICE, self.disk.names[path].inode) not in self.follower.catalogue.sources:
+            if (DEVICE, self.disk.names[path].inode) not in self.follower.tracker.sources:
                 self.settle()  # what comes and goes between two looks is not seen
             target = self.shift(path)
             self.finish(path)
@@ -234,7 +234,7 @@ class Life:
             return
         target = self.shift(path)
         self.finish(path)
-        here = self.follower.catalogue.sources.get((DEVICE, node.inode))
+        here = self.follower.tracker.sources.get((DEVICE, node.inode))
         if here is None or here.mark.position < 64:
             self.may_repeat = True
         if self.random.random() < 0.5:

@@ -30,7 +30,7 @@ class AwayTestCase(FollowerTestCase):
         self.assertEqual(len(losses), bool(words), self.notices)
         for word in words:
             self.assertIn(word, losses[0])
-        self.assertEqual(self.follower.catalogue.losses, bool(words))
+        self.assertEqual(self.follower.tracker.losses, bool(words))
 
 
 class NumberedTests(AwayTestCase):
@@ -53,7 +53,7 @@ class NumberedTests(AwayTestCase):
             self.said()
             self.again()
             self.assertEqual(self.lines(), [])
-            self.assertEqual({source.name for source in self.follower.catalogue.sources.values()}, {"/l/a.log"})
+            self.assertEqual({source.name for source in self.follower.tracker.sources.values()}, {"/l/a.log"})
 
     def test_the_rest_of_the_followed_file_comes_first(self) -> None:
         """The file was renamed twice, and had been read in part before."""
@@ -169,7 +169,7 @@ class NumberedTests(AwayTestCase):
         self.disk.append("/l/a.log", b"second\n")
         self.rotate()
         self.disk.append("/l/a.log", b"third\n")
-        state = self.follower.catalogue.state
+        state = self.follower.tracker.state
         self.disk.crash()
         self.begin(type(state)([*state.sources]))
         self.assertEqual(self.lines(), [b"second", b"third"])
@@ -283,7 +283,7 @@ class LostTests(AwayTestCase):
         self.again()
         self.assertEqual(self.lines(), [b"first", b"third"])
         self.said("/l/a.log.1.gz was compressed before it was read, and compressed files are skipped: 7 bytes are")
-        self.assertEqual(self.follower.catalogue.lost, 7)
+        self.assertEqual(self.follower.tracker.lost, 7)
         self.notices.clear()
         self.again()
         self.assertEqual(self.lines(), [])
@@ -316,7 +316,7 @@ class LostTests(AwayTestCase):
         self.said(
             "/l/a.log was compressed (now /l/a.log.2.gz, which is skipped): it was read up to byte 71; at least 6 bytes"
         )
-        self.assertEqual(self.follower.catalogue.lost, 6)
+        self.assertEqual(self.follower.tracker.lost, 6)
 
     def test_a_file_read_to_its_end_may_be_compressed(self) -> None:
         """No loss is reported, with or without a collector, in any format, and after further rotations."""

@@ -130,7 +130,7 @@ class GrowthTests(FollowerTestCase):
         self.lines()
         self.disk.append("/l/a.log", b"x" * 400_000)
         self.assertEqual(self.lines(), [])
-        acknowledged = next(iter(self.follower.catalogue.sources.values()))
+        acknowledged = next(iter(self.follower.tracker.sources.values()))
         self.assertEqual((acknowledged.mark.position, acknowledged.skipping), (400_004, True))
         self.disk.append("/l/a.log", b"x\ntwo\n")
         self.assertEqual(self.lines(), [b"two"])

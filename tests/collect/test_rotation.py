@@ -58,7 +58,7 @@ class RotationTests(FollowerTestCase):
         self.assertEqual(self.disk.open_now, 1)
         self.assertEqual(self.lines(60.0), [b"unfinished"])
         self.assertEqual(self.lines(60.0), [])
-        self.assertEqual((self.disk.open_now, self.follower.catalogue.sources), (0, {}))
+        self.assertEqual((self.disk.open_now, self.follower.tracker.sources), (0, {}))
         self.noticed()
 
     def test_a_file_removed_unread_is_reported(self) -> None:
@@ -70,7 +70,7 @@ class RotationTests(FollowerTestCase):
         self.disk.remove("/l/a.log")
         self.assertEqual(self.lines(), [])
         self.noticed("/l/a.log is gone: it was read up to byte 0; at least 4 bytes are lost")
-        self.assertEqual(self.follower.catalogue.lost, 4)
+        self.assertEqual(self.follower.tracker.lost, 4)
 
     def test_new_files_are_opened_before_they_are_read(self) -> None:
         """An open file is not lost when it is removed while the producer is full."""
@@ -104,7 +104,7 @@ class RotationTests(FollowerTestCase):
             self.disk.append("/l/a.log", more)
             self.assertEqual(self.lines(), more.split(b"\n")[:-1])
             self.noticed("/l/a.log was truncated or overwritten, reading from its start")
-            self.assertEqual(self.follower.catalogue.lost, 0)
+            self.assertEqual(self.follower.tracker.lost, 0)
 
     def test_a_file_emptied_unread_is_reported(self) -> None:
         """Bytes that were seen and not read are lost."""
@@ -142,7 +142,7 @@ class RotationTests(FollowerTestCase):
             self.disk.copy("/l/a.log", "/l/a.log.1")
             self.disk.append("/l/a.log", b"late\n")
             self.assertEqual(self.lines(), [b"late"])
-            (source,) = self.follower.catalogue.sources.values()
+            (source,) = self.follower.tracker.sources.values()
             source.acknowledged = source.mark
             self.disk.truncate("/l/a.log")
             self.disk.append("/l/a.log", b"new\n")
@@ -171,8 +171,8 @@ class RotationTests(FollowerTestCase):
         self.lines()
         self.disk.copy("/l/a.log", "/l/a.log.bak")
         self.assertEqual(self.lines(), [])
-        next(iter(self.follower.catalogue.sources.values())).acknowledged = next(
-            iter(self.follower.catalogue.sources.values())
+        next(iter(self.follower.tracker.sources.values())).acknowledged = next(
+            iter(self.follower.tracker.sources.values())
         ).mark
         self.disk.append("/l/a.log.bak", b"its own\n")
         self.disk.append("/l/a.log", b"the other's\n")
@@ -185,7 +185,7 @@ class RotationTests(FollowerTestCase):
             self.begin(patterns=["/l/*"], gone=0.0)
             self.disk.append("/l/a.log", LONG * 3)
             self.lines()
-            (source,) = self.follower.catalogue.sources.values()
+            (source,) = self.follower.tracker.sources.values()
             self.disk.copy("/l/a.log", "/l/a.log.bak", len(LONG) * 2)
             self.assertEqual(self.lines(), [])
             if acknowledged:

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.files import Seen
-from logd.collect.mark import ReadMark
+from logd.collect.read_mark import ReadMark
 from logd.collect.rotation.siblings import Passed
 from logd.collect.source import SourceFile
 from logd.collect.state import BadState, State, decode_state, encode_state

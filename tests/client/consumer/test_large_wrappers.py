@@ -8,7 +8,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer.fetching.partition_fetch import SLICE_BYTES, PartitionFetch
+from logd.client.consumer.fetching.entry_decoder import SLICE_BYTES
+from logd.client.consumer.fetching.partition_fetch import PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import WrapperTooLarge

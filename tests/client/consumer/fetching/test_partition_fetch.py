@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.client.consumer.fetching.partition_fetch import PartitionFetch
+from logd.client.consumer.fetching.partition_fetch import FetchState, PartitionFetch
 from logd.client.settings import ConsumerSettings
 from logd.client.starting_positions import Position
 from logd.errors import CorruptMessage, OffsetOutOfRange
@@ -190,6 +190,7 @@ class PartitionFetchTests(SynchronousTestCase):
         spoilt[29 * 2 + 3] ^= 2
         self.assertEqual(len(read_all(fetch, bytes(spoilt), 1000, 100)), 2)
         self.assertEqual((fetch.lost_at, fetch.wanted(1000)), (START + 58, None))
+        self.assertIs(fetch.state, FetchState.SEARCHING)
         fetch.found(START + 29 * 5)
         self.assertEqual(read_all(fetch, bytes(spoilt), 1000, 100)[0].id, START + 29 * 5)
         self.assertEqual((fetch.losses.skipped, fetch.losses.skipped_bytes), (1, 87))
@@ -208,6 +209,19 @@ class PartitionFetchTests(SynchronousTestCase):
         assert wanted is not None
         fetch.out_of_range(wanted, 2000, 3000)
         self.assertIsInstance(fetch.error, OffsetOutOfRange)
+        self.assertIs(fetch.state, FetchState.FAILED)
+
+    def test_held_bytes_come_before_a_jump(self) -> None:
+        """While bytes are held, a position that is gone is not fetched again; reading jumps when they are used up."""
+        serve(self.fetch, self.data, 1000)
+        wanted = self.fetch.wanted(1000)
+        assert wanted is not None
+        self.fetch.out_of_range(wanted, 2000, 3000)
+        self.assertEqual((self.fetch.state, self.fetch.wanted(1000)), (FetchState.USING_UP, None))
+        while self.fetch.position < 2000:
+            batch = self.fetch.next_batch(100)
+            assert batch is not None
+        self.assertEqual((self.fetch.state, self.fetch.position), (FetchState.FETCHING, 2000))
 
     def test_batches_join_without_a_hole(self) -> None:
         """The last one says that it reaches the end."""
@@ -237,3 +251,6 @@ class PartitionFetchTests(SynchronousTestCase):
         """The broker is first asked where "latest" is."""
         fetch = PartitionFetch("t", 0, "latest", ConsumerSettings())
         self.assertEqual((fetch.wanted(1000), fetch.position), (None, -1))
+        self.assertIs(fetch.state, FetchState.LOCATING)
+        fetch.seek(START)
+        self.assertIs(fetch.state, FetchState.FETCHING)

@@ -1,4 +1,4 @@
-"""Tests of logd.collect.mark: places in files, known by the content around them."""
+"""Tests of logd.collect.read_mark: places in files, known by the content around them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.collect.mark import HEAD_BYTES, START, TAIL_BYTES, ReadMark, fits, line_start, mark_at, moved, read_on
+from logd.collect.read_mark import HEAD_BYTES, START, TAIL_BYTES, ReadMark, fits, line_start, mark_at, moved, read_on
 from tests.collect.doubles import MemoryDisk
 
 
-class MarkTests(SynchronousTestCase):
+class ReadMarkTests(SynchronousTestCase):
     """``ReadMark`` and its functions."""
 
     def setUp(self) -> None:
