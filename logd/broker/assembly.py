@@ -30,6 +30,7 @@ from logd.net.limits.admission import AdmissionLimits
 from logd.net.limits.connection_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
+from logd.plurals import counted
 from logd.protocol.conversation.server import ServerConversation
 
 #: Seconds between two checks of the connections while stopping.
@@ -301,10 +302,10 @@ class BrokerAssembly:
         if report.unflushed:
             names = sorted(report.unflushed)
             self._log.critical(
-                "{bytes} bytes of {count} partitions were not flushed within stop.ms = {limit} ({names}): they are "
+                "{bytes} of {partitions} were not flushed within stop.ms = {limit} ({names}): they are "
                 "lost if the power fails before the system writes them. Messages acknowledged with acks=-1 are flushed",
-                bytes=sum(report.unflushed.values()),
-                count=len(names),
+                bytes=counted(sum(report.unflushed.values()), "byte"),
+                partitions=counted(len(names), "partition"),
                 limit=self.settings.stop_ms,
                 names=", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
             )

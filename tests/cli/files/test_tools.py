@@ -268,7 +268,7 @@ class LostSegmentTests(ToolsTestCase):
         self.lose()
         self.assertIn("problems found: 2;", self.logd("repair", self.path, "--dry-run", status=1))
         self.assertFalse(self.segments[0].exists())
-        self.assertIn("Make gaps of 2 damages", self.logd("repair", self.path, status=1))
+        self.assertIn("Make gaps of 2 damaged places", self.logd("repair", self.path, status=1))
         self.assertIn("sound", self.logd("repair", self.path, "--yes"))
         text = self.logd("verify", self.path, "--json")
         found = json.loads(text)

@@ -225,7 +225,7 @@ class StatusTests(CliTestCase):
         self.publish(Lineage("t", json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"], 0))
         for command, words in (
             (self.arguments("--dry-run"), "nothing new"),
-            (["import", "--to", self.to, "--verify"], "1 runs"),
+            (["import", "--to", self.to, "--verify"], "1 run in order"),
         ):
             done = subprocess.run(
                 [sys.executable, "-c", WITHOUT, *command, "pyspark"],

@@ -83,7 +83,7 @@ class StreamTests(ConsumerCase):
         self.assertEqual(sum(loss.bytes or 0 for loss in self.losses(batches)), 100 * ENTRY)
         self.the_stream.close()
         self.assertLess(len(self.warnings), 10)
-        self.assertIn(f"100 such losses by now, {100 * ENTRY} bytes", self.warnings[-1])
+        self.assertIn(f"100 such losses by now, {100 * ENTRY:,} bytes", self.warnings[-1])
 
     def test_damage(self) -> None:
         """So do damaged places, where it is said that they are skipped."""
