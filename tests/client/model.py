@@ -84,7 +84,7 @@ class ModelBroker:
     topic_errors: dict[str, int] = field(factory=dict)
     #: Errors that Metadata has of single partitions.
     partition_errors: dict[tuple[str, int], int] = field(factory=dict)
-    #: The uuids of topics that were made again.
+    #: The uuids of topics that were created again.
     uuids: dict[str, str] = field(factory=dict)
     #: Requests of these types are never answered.
     silent: tuple[type, ...] = ()

@@ -1,4 +1,4 @@
-"""Tests of following files that are renamed, copied, emptied, removed, made again; one change at a time."""
+"""Tests of following files that are renamed, copied, emptied, removed, created again; one change at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.collect.following import LONG, FollowerTestCase
 
 
 class RotationTests(FollowerTestCase):
-    """Files that are renamed, copied, emptied, removed, made again."""
+    """Files that are renamed, copied, emptied, removed, created again."""
 
     def test_renamed(self) -> None:
         """What is left of a renamed file is read first, though no pattern matches its new name, and what comes late."""

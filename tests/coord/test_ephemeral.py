@@ -53,7 +53,7 @@ class CreateTests(HostedTestCase):
         self.assertEqual(self.result(self.ours.get(PATH))[0], b"them")
 
     def test_our_past(self) -> None:
-        """Our data under another session are of our past: deleted, and made again under this one."""
+        """Our data under another session are of our past: deleted, and created again under this one."""
         self.result(create_ephemeral(self.theirs, PATH, b"us"))
         self.result(create_ephemeral(self.ours, PATH, b"us"))
         self.assertEqual(self.result(self.ours.get(PATH))[1].ephemeral_owner, self.ours.session_id)

@@ -52,7 +52,7 @@ class PresenceTests(HostedTestCase):
         self.assertEqual(self.there(), b"more")
 
     def test_made_again_after_a_lost_session(self) -> None:
-        """In the next session the node is made again, under that session."""
+        """In the next session the node is created again, under that session."""
         self.result(self.presence.start())
         for _ in range(3):
             before = self.ours.session_id
@@ -76,7 +76,7 @@ class PresenceTests(HostedTestCase):
         self.assertEqual(self.there(), b"me")
 
     def test_made_again_when_deleted(self) -> None:
-        """A node that somebody deletes is made again."""
+        """A node that somebody deletes is created again."""
         self.result(self.presence.start())
         self.result(self.theirs.delete(PATH))
         self.assertEqual(self.there(), b"me")

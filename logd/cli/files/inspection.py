@@ -39,7 +39,7 @@ class Finding:
         """The finding as one line of text."""
         damage = self.damage
         return (
-            f"{self.place.path}: {_MEANINGS[damage.kind]} at position {damage.position} "
+            f"{self.place.path}: {_MEANINGS[damage.kind]} at file position {damage.position} "
             f"(id {self.place.start + damage.position}), {damage.size} bytes: {damage.reason}"
         )
 

@@ -136,7 +136,7 @@ class CreateTopicTests(BrokerTestCase):
         self.assertEqual(self.log_of("t", 2).settings.retention_ms, -1)
 
     def test_exists(self) -> None:
-        """A topic that is there is not made again, also when both are asked for at once."""
+        """A topic that is there is not created again, also when both are asked for at once."""
         requests = CreateTopic("t", 1, {}), CreateTopic("t", 2, {})
         self.peer.send(*requests)
         self.settle()
@@ -207,7 +207,7 @@ class DeleteTopicTests(BrokerTestCase):
         self.settle()
 
     def test_delete(self) -> None:
-        """Messages and topic are gone, now and after a restart; one made again has another uuid."""
+        """Messages and topic are gone, now and after a restart; one created again has another uuid."""
         before = self.broker.topics.get("t")
         self.assertEqual(self.ask(self.peer, DeleteTopic("t")), DeleteTopicResponse(0))
         self.assertEqual(self.ask(self.peer, Fetch("t", 0, 0, 100)), FetchResponse(0))

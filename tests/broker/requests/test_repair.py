@@ -186,7 +186,7 @@ class ServedTests(RepairTestCase):
         self.assertEqual((self.fetched().gap_bytes, self.fetched().position), (20, 200))
 
     def test_deleted_meanwhile(self) -> None:
-        """A topic that is deleted, and made again, while its former log is looked at, is not touched."""
+        """A topic that is deleted, and created again, while its former log is looked at, is not touched."""
         self.data(0)[15] ^= 1
         self.peer.send(Repair("t", 0, False))
         self.reads.work()

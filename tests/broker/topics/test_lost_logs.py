@@ -158,7 +158,7 @@ class NoLossTests(LostLogTestCase):
         self.assertEqual(self.stored_ends(), before)
 
     def test_deleted(self) -> None:
-        """A lost topic can be deleted, and made again; its stored ends are gone."""
+        """A lost topic can be deleted, and created again; its stored ends are gone."""
         self.kill()
         self.remove_folder("t-0")
         self.open()

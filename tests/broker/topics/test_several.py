@@ -177,7 +177,7 @@ class DeletionTests(MembersTestCase):
         self.assertEqual((self.nodes(paths.DELETED_TOPICS), self.nodes(paths.BROKER_TOPICS)), ([], []))
 
     def test_made_again_while_a_broker_was_down(self) -> None:
-        """The same, when the topic was made again meanwhile: it gets an empty log under the new uuid."""
+        """The same, when the topic was created again meanwhile: it gets an empty log under the new uuid."""
         (number,) = self.two.partitions("t")
         log_of(self.two, "t", number).append([HELLO], 1, -1)
         self.two.kill()
@@ -191,7 +191,7 @@ class DeletionTests(MembersTestCase):
         self.assertEqual(self.two.membership.reconciler.conflicts, {})
 
     def test_made_again_at_once(self) -> None:
-        """Deleted and made again by one broker faster than the other looks: both have the new one, empty."""
+        """Deleted and created again by one broker faster than the other looks: both have the new one, empty."""
         for member in self.members:
             (number,) = member.partitions("t")
             log_of(member, "t", number).append([HELLO], 1, -1)

@@ -97,7 +97,7 @@ class RestartTests(BrokerTestCase):
         self.assertEqual((self.broker.topics.names(), self.log_of("t").end), (["t"], len(HELLO)))
 
     def test_damaged_list(self) -> None:
-        """A list of topics of which nothing can be read is made again from the tree."""
+        """A list of topics of which nothing can be read is rebuilt from the tree."""
         self.create("t")
         uuid = self.broker.topics.get("t").uuid  # type: ignore[union-attr]
         self.produce(self.connect(), "t", HELLO)

@@ -74,7 +74,9 @@ class VerifyTests(ToolsTestCase):
         """Anything wrong is status 1, with file, position and id."""
         self.damage(1, 35)
         text = self.logd("verify", self.path, status=1)
-        self.assertIn(f"{self.segments[1]}: a damaged entry at position 20 (id 80), 20 bytes: checksum mismatch", text)
+        self.assertIn(
+            f"{self.segments[1]}: a damaged entry at file position 20 (id 80), 20 bytes: checksum mismatch", text
+        )
         self.assertIn("NOT SOUND", text)
 
     def test_json(self) -> None:

@@ -1,4 +1,4 @@
-"""Tests of positions that do not hold any more: of topics that were made again, of what was removed or given away."""
+"""Tests of positions that do not hold any more: of topics that were created again, of what was removed or given away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGER = 6
 
 
 class PlainTests(ConsumerCase):
-    """A consumer without a group. Three partitions of one hundred messages are made again."""
+    """A consumer without a group. Three partitions of one hundred messages are created again."""
 
     def make_again(self, count: int, more: int = 0) -> list[bytes]:
         """Delete the topic and make it again; return its messages, sorted."""
@@ -94,7 +94,7 @@ class PlainTests(ConsumerCase):
 
 
 class GroupTests(ClientGroupCase):
-    """A group's consumer. Four partitions of fifty messages are made again."""
+    """A group's consumer. Four partitions of fifty messages are created again."""
 
     def messages(self, count: int, more: int = 0) -> list[Message]:
         """What the new topic holds in each partition."""

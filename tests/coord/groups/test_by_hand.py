@@ -1,4 +1,4 @@
-"""Tests of what somebody does to a live group's nodes by hand, and of topics that are deleted and made again."""
+"""Tests of what somebody does to a live group's nodes by hand, and of topics that are deleted and created again."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class BadOffsetTests(GroupCase):
 
 
 class MadeAgainTests(GroupCase):
-    """A topic is deleted, and made again under another uuid."""
+    """A topic is deleted, and created again under another uuid."""
 
     def make_again(self, member: Member) -> None:
         """So quickly that nobody can tell but by the uuid."""

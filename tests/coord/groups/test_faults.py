@@ -296,7 +296,7 @@ class FenceTests(GroupCase):
         self.assertEqual(self.committed(0), b"")
 
     def test_the_topic_was_deleted(self) -> None:
-        """Offsets that are gone with their topic are not made again by a commit."""
+        """Offsets that are gone with their topic are not created again by a commit."""
         (a,) = self.joined("a", commit_interval=0.0)
         self.get(self.eye.delete(paths.group_offset("g", "t", 1), ANY_VERSION))
         a.reader.positions = {tp(1): 5}

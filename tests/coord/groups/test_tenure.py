@@ -59,7 +59,7 @@ class TenureTests(HostedTestCase):
         self.successResultOf(stopping)
 
     def test_changes_since_the_claim(self) -> None:
-        """A topic of another uuid was made again; a change of the group's node says that positions were moved."""
+        """A topic of another uuid was created again; a change of the group's node says that positions were moved."""
         self.begin()
         same = Registries({}, {"t": (0,)}, {"t": "u"}, 1)
         other = Registries({}, {"t": (0,)}, {"t": "v"}, 2)

@@ -30,7 +30,7 @@ class TopicsTests(BrokerTestCase):
     options = ("--advertise", "broker.example:1234", "--id", "7")
 
     def test_uuids(self) -> None:
-        """A topic made again has another uuid and begins at 0; metadata say where the broker is to be found."""
+        """A topic created again has another uuid and begins at 0; metadata say where the broker is to be found."""
         peer = self.connect()
         uuids = []
         for number in range(3):

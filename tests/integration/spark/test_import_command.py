@@ -136,9 +136,9 @@ class StatusTests(CliTestCase):
         target.close()
 
     def test_data_lost(self) -> None:
-        """A topic that was made again since the last run is status 5; so are positions behind the log's end."""
+        """A topic that was created again since the last run is status 5; so are positions behind the log's end."""
         self.publish(Lineage("t", "another", 0))
-        self.refused(5, (self.arguments(), "the topic was made again"))
+        self.refused(5, (self.arguments(), "the topic was created again"))
 
     def test_nothing_new(self) -> None:
         """A target that has everything is status 0, said so, and makes no run."""

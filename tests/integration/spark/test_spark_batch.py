@@ -132,7 +132,7 @@ class LossTests(SparkTestCase):
     """Messages that are gone."""
 
     def test_topic_made_again(self) -> None:
-        """A data frame that was planned on a topic that was made again since fails, or reads nothing of it."""
+        """A data frame that was planned on a topic that was created again since fails, or reads nothing of it."""
         topic = self.create()
         self.fill(topic, numbered(range(10)))
         strict = self.read(topic).rdd
@@ -142,7 +142,7 @@ class LossTests(SparkTestCase):
         self.delete(topic)
         self.create()
         self.fill(topic, numbered(range(100, 120)))
-        self.assert_fails(strict.collect, "made again", "failOnDataLoss")
+        self.assert_fails(strict.collect, "created again", "failOnDataLoss")
         self.assertEqual(lenient.count(), 0)
 
     def test_retention(self) -> None:

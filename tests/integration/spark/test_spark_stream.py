@@ -134,14 +134,14 @@ class StreamTests(StreamTestCase):
         self.assertEqual(self.found(), list(range(5, 20)))
 
     def test_topic_made_again(self) -> None:
-        """A stream fails on a topic that was made again; told to, it goes on with what the new one has."""
+        """A stream fails on a topic that was created again; told to, it goes on with what the new one has."""
         topic = self.create()
         self.fill(topic, numbered(range(10)))
         self.run_now(subscribe=topic, startingOffsets="earliest")
         self.delete(topic)
         self.create()
         self.fill(topic, numbered(range(100, 120)))
-        self.assert_fails(lambda: self.run_now(subscribe=topic), "made again", "failOnDataLoss")
+        self.assert_fails(lambda: self.run_now(subscribe=topic), "created again", "failOnDataLoss")
         self.run_now(subscribe=topic, failOnDataLoss="false")
         self.assertEqual(self.found(), [*range(10), *range(100, 120)])
 

@@ -122,7 +122,7 @@ class LocalFilesTests(SynchronousTestCase):
         self.assertEqual((file.read_at(0, 4096), file.read_at(12_288, 10)), (b"x" * 4096, b"x" * 10))
 
     def test_create_is_exclusive(self) -> None:
-        """A file that is there is not made again, and one that is not there is not opened."""
+        """A file that is there is not created again, and one that is not there is not opened."""
         with self.assertRaises(FileNotFoundError):
             self.files.open(self.path)
         self.files.open(self.path, create=True).close()

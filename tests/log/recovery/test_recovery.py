@@ -248,17 +248,17 @@ class IndexTests(SynchronousTestCase):
     """The index across starts."""
 
     def test_missing_index_of_the_last_segment(self) -> None:
-        """It is made again by a scan at the start."""
+        """It is rebuilt by a scan at the start."""
         rig = Rig(LogSettings(index_bytes=1))
         rig.filled(ENTRY, ENTRY, ENTRY)
         rig.stop()
         rig.files.remove(f"{ROOT}/t-0/00000000000000000000.index")
         rig.open()
         self.assertTrue(rig.log().is_boundary_known(20))
-        self.assertIn("made again", rig.reports[0])
+        self.assertIn("rebuilt", rig.reports[0])
 
     def test_missing_or_wrong_index_of_a_closed_segment(self) -> None:
-        """It is made again when it is asked for, with the segment's time, and found the next time."""
+        """It is rebuilt when it is asked for, with the segment's time, and found the next time."""
         for damage in ("missing", "wrong"):
             rig = Rig(SMALL)
             log = rig.filled(*[ENTRY] * 8)
@@ -299,7 +299,7 @@ class IndexTests(SynchronousTestCase):
         self.assertLess(len(inode.disk), 40)
 
     def test_a_full_disk_costs_the_index_only(self) -> None:
-        """An index that cannot be written is given up; appends go on, and it is made again when needed."""
+        """An index that cannot be written is given up; appends go on, and it is rebuilt when needed."""
         rig = Rig(SMALL)
         log = rig.filled(*[ENTRY] * 3)
         rig.files.errors[f"open {ROOT}/t-0/00000000000000000000.index"] = [OSError(errno.ENOSPC, "full")]

@@ -184,7 +184,7 @@ class PartitionsTests(SynchronousTestCase):
         self.assertEqual(len(log.segments()), 3)
 
     def test_delete(self) -> None:
-        """A deleted topic is gone at once, its waiters fail, its files go on a thread; then it may be made again."""
+        """A deleted topic is gone at once, its waiters fail, its files go on a thread; then it may be created again."""
         rig = Rig()
         log = rig.filled(ENTRY)
         rig.log("t-0").append([ENTRY], 1, -1)  # its folder is called t-0-0

@@ -80,7 +80,7 @@ class HoldTests(SynchronousTestCase):
         self.assertIn("bytes 20 to 100 are lost", str(error))
 
     def test_deleted(self) -> None:
-        """Its topic can be deleted, and made again from nothing."""
+        """Its topic can be deleted, and created again from nothing."""
         rig = Rig()
         rig.store.hold("t", 0, REASON, 100)
         outcome: list[BaseException | None] = []
