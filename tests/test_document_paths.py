@@ -50,8 +50,8 @@ def _is_name(dotted: str) -> bool:
 class DocumentPathTests(SynchronousTestCase):
     """README, ARCHITECTURE, CONTRIBUTING and the pages of docs/."""
 
-    def test_paths(self) -> None:
-        """A path from the project's root is that of a file or folder."""
+    def test_paths_from_the_root_exist(self) -> None:
+        """A renamed file or folder is renamed in the documents too."""
         wrong = [
             f"{page}: {path}"
             for page, text in _documents()
@@ -60,8 +60,8 @@ class DocumentPathTests(SynchronousTestCase):
         ]
         self.assertEqual(wrong, [])
 
-    def test_short_paths(self) -> None:
-        """A shorter path of a Python file, or of a folder in the design's pages, ends one from the root."""
+    def test_short_paths_exist_in_some_folder(self) -> None:
+        """The pages of the design leave out the first folders of a path."""
         saved = set(re.findall(r"^```python (\S+)$", "\n".join(text for _, text in _documents()), re.M))
         wrong = [
             f"{page}: {path}"
@@ -72,8 +72,8 @@ class DocumentPathTests(SynchronousTestCase):
         ]
         self.assertEqual(wrong, [])
 
-    def test_modules(self) -> None:
-        """A dotted name is that of a module, or of what is in one."""
+    def test_modules_and_their_names_exist(self) -> None:
+        """A dotted name is a module, or a class, function or test in one."""
         wrong = [
             f"{page}: {dotted}"
             for page, text in _documents()

@@ -1,4 +1,4 @@
-"""A tree in memory with clients on a clock that is turned by hand."""
+"""A tree in memory, and clients of it on a clock that the test turns."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 
 T = TypeVar("T")
 
 
-class HostedTestCase(SynchronousTestCase):
-    """With a host, and clients made by ``client``."""
+class HostedCase(SynchronousTestCase):
+    """A test with a host of an empty tree, and clients made by ``client``."""
 
     def setUp(self) -> None:
         """Make the host."""
@@ -26,7 +26,7 @@ class HostedTestCase(SynchronousTestCase):
         self.host.start()
 
     def client(self) -> InProcessCoordination:
-        """A connected client; each message takes a hundredth of a second."""
+        """Return a connected client; each message takes a hundredth of a second."""
         client = InProcessCoordination(self.host, self.clock, delay=lambda: 0.01)
         connected = client.connect()
         self.turn()
@@ -34,17 +34,17 @@ class HostedTestCase(SynchronousTestCase):
         return client
 
     def turn(self, seconds: float = 1.0) -> None:
-        """Let time pass, in small steps."""
+        """Let time pass in small steps."""
         for _ in range(round(seconds / 0.01)):
             self.clock.advance(0.01)
 
     def result(self, deferred: Deferred[T], seconds: float = 1.0) -> T:
-        """What comes of it within some time."""
+        """Return the result of a Deferred that fires within some seconds."""
         self.turn(seconds)
         return self.successResultOf(deferred)
 
     def close(self, client: InProcessCoordination) -> None:
-        """End its session."""
+        """Close a client, which ends its session."""
         closed = client.close()
         self.turn()
         self.successResultOf(closed)

@@ -9,7 +9,7 @@ from logd.coord.records import SessionState
 
 
 class States:
-    """Every state that a client's session came into, in order."""
+    """Records every state that a client's session comes into, in order."""
 
     def __init__(self, coordination: ICoordination) -> None:
         self.seen: list[SessionState] = []
@@ -17,7 +17,7 @@ class States:
         coordination.subscribe(self._changed)
 
     def next(self, state: SessionState) -> Deferred[None]:
-        """Fires when the session comes into ``state`` the next time."""
+        """Return a Deferred that fires when the session next comes into ``state``."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((state, waiting))
         return waiting

@@ -200,7 +200,7 @@ async def _collect(
 
         def show() -> None:
             nonlocal shown
-            sources, lines = follower.catalogue.sources, collector.ledger.acknowledged_lines
+            sources, lines = follower.tracker.sources, collector.ledger.acknowledged_lines
             progress.describe(f"{counted(len(sources), 'file')} to {topic}, {counted(follower.behind, 'byte')} behind")
             progress.advance(lines - shown)
             shown = lines
@@ -213,7 +213,7 @@ async def _collect(
         except (Exception, CancelledError) as error:
             problem = error
         await collector.close(INTERRUPTED_SECONDS)
-    outcome.losses = follower.catalogue.losses
+    outcome.losses = follower.tracker.losses
     _end(topic, collector, time.monotonic() - began, problem, as_json, quiet)
     if once:
         _complete(follower)
@@ -232,15 +232,15 @@ class NotAllCollected(LogdError):
 
 def _complete(follower: Follower) -> None:
     """Raise NotAllCollected unless every line of every FILE was read."""
-    catalogue = follower.catalogue
+    tracker = follower.tracker
     failures = []
-    if catalogue.losses:
+    if tracker.losses:
         failures.append(
-            f"lines are lost ({counted(catalogue.losses, 'notice')}, at least {counted(catalogue.lost, 'byte')})"
+            f"lines are lost ({counted(tracker.losses, 'notice')}, at least {counted(tracker.lost, 'byte')})"
         )
     if follower.unmatched:
         failures.append("a FILE matches nothing that can be read")
-    elif any(source.trouble for source in catalogue.sources.values()):
+    elif any(source.trouble for source in tracker.sources.values()):
         failures.append("a file could not be read")
     if failures:
         raise NotAllCollected(f"not everything was collected: {' and '.join(failures)}; see the notices above")
@@ -282,13 +282,13 @@ def _end(
     if as_json:
         summary = {
             "topic": topic,
-            "files": len(follower.catalogue.sources),
+            "files": len(follower.tracker.sources),
             "lines": ledger.lines,
             "bytes": ledger.bytes,
             "acknowledged": ledger.acknowledged_lines,
             "behind_bytes": follower.behind,
-            "lost_bytes": follower.catalogue.lost,
-            "losses": follower.catalogue.losses,
+            "lost_bytes": follower.tracker.lost,
+            "losses": follower.tracker.losses,
             "skipped_bytes": follower.skipped,
             "seconds": round(seconds, 3),
             "error": None if problem is None or interrupted else str(problem),

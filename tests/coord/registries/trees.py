@@ -1,4 +1,4 @@
-"""A tree in memory with as many clients as a test wants, for tests of registries."""
+"""A tree in memory with any number of clients, for tests of registries."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 
 #: Seconds until a session is over.
 SESSION = 4.0
 
 
-class TreeTestCase(SynchronousTestCase):
-    """``tree`` is a client of an empty tree."""
+class TreeCase(SynchronousTestCase):
+    """A test with an empty tree, of which ``tree`` is a client."""
 
     def setUp(self) -> None:
         """Make the tree."""
@@ -29,14 +29,14 @@ class TreeTestCase(SynchronousTestCase):
         self.tree = self.client()
 
     def client(self) -> InProcessCoordination:
-        """Another client, connected."""
+        """Return another connected client."""
         client = InProcessCoordination(self.host, self.clock, SESSION)
         client.connect()
         self.settle()
         return client
 
     def settle(self) -> None:
-        """Let everything happen that does not wait for time."""
+        """Let everything happen that waits for no time."""
         for _ in range(1000):
             self.clock.advance(0)
 
@@ -48,13 +48,13 @@ class TreeTestCase(SynchronousTestCase):
                 self.clock.advance(0)
 
     def outcome(self, doing: Any) -> Any:
-        """What comes of a coroutine or a Deferred, once everything has happened."""
+        """Return the result of a coroutine or a Deferred, once everything has happened."""
         deferred = doing if isinstance(doing, Deferred) else Deferred.fromCoroutine(doing)
         self.settle()
         return self.successResultOf(deferred)
 
     def error(self, doing: Any) -> BaseException:
-        """Why it fails, once everything has happened."""
+        """Return the error of a coroutine or a Deferred, once everything has happened."""
         deferred = doing if isinstance(doing, Deferred) else Deferred.fromCoroutine(doing)
         self.settle()
         error = self.failureResultOf(deferred).value
