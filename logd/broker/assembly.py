@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -16,13 +15,12 @@ from twisted.logger import Logger
 from logd.broker.broker import Broker
 from logd.broker.flush_pressure import FlushPressure
 from logd.broker.registration import BrokerRegistration
+from logd.broker.resources import BrokerResources, Listener
 from logd.broker.topics.stored_topics import StoredTopics
 from logd.broker.wiring import join_others
 from logd.config import BrokerSettings
-from logd.coord.interfaces import ICoordination
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import fired_within
-from logd.interfaces import IFileOperations, IThreads
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
@@ -39,64 +37,6 @@ STOP_POLL_SECONDS = 0.02
 LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.5, 0.8, 1.0
 #: The number of unflushed partitions that the log names after a stop.
 _NAMED = 10
-
-
-class TreeAccess(Protocol):
-    """One broker's access to the coordination tree, which is embedded or served elsewhere."""
-
-    @property
-    def problem(self) -> str | None:
-        """The reason why the tree cannot be used before a restart; None while it may become available."""
-        ...
-
-    def open(self, data: str) -> ICoordination:
-        """Serve an embedded tree from the locked data directory. Return a client that is not connected yet."""
-        ...
-
-    def connect(self) -> None:
-        """Let the client connect; it retries until it succeeds."""
-        ...
-
-    async def leave(self) -> None:
-        """End the client's session. If no server answers, the tree expires the session later."""
-        ...
-
-    async def close(self) -> None:
-        """Close the embedded tree, if any. Call ``leave`` first."""
-        ...
-
-
-@frozen
-class Listener:
-    """A listening port: the address that clients are told, and ``stop``, which ends accepting connections."""
-
-    advertised: tuple[str, int]
-    stop: Callable[[], object]
-
-
-@frozen
-class BrokerResources:
-    """The clocks, disk, threads, tree and network that a broker uses. The assembly opens and closes nothing else."""
-
-    #: The reactor, or a clock in a test; measures durations.
-    clock: Any
-    #: The time of day, in seconds since the epoch.
-    wall: Callable[[], float]
-    files: IFileOperations
-    #: The data directory, absolute.
-    data: str
-    flush_threads: IThreads
-    read_threads: IThreads
-    tree: TreeAccess
-    #: Listens before it returns. Raises ConfigurationError if the endpoint cannot be listened on.
-    listen: Callable[[ConnectionFactory], Listener]
-    #: Ends the threads once their work is done.
-    end_threads: Callable[[], Deferred[None]]
-    #: The numbers of files that may be open for reading and for appending.
-    open_readers: int = 512
-    open_writers: int = 1024
-    #: ``pick(n)`` is a random number below n.
-    pick: Callable[[int], int] = random.randrange
 
 
 @frozen
