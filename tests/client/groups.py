@@ -13,9 +13,9 @@ from logd.client.consumer.consumer import Consumer
 from logd.client.consumer.group_stream import GroupStream
 from logd.coord import paths
 from logd.coord.registries.topics import delete_topic, encode_entry
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
 from logd.testing.inprocess.client import InProcessCoordination

@@ -16,9 +16,9 @@ from logd.client.blocking.clients import Consumer
 from logd.client.blocking.group_stream import BlockingGroupStream
 from logd.coord import paths
 from logd.coord.registries.topics import encode_entry
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.errors import CorruptMessage
 from logd.interfaces import Clock
 from logd.protocol.loops import encode_set

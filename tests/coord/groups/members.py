@@ -16,9 +16,9 @@ from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry, TopicPartition
 

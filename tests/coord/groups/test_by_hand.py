@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from logd.coord import paths
-from logd.coord.groups.administration import move_positions
 from logd.coord.groups.claims import Claims, Conflict
+from logd.coord.groups.group_changes import move_positions
 from logd.coord.groups.inspection import read_group
 from logd.coord.groups.records import Phase
 from logd.coord.records import Delete

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.groups.periodic_commit import PeriodicCommit
+from logd.coord.groups.commit_timer import CommitTimer
 from logd.coord.groups.records import FOLLOWING, Phase
 from logd.coord.groups.registry_view import Registries
 from logd.coord.groups.tenure import Tenure, TenureState
@@ -67,7 +67,7 @@ class TenureTests(HostedCase):
         self.assertEqual((self.tenure.remade(other, [WHERE]), self.tenure.is_moved(other)), ([WHERE], True))
 
 
-class PeriodicCommitTests(SynchronousTestCase):
+class CommitTimerTests(SynchronousTestCase):
     """Commits on a clock, counted."""
 
     def setUp(self) -> None:
@@ -82,9 +82,9 @@ class PeriodicCommitTests(SynchronousTestCase):
         self.commits += 1
         return self.committing
 
-    def periodic(self, interval: float) -> PeriodicCommit:
+    def periodic(self, interval: float) -> CommitTimer:
         """Return periodic commits that have begun."""
-        periodic = PeriodicCommit(self.clock, interval, lambda: self.allowed, self.commit)
+        periodic = CommitTimer(self.clock, interval, lambda: self.allowed, self.commit)
         periodic.start()
         return periodic
 

@@ -9,9 +9,9 @@ from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.coord.client_watches import WatchKind
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.records import Create, Exists, SessionState
-from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.kazoo_client import KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange

@@ -10,8 +10,8 @@ from unittest import mock
 from attrs import evolve
 
 from logd.client.consumer.fetching.partition_fetch import OutOfRange, PartitionFetch
+from logd.client.consumer.group.group_stream_state import GroupStreamState
 from logd.client.consumer.group.reader import Group
-from logd.client.consumer.group.stream_state import GroupStreamState
 from logd.coord.errors import CoordinationError
 from logd.coord.groups import registry_view as view
 from logd.coord.groups.assignment import share_of

@@ -1,4 +1,4 @@
-"""Tests of logd.coord.groups.administration and inspection: groups that are read and changed from outside."""
+"""Tests of logd.coord.groups.group_changes and inspection: groups that are read and changed from outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, fail
 
 from logd.coord import paths
 from logd.coord.errors import ConnectionLoss
-from logd.coord.groups.administration import GroupChanged, GroupLive, delete_group, move_positions
+from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_group, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import PartitionLost
@@ -81,7 +81,7 @@ class MovePositionsTests(AdministrationCase):
         self.assertEqual(self.committed(0), b"7")
 
     def test_an_owner_never_writes_over_a_move(self) -> None:
-        """Whatever it has handled since, and commits."""
+        """Although it commits messages that it has handled since."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 100, tp(1): 200}
         moving = Deferred.fromCoroutine(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 7}))

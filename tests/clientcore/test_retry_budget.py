@@ -1,11 +1,11 @@
-"""Tests of logd.clientcore.retries."""
+"""Tests of logd.clientcore.retry_budget."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.backoff import Backoff
-from logd.clientcore.retries import RetryBudget
+from logd.clientcore.retry_budget import RetryBudget
 
 
 class RetryBudgetTests(SynchronousTestCase):

@@ -1,4 +1,4 @@
-"""Tests of logd.coord.zookeeper.contact: when a server was last heard of, and when it is given up."""
+"""Tests of logd.coord.zookeeper.heartbeat: when a server was last heard of, and when it is given up."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss
-from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.heartbeat import Heartbeat
 
 
-class ContactTests(SynchronousTestCase):
+class HeartbeatTests(SynchronousTestCase):
     """A session of six seconds, with a look each second."""
 
     def setUp(self) -> None:
@@ -18,9 +18,9 @@ class ContactTests(SynchronousTestCase):
         self.clock = Clock()
         self.probes: list[Deferred[object]] = []
         self.given_up = 0
-        self.contact = Contact(self.clock, self.probe, self.give_up)
+        self.heartbeat = Heartbeat(self.clock, self.probe, self.give_up)
         self.clock.advance(100.0)
-        self.contact.begin(99.5, 6.0)
+        self.heartbeat.begin(99.5, 6.0)
 
     def probe(self) -> Deferred[object]:
         """Send a probe."""
@@ -33,10 +33,10 @@ class ContactTests(SynchronousTestCase):
 
     def test_contact_counts_from_the_sending(self) -> None:
         """Of the message that was answered, and never goes back."""
-        self.assertEqual(self.contact.last, 99.5)
-        self.contact.heard(101.0)
-        self.contact.heard(100.5)
-        self.assertEqual(self.contact.last, 101.0)
+        self.assertEqual(self.heartbeat.last, 99.5)
+        self.heartbeat.heard(101.0)
+        self.heartbeat.heard(100.5)
+        self.assertEqual(self.heartbeat.last, 101.0)
 
     def test_one_probe_is_under_way_at_a_time(self) -> None:
         """A look while it is under way sends none."""
@@ -71,9 +71,9 @@ class ContactTests(SynchronousTestCase):
     def test_an_ended_contact_leaves_no_timer(self) -> None:
         """A probe of the old connection does not count for the new one."""
         self.clock.advance(1.0)
-        self.contact.end()
+        self.heartbeat.end()
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.contact.begin(101.5, 6.0)
+        self.heartbeat.begin(101.5, 6.0)
         self.clock.advance(1.0)
         self.assertEqual(len(self.probes), 2)
         self.probes[0].errback(ConnectionLoss())

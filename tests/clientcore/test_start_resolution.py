@@ -1,10 +1,10 @@
-"""Tests of logd.clientcore.starting_positions."""
+"""Tests of logd.clientcore.start_resolution."""
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.clientcore.starting_positions import EARLIEST, LATEST, position_at_time, position_of
+from logd.clientcore.start_resolution import EARLIEST, LATEST, position_at_time, position_of
 from logd.protocol.requests.describe_log import DescribeLogResponse
 
 
