@@ -16,9 +16,9 @@ from zope.interface import implementer
 
 from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.config import BrokerSettings, LogSettings
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.log.partition import PartitionLog
 from logd.net.server import Connection
 from logd.protocol.conversation.client import ClientConversation

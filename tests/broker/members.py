@@ -13,9 +13,9 @@ from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.broker.broker import Broker
 from logd.broker.registration import BrokerRegistration
 from logd.config import BrokerSettings
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.log.store.log_store import LogStore
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.clocks import ProcessClock

@@ -6,7 +6,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.broker.flush_pressure import FlushPressure
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.broker.doubles import BrokerTestCase, Peer
@@ -22,14 +22,14 @@ class Gated:
     gate: FlushPressure
     shuts: bool = False
     held: bool = False
-    holds: list[Hold] = field(factory=list)
+    holds: list[PauseReason] = field(factory=list)
 
-    def hold(self, reason: Hold) -> None:
+    def pause(self, reason: PauseReason) -> None:
         """See Gated in logd.broker.flush_pressure."""
         self.held = True
         self.holds.append(reason)
 
-    def proceed(self, reason: Hold) -> None:
+    def resume(self, reason: PauseReason) -> None:
         """See Gated in logd.broker.flush_pressure."""
         self.held = False
         if self.shuts:
@@ -50,7 +50,7 @@ class ProducerGateTests(SynchronousTestCase):
         """Shutting it twice changes nothing, and is counted once."""
         self.gate.set(True)
         self.gate.set(True)
-        self.assertEqual([connection.holds for connection in self.connections], [[Hold.FLUSH]] * 3)
+        self.assertEqual([connection.holds for connection in self.connections], [[PauseReason.FLUSH]] * 3)
         self.gate.set(False)
         self.assertEqual([connection.held for connection in self.connections], [False] * 3)
         self.assertEqual((self.gate.shut, self.gate.times_shut), (False, 1))
@@ -76,10 +76,10 @@ class ProducerGateTests(SynchronousTestCase):
         """A defect in one connection must not leave the rest of the producers held for ever."""
 
         class Broken(Gated):
-            def hold(self, reason: Hold) -> None:
+            def pause(self, reason: PauseReason) -> None:
                 raise ValueError("a bug")
 
-            def proceed(self, reason: Hold) -> None:
+            def resume(self, reason: PauseReason) -> None:
                 raise ValueError("a bug")
 
         gate = FlushPressure()

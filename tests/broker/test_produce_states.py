@@ -5,7 +5,7 @@ from __future__ import annotations
 from logd.broker.requests.produce_request import ProduceRequest, ProduceState
 from logd.broker.requests.session import BrokerSession
 from logd.broker.requests.sliced_checks import AT_ONCE_BYTES
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.protocol.requests.legacy_requests import MultiProduce, Offsets, Produce
@@ -43,7 +43,7 @@ class StateTests(BrokerTestCase):
         self.peer.send(ask(SMALL, topic="new"), Produce("t", 0, SMALL))
         request = self.waiting()
         self.assertIs(request.state, ProduceState.RECEIVED)
-        self.assertEqual((self.peer.connection._holds, self.content("t")), ({Hold.TOPIC}, b""))
+        self.assertEqual((self.peer.connection._pauses, self.content("t")), ({PauseReason.TOPIC}, b""))
         self.settle()
         self.assertIs(request.state, ProduceState.ANSWERED)
         self.assertEqual((self.producing.waiting, self.content("t"), self.content("new")), (None, SMALL, SMALL))
@@ -53,7 +53,7 @@ class StateTests(BrokerTestCase):
         self.peer.send(Produce("t", 0, SMALL), MultiProduce((Produce("t", 0, LARGE),)), Produce("t", 0, SMALL))
         request = self.waiting()
         self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
-        self.assertEqual((self.peer.connection._holds, self.content("t")), ({Hold.CHECK}, SMALL))
+        self.assertEqual((self.peer.connection._pauses, self.content("t")), ({PauseReason.CHECK}, SMALL))
         self.settle()
         self.assertEqual(self.content("t"), SMALL + LARGE + SMALL)
 
@@ -69,7 +69,7 @@ class StateTests(BrokerTestCase):
         self.broker.growth.hold(log)
         self.settle()
         self.assertIs(request.state, ProduceState.TOPICS_KNOWN)
-        self.assertEqual(self.peer.connection._holds, {Hold.GROWTH})
+        self.assertEqual(self.peer.connection._pauses, {PauseReason.GROWTH})
         self.broker.growth.let_go([log])
         self.settle()
         self.assertIs(request.state, ProduceState.ANSWERED)

@@ -168,7 +168,6 @@ class RaceTests(HostedCase):
 
     def test_a_connection_that_is_lost_each_time_is_given_up(self) -> None:
         """After ATTEMPTS."""
-        self.before("create", lambda: Deferred.fromCoroutine(self._cut()), times=0)
         tries = []
 
         def lose(*args: Any, **options: Any) -> Deferred[Any]:
@@ -180,9 +179,6 @@ class RaceTests(HostedCase):
         self.ours.create = lose  # type: ignore[method-assign]
         self.failureResultOf(create_ephemeral(self.ours, PATH, b"us"), ConnectionLoss)
         self.assertEqual(len(tries), ATTEMPTS)
-
-    async def _cut(self) -> None:
-        self.ours.link.cut()
 
 
 class ReleaseEphemeralTests(HostedCase):

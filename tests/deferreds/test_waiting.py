@@ -14,7 +14,7 @@ from logd.client.cluster.link import BrokerLink
 from logd.client.settings import LinkSettings
 from logd.deferreds.waiting import OneTimeEvent, WaitingDeferreds
 from logd.net.connection import BrokerConnection
-from tests.client.model import ModelBroker, run
+from tests.client.doubles import ModelBroker, run
 
 
 class WaitingDeferredsTests(SynchronousTestCase):

@@ -70,7 +70,7 @@ EXERCISES = (
     ),
     Exercise(
         "lives of the tree on a disk that loses power",
-        "tests.coord.server.test_crashes.TreeHistoryTests.test_histories",
+        "tests.coord.server.test_crashes.TreeHistoryTests.test_every_recovered_tree_is_one_that_was",
         "histories",
         2000,
         _seeded("LOGD_HISTORIES", "LOGD_HISTORY_START", 2000),

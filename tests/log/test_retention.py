@@ -1,4 +1,4 @@
-"""Tests of logd.log.retention and logd.log.upkeep: expired segments, checkpoints, and the order of removal."""
+"""Tests of logd.log.retention and logd.log.checkpoints_and_expiry: expired segments, checkpoints, order of removal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.config import LogSettings
 from logd.errors import OffsetOutOfRange
+from logd.log.checkpoints_and_expiry import LOOKED_AT_ONCE
 from logd.log.partition import PartitionLog
 from logd.log.recovery.checkpoint import Checkpoint, read_checkpoint
 from logd.log.recovery.flush_mark import read_mark
-from logd.log.upkeep import LOOKED_AT_ONCE
 from logd.testing.memory.files import PowerLoss
 from tests.log.entries import plain
 from tests.log.rig import ROOT, Rig

@@ -26,11 +26,11 @@ from logd.errors import (
     ProtocolViolation,
 )
 from logd.net.connection import BrokerConnection, endpoint_for
-from logd.net.limits.connection_limits import ConnectionLimits
+from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
-from logd.protocol.requests.administration import DeleteTopic
+from logd.protocol.requests.create_delete_topic import DeleteTopic
 from logd.protocol.requests.legacy_requests import Fetch, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.requests.metadata import Metadata, MetadataResponse

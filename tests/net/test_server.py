@@ -8,8 +8,8 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.holds import Hold
-from logd.net.limits.connection_limits import LINGER_SECONDS, ConnectionLimits
+from logd.net.limits.server_limits import LINGER_SECONDS, ConnectionLimits
+from logd.net.pause_reasons import PauseReason
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import PIECE_BYTES, SendfileSender
 from logd.protocol.conversation.server import ServerConversation
@@ -101,13 +101,13 @@ class RequestTests(ConnectionTestCase):
 
     def test_a_hold_stops_the_reading(self) -> None:
         """It goes on when the last of several holds ends."""
-        self.connection.hold(Hold.TOPIC)
-        self.connection.hold(Hold.FLUSH)
+        self.connection.pause(PauseReason.TOPIC)
+        self.connection.pause(PauseReason.FLUSH)
         self.assertFalse(self.reading)
         self.receive(PRODUCE)
-        self.connection.proceed(Hold.FLUSH)
+        self.connection.resume(PauseReason.FLUSH)
         self.assertEqual(self.session.taken, [])
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertEqual(len(self.session.taken), 1)
         self.assertTrue(self.reading)
 
@@ -115,25 +115,25 @@ class RequestTests(ConnectionTestCase):
         """The session took fewer requests than it was given."""
 
         def hold(request: Produce) -> None:
-            self.connection.hold(Hold.TOPIC)
+            self.connection.pause(PauseReason.TOPIC)
 
         self.session.takes, self.session.then = 1, hold
         self.receive(PRODUCE + fetch(1) + PRODUCE)
         self.assertEqual(self.session.calls, [3])
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertEqual(self.session.calls, [3, 2])
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertEqual([type(request) for request in self.session.taken], [Produce, Fetch, Produce])
         self.assertFalse(self.reading)
-        self.connection.proceed(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
         self.assertTrue(self.reading)
 
     def test_a_short_hold_stops_nothing(self) -> None:
         """It ends before the session returns."""
 
         def hold(request: Produce) -> None:
-            self.connection.hold(Hold.TOPIC)
-            self.connection.proceed(Hold.TOPIC)
+            self.connection.pause(PauseReason.TOPIC)
+            self.connection.resume(PauseReason.TOPIC)
 
         self.session.takes, self.session.then = 1, hold
         self.receive(PRODUCE * 4)
@@ -222,8 +222,8 @@ class AnswerTests(ConnectionTestCase):
         self.answer(requests[2], b"late")
         self.assertEqual([each.closed for each in ranges], [1, 1, 1, 1])
         self.assertEqual(self.session.losses, 1)
-        self.connection.proceed(Hold.TOPIC)
-        self.connection.hold(Hold.TOPIC)
+        self.connection.resume(PauseReason.TOPIC)
+        self.connection.pause(PauseReason.TOPIC)
         self.connection.close(drain=False)
         self.connection.close()
         self.assertEqual(self.clock.getDelayedCalls(), [])

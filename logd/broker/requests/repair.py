@@ -10,8 +10,8 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.broker.requests.administration import check_administration
 from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.topics.lost_log import LostLog
 from logd.deferreds.callbacks import called_back
 from logd.errors import (
@@ -29,7 +29,7 @@ from logd.log.damage.folder_repair import FolderRepair, repair_folder
 from logd.log.damage.inspection import SegmentInspection, SegmentPlace
 from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import hides_boundaries, make_gap_segment, mend, remove_index
-from logd.log.offline_reasons import removed
+from logd.log.offline_errors import removed
 from logd.log.partition import PartitionLog
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.requests.repair import (

@@ -13,7 +13,7 @@ from functools import partial
 from attrs import define, evolve, field
 from twisted.logger import Logger
 
-from logd.broker.growth_gate import GrowthGate
+from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_schedule import EndsSchedule
 from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.named_locks import NamedLocks
@@ -33,7 +33,7 @@ from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
@@ -65,7 +65,7 @@ class EndsRecorder:
     _clock: Clock
     #: This broker's id.
     _me: int
-    _gate: GrowthGate
+    _gate: StoredEndGate
     #: Called with a topic whose node was changed by someone other than this broker.
     changed: Callable[[str], None] = field(default=lambda topic: None, init=False)
     #: Losses that are not accepted yet, by topic and partition.

@@ -9,6 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from logd.coord.client_watches import ClientWatches, WatchKind
 from logd.coord.errors import (
     AuthFailed,
     ClientClosing,
@@ -21,8 +22,7 @@ from logd.coord.errors import (
 )
 from logd.coord.pending_calls import PendingCall, PendingCalls
 from logd.coord.records import Create, Delete, EventType, Multi, SessionState, SetData, Sync
-from logd.coord.watches import ClientWatches, WatchKind
-from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.heartbeat import Heartbeat
 from logd.coord.zookeeper.kazoo_client import Identity, KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
@@ -57,7 +57,7 @@ class KeptSession:
         self.session_timeout = settings.session_timeout
         self.calls = PendingCalls(reactor, self._send, settings.in_flight, settings.waiting)
         self.watches = ClientWatches()
-        self.contact = Contact(reactor, self._probe, self._silent)
+        self.heartbeat = Heartbeat(reactor, self._probe, self._silent)
         self._reactor = reactor
         self._settings = settings
         self._address = settings.address
@@ -67,7 +67,7 @@ class KeptSession:
         self._listeners: dict[object, Callable[[SessionState], None]] = {}
         self._opening: Deferred[None] | None = None
         self._again: Timer | None = None
-        self._unanswered = UnansweredWarning(reactor, settings.address.hosts, lambda: self.contact.last)
+        self._unanswered = UnansweredWarning(reactor, settings.address.hosts, lambda: self.heartbeat.last)
         self._farewell: WaitingDeferreds[None] = WaitingDeferreds()
         self._limit: Timer | None = None
         self._ended = False
@@ -143,7 +143,7 @@ class KeptSession:
             return
         self.state = SessionState.CLOSED
         kazoo, self._kazoo = self._kazoo, None
-        self.contact.end()
+        self.heartbeat.end()
         self._unanswered.end()
         if self._again is not None and self._again.active():
             self._again.cancel()
@@ -194,14 +194,14 @@ class KeptSession:
         self.session_id, self.password, self._connection = change.session_id, change.password, change.connection
         self.session_timeout = change.session_timeout or self._settings.session_timeout
         self._unanswered.answered()
-        self.contact.begin(change.sent, self.session_timeout)
+        self.heartbeat.begin(change.sent, self.session_timeout)
         self.calls.flush()
         if self._opening is not None and not self._opening.called:
             self._opening.callback(None)
 
     def _suspended(self) -> None:
         self.state = SessionState.SUSPENDED
-        self.contact.end()
+        self.heartbeat.end()
         self._unanswered.begin(self.session_timeout)
         self.watches.fire_all(SessionState.SUSPENDED)
 
@@ -209,7 +209,7 @@ class KeptSession:
         self.state = SessionState.LOST
         self._log.warn("session 0x{id:x} has expired; its ephemeral nodes are gone", id=self.session_id & (2**64 - 1))
         self.session_id, self.password = 0, b""
-        self.contact.end()
+        self.heartbeat.end()
         self.calls.fail_all(lambda path: SessionExpired(path=path))
         self.watches.fire_all(SessionState.LOST)
 
@@ -259,9 +259,9 @@ class KeptSession:
         sent = self._reactor.seconds()
 
         def done(value: object, error: CoordinationError | None) -> None:
-            # Only answers of the leader: see Contact.
+            # Only answers of the leader: see Heartbeat.
             if error is None and isinstance(call.request, Sync | Create | SetData | Delete | Multi):
-                self.contact.heard(sent)
+                self.heartbeat.heard(sent)
             self.calls.answered(call, value, error)
 
         return self._kazoo.send(call.request, self._connection, done)

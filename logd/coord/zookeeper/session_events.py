@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from attrs import define, frozen
 
+from logd.coord.client_watches import WatchKind
 from logd.coord.records import EventType, SessionState
-from logd.coord.watches import WatchKind
 
 
 @frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.logger import formatEvent
 
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.protocol.requests.metadata import Metadata, TopicMetadata
 from logd.protocol.requests.repair import Repair
 from tests.broker.doubles import BrokerTestCase

@@ -6,7 +6,7 @@ from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
 from logd.errors import OffsetOutOfRange, WrongPartition
-from logd.net.limits.connection_limits import ConnectionLimits
+from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.interfaces import IConversation

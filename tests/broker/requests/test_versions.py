@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from struct import pack
 
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse
+from logd.protocol.requests.create_delete_topic import CreateTopic, CreateTopicResponse
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.legacy_responses import FetchResponse
 from tests.broker.doubles import BrokerTestCase

@@ -7,7 +7,7 @@ from logd.coord import paths
 from logd.coord.registries.stored_ends import StoredEnds
 from logd.coord.registries.topics import encode_entry
 from logd.log.disk.names import segment_name
-from logd.log.recovery.beginning import JUMP
+from logd.log.recovery.lost_log_replacement import JUMP
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart

@@ -5,7 +5,7 @@ from __future__ import annotations
 from logd.broker.disk_slices import SLICE_STEPS
 from logd.broker.topics.stored_topics import LOGS_AT_ONCE
 from logd.log.store.log_store import LogStore
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic, DeleteTopicResponse
 from logd.protocol.requests.legacy_requests import Produce
 from logd.testing.memory.files import MemoryFiles
 from tests.broker.doubles import BrokerTestCase

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 
 from logd.broker.topics.ends_schedule import LEAD_SECONDS, WRITE_SECONDS
 from logd.coord.registries.stored_ends import GROWTH, growth_limit
-from logd.log.recovery.beginning import JUMP, LEAST_JUMP
+from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from tests.broker.losing import HELLO, LostLogTestCase
 

@@ -1,4 +1,4 @@
-"""What the tests of groups share: a tree in process on a clock that stands still, and members of groups in it."""
+"""A tree in process on a clock that stands still, and members of groups in it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.registries.consumers import Subscription
 from logd.coord.registries.topics import encode_entry
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry, TopicPartition
 
@@ -29,7 +29,7 @@ SESSION_TIMEOUT = 6.0
 
 @implementer(IGroupReader)
 class NotingReader:
-    """Notes what it is told; ``positions`` is what it says is handled."""
+    """Records the calls of its membership; ``positions`` are the ones that it reports as handled."""
 
     def __init__(self) -> None:
         self.streams: dict[TopicPartition, str] = {}
@@ -85,21 +85,21 @@ class Member:
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """What it is given, sorted."""
+        """The partitions that its reader delivers, sorted."""
         return sorted(self.reader.streams)
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of what it is given."""
+        """The numbers of the partitions that its reader delivers."""
         return [where.partition for where in self.partitions]
 
     def cut(self) -> None:
-        """It does not reach the tree any more, and does not end its session."""
+        """Cut it off from the tree, without an end of its session."""
         self.coordination.link.reachable = False
         self.coordination.link.cut()
 
     def mend(self) -> None:
-        """It reaches the tree again."""
+        """Let it reach the tree again."""
         self.coordination.link.reachable = True
 
 
@@ -107,7 +107,7 @@ class GroupCase(SynchronousTestCase):
     """A tree with a broker and a topic ``t`` of eight partitions."""
 
     def setUp(self) -> None:
-        """Host the tree; a client of its own looks into it."""
+        """Host the tree, and look into it with a client that is no member."""
         self.clock = Clock()
         self.members: list[Member] = []
         self.tree = Tree()
@@ -119,7 +119,7 @@ class GroupCase(SynchronousTestCase):
         self.topic("t", 8)
 
     def get(self, waiting: Deferred[T]) -> T:
-        """What a Deferred fires with, letting time pass."""
+        """Return the result of a Deferred, letting time pass."""
         for _ in range(300):
             if waiting.called:
                 break
@@ -132,34 +132,34 @@ class GroupCase(SynchronousTestCase):
             self.clock.advance(0.01)
 
     def broker(self, number: int) -> None:
-        """A broker is there."""
+        """Register a broker."""
         self.get(self.eye.create(paths.broker(number), b"{}", ephemeral=True, makepath=True))
 
     def topic(self, name: str, partitions: int, brokers: Sequence[int] = (0,), uuid: str = "") -> None:
-        """A topic is there; its partitions are on each of the brokers."""
+        """Make a topic, whose partitions are on each of the brokers."""
         entry = TopicEntry(uuid or f"uuid-{name}", {number: tuple(brokers) for number in range(partitions)})
         self.get(self.eye.create(paths.topic(name), encode_entry(entry), makepath=True))
 
     def join(self, name: str, subscription: Subscription | None = None, group: str = "g", **timing: float) -> Member:
-        """A member joins; time does not pass yet."""
+        """Let a member join; time does not pass yet."""
         member = Member(self, name, group, **timing)
         member.coordination.connect()
         member.membership.subscribe(subscription or Subscription({"t": 1}))
         return member
 
     def joined(self, *names: str, **more: Any) -> list[Member]:
-        """Members that have joined and settled."""
+        """Return members that have joined and settled."""
         members = [self.join(name, **more) for name in names]
         self.settle()
         return members
 
     def settle(self, seconds: float = 3.0) -> None:
-        """Let the group come to rest, and hold it to that."""
+        """Let the group come to rest, and check that it did."""
         self.run_for(seconds)
         self.check()
 
     def check(self, group: str = "g", topic: str = "t", partitions: int = 8) -> None:
-        """Each partition has exactly one owner, who delivers it; what the tree says is what the members do."""
+        """Check that each partition has one owner, which delivers it, and that the tree agrees with the members."""
         told: dict[TopicPartition, str] = {}
         for member in self.members:
             if member.membership.group == group:
@@ -171,7 +171,7 @@ class GroupCase(SynchronousTestCase):
         self.assertEqual(sorted(where.partition for where in told), list(range(partitions)) if told else [])
 
     def owners(self, group: str = "g", topic: str = "t") -> dict[TopicPartition, str]:
-        """The owners as the tree has them."""
+        """Return the owners that the tree has."""
         parent = paths.group_owners(group, topic)
         if self.get(self.eye.exists(parent)) is None:
             return {}
@@ -181,14 +181,14 @@ class GroupCase(SynchronousTestCase):
         }
 
     def committed(self, partition: int, group: str = "g", topic: str = "t") -> bytes:
-        """What is stored of a partition."""
+        """Return the stored position of a partition."""
         return self.get(self.eye.get(paths.group_offset(group, topic, partition)))[0]
 
     def store(self, path: str, data: bytes) -> None:
-        """Somebody writes a node."""
+        """Write a node from outside the group."""
         self.get(self.eye.set(path, data))
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
-    """A partition of the topic."""
+    """Return a partition of the topic."""
     return TopicPartition(topic, partition)

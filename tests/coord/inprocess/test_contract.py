@@ -11,9 +11,9 @@ from twisted.trial.unittest import TestCase
 from logd.coord.errors import ClientClosing, OperationTimeout
 from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.interfaces import Clock
 from logd.testing.inprocess.client import InProcessCoordination
 from tests.coord.contract import PATIENCE, CallsContract, Contract

@@ -18,7 +18,7 @@ from logd.coord.registries.stored_ends import (
     write_ends,
 )
 from logd.coord.registries.topics import brokers_to_remove, create_topic, delete_topic, removed_by
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.topic import TopicEntry
 from tests.coord.registries.trees import TreeCase
 
@@ -84,7 +84,7 @@ class GrowthLimitTests(TreeCase):
 
     @given(st.integers(0, 1 << 60), st.lists(st.floats(0, 1), min_size=1, max_size=5))
     def test_starts_without_the_tree_stay_below_the_limit(self, stored: int, lives: list[float]) -> None:
-        """However many there are, the limit is that of the stored end."""
+        """Any number of them: the limit is that of the stored end."""
         end = stored + int(lives[0] * (growth_limit(stored) + LATE - stored))
         for life in lives[1:]:
             end += int(life * max(0, growth_limit_unknown(end) + LATE - end))

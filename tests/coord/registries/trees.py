@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 
 #: Seconds until a session is over.

@@ -1,4 +1,4 @@
-"""A tree's host on a clock that stands still, with a journal that flushes when a test says so."""
+"""A tree's host on a clock that stands still, with a journal that flushes when the test says so."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from zope.interface import implementer
 from logd.coord.records import Request, WatchEvent
 from logd.coord.tree.attachment import Attachment
 from logd.coord.tree.changes import Change
-from logd.coord.tree.host import SessionLimits, TreeHost
 from logd.coord.tree.interfaces import CutReason, IAttached, IJournal
 from logd.coord.tree.outcome import Answer, Outcome
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import SessionLimits, TreeHost
 
 
 @implementer(IJournal)
 class HeldJournal:
-    """Keeps changes, and flushes them by ``flush`` alone."""
+    """A stand-in for the journal: it keeps changes, and flushes them by ``flush`` alone."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -35,7 +35,7 @@ class HeldJournal:
         self.changes.append(change)
 
     def flush(self, count: int | None = None) -> None:
-        """Flush the oldest ``count`` of the changes that are not, or all."""
+        """Flush the oldest ``count`` of the changes that are not flushed, or all."""
         self.flushed = len(self.changes) if count is None else self.flushed + count
         self._flushed(self.changes[self.flushed - 1].zxid)
 
@@ -43,7 +43,7 @@ class HeldJournal:
 @implementer(IAttached)
 @define(eq=False)
 class Listener:
-    """Notes down what a connection is told, in order."""
+    """A stand-in for a connection: it records all that it is told, in order."""
 
     told: list[object] = Factory(list)
     attachment: Attachment | None = None
@@ -59,7 +59,7 @@ class Listener:
         self.told.append(reason)
 
     def attached(self, attachment: Attachment | None) -> None:
-        """The session was opened or attached, or there is none."""
+        """Record that the session was opened or attached, or that there is none."""
         self.told.append("attached" if attachment else "no session")
         self.attachment = attachment
 
@@ -69,7 +69,7 @@ class Listener:
         self.attachment.execute(request, self._answered)
 
     def take(self) -> list[object]:
-        """What was told since the last time."""
+        """Return all that it was told since the last time."""
         told, self.told = self.told, []
         return told
 
@@ -79,7 +79,7 @@ class Listener:
 
 
 class HostCase(SynchronousTestCase):
-    """A host, and connections to it."""
+    """A host of an empty tree, and connections to it."""
 
     limits = SessionLimits(shortest_ms=1_000)
 
@@ -93,13 +93,13 @@ class HostCase(SynchronousTestCase):
         self.host = self.make_host(Tree())
 
     def make_host(self, tree: Tree) -> TreeHost:
-        """Start another host."""
+        """Start another host, over the same journal."""
         host = TreeHost(tree, self.journal, self.clock, self.password, self.limits, self.failures.append)
         host.start()
         return host
 
     def password(self, count: int) -> bytes:
-        """Another one each time."""
+        """Return another password each time."""
         self.passwords += 1
         return self.passwords.to_bytes(count, "big")
 
@@ -112,12 +112,12 @@ class HostCase(SynchronousTestCase):
         return listener
 
     def reattach(self, old: Listener, host: TreeHost | None = None) -> Listener:
-        """Return another connection for the session of one."""
+        """Return another connection for the session of `old`."""
         assert old.attachment is not None
         listener, session = Listener(), old.attachment.session
         (host or self.host).attach(listener, session.id, session.password, (), listener.attached)
         return listener
 
     def wait(self, seconds: float) -> None:
-        """Let time pass as it does: in small steps."""
+        """Let time pass in small steps, as it does."""
         self.clock.pump([0.25] * int(seconds * 4))

@@ -1,4 +1,4 @@
-"""Connection strings, and the settings that hold one."""
+"""Tests of connection strings, and of the settings that hold one."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CHROOTS = st.lists(st.text("abcxyz", min_size=1, max_size=5), max_size=3).map(
 
 
 class ConnectionStringTests(SynchronousTestCase):
-    """What is read, and what is refused."""
+    """Servers and a chroot in one text, as ZooKeeper's own clients read it."""
 
-    def test_read(self) -> None:
-        """Servers with and without ports, spaces, IPv6 addresses, a chroot or none."""
+    def test_servers_and_a_chroot_are_read(self) -> None:
+        """With and without ports, spaces, IPv6 addresses and a chroot."""
         for text, servers, chroot in (
             ("zoo", [Server("zoo", 2181)], ""),
             ("a:1, b:2 ,c", [Server("a", 1), Server("b", 2), Server("c", 2181)], ""),
@@ -34,37 +34,37 @@ class ConnectionStringTests(SynchronousTestCase):
             read = parse_connection_string(text)
             self.assertEqual((list(read.servers), read.chroot), (servers, chroot))
 
-    def test_refused(self) -> None:
-        """Each refusal shows what was given."""
+    def test_a_wrong_string_is_refused_as_it_was_given(self) -> None:
+        """The error shows the text, so that an operator finds it in a file."""
         for text in ("", ",", "a,,b", "a:", "a:x", "a:0", "a:70000", "::1", "[::1", "a b", "a//x", "a/../b", "/x"):
             with self.assertRaises(ConfigurationError) as caught:
                 parse_connection_string(text)
             self.assertIn(repr(text), str(caught.exception))
 
     @given(st.lists(_SERVERS, min_size=1, max_size=4), _CHROOTS)
-    def test_written_and_read(self, servers: list[Server], chroot: str) -> None:
-        """What is written can be read."""
+    def test_a_written_string_is_read_back(self, servers: list[Server], chroot: str) -> None:
+        """With any servers and any chroot."""
         made = ConnectionString(tuple(servers), chroot)
         self.assertEqual(parse_connection_string(str(made)), made)
 
     @given(_CHROOTS, st.sampled_from(["/", "/a", "/a/b"]))
-    def test_paths(self, chroot: str, path: str) -> None:
-        """A path is under the chroot, and comes back without it."""
+    def test_a_path_is_under_the_chroot_and_comes_back_without_it(self, chroot: str, path: str) -> None:
+        """A program knows only its own part of the tree."""
         address = ConnectionString((Server("a"),), chroot)
         self.assertTrue(address.full(path).startswith(chroot or "/"))
         self.assertFalse(address.full(path).endswith("/") and address.full(path) != "/")
         self.assertEqual(address.ours(address.full(path)), path)
 
 
-class SettingsTests(SynchronousTestCase):
+class CoordinationSettingsTests(SynchronousTestCase):
     """The settings of a client."""
 
-    def test_defaults(self) -> None:
-        """They are allowed, and read the hosts."""
+    def test_the_defaults_are_allowed(self) -> None:
+        """Their hosts are a ZooKeeper on this machine."""
         self.assertEqual(CoordinationSettings().address.hosts, "127.0.0.1:2181")
 
-    def test_refused(self) -> None:
-        """A value that is not allowed is refused by its name."""
+    def test_a_wrong_value_is_refused_by_its_name(self) -> None:
+        """Also one of the wrong type."""
         for name, value in (
             ("session_timeout", 0),
             ("session_timeout", "10"),
@@ -88,8 +88,8 @@ class SettingsTests(SynchronousTestCase):
         self.assertNotIn("secret", str(caught.exception))
         self.assertNotIn("secret", repr(CoordinationTls(key_password="secret")))
 
-    def test_tls(self) -> None:
-        """Files have to be there, a certificate needs its key, a name that is checked needs a check."""
+    def test_tls_settings_need_their_files(self) -> None:
+        """A certificate needs its key, and a host name can only be checked together with the certificate."""
         for values in ({"authorities": "/no/such"}, {"certificate": __file__}, {"key": __file__}, {"verify": False}):
             with self.assertRaises(ConfigurationError):
                 CoordinationTls(**values)

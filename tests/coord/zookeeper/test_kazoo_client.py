@@ -1,4 +1,4 @@
-"""kazoo's client in our hands: what its thread may do between our steps."""
+"""Tests of logd.coord.zookeeper.kazoo_client: the steps of kazoo's thread between ours."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import Callback, EventType, KazooState, KeeperState, WatchedEvent
 from twisted.trial.unittest import SynchronousTestCase
 
+from logd.coord.client_watches import WatchKind
 from logd.coord.errors import CoordinationError, NoNode
 from logd.coord.records import Create, Exists, SessionState
-from logd.coord.watches import WatchKind
 from logd.coord.zookeeper.kazoo_client import KazooSession
 from logd.coord.zookeeper.reactor_queue import ThreadReactor
 from logd.coord.zookeeper.session_events import SessionCallbacks, SessionChange
@@ -20,10 +20,10 @@ from tests.coord.zookeeper.doubles import Turns
 
 
 class KazooSessionTests(SynchronousTestCase):
-    """A session that is never started: what kazoo's thread does is done here by hand."""
+    """A session that is never started: the test takes the steps of kazoo's thread."""
 
     def setUp(self) -> None:
-        """Make it, connected for the first time."""
+        """Make a session without a thread, connected for the first time."""
         self.turns = Turns()
         self.order: list[object] = []
         events = SessionCallbacks(self.told, self.fired, lambda error: self.order.append(error))
@@ -37,19 +37,19 @@ class KazooSessionTests(SynchronousTestCase):
         self.change(KazooState.CONNECTED)
 
     def told(self, told: SessionChange) -> None:
-        """Note a state."""
+        """Record a change of state."""
         self.order.append((told.state, told.connection))
 
     def fired(self, kind: WatchKind, path: str, event: object) -> None:
-        """Note an event."""
+        """Record an event."""
         self.order.append(("event", path))
 
     def done(self, value: object, error: CoordinationError | None) -> None:
-        """Note an answer."""
+        """Record an answer."""
         self.order.append(error or ("answer", value))
 
     def take(self, request: Any, result: Any) -> None:
-        """What kazoo does with a request; its thread may be so quick that the answer is there at once."""
+        """Take a request as kazoo does; its thread may be so quick that the answer is there at once."""
         self.taken.append((request, result))
         if self.answer_at_once:
             result.set(None)
@@ -57,14 +57,14 @@ class KazooSessionTests(SynchronousTestCase):
             self.kazoo.handler.dispatch_callback(Callback("watch", request.watcher, (event,)))
 
     def change(self, state: str) -> None:
-        """What kazoo's thread tells."""
+        """Report a state as kazoo's thread does."""
         if state == KazooState.CONNECTED:
             self.kazoo._live.set()
             self.kazoo._session_id = 7
         self.session._changed(state)
 
-    def test_answer_before_the_call_has_returned(self) -> None:
-        """An answer and the event behind it keep their order, however soon they come, and never run inside send."""
+    def test_an_early_answer_and_its_event_keep_their_order(self) -> None:
+        """They never run inside send, however soon they come."""
         self.answer_at_once = True
         self.turns.turn()
         self.order.clear()
@@ -73,8 +73,8 @@ class KazooSessionTests(SynchronousTestCase):
         self.turns.turn()
         self.assertEqual(self.order, [("answer", None), ("event", "/a")])
 
-    def test_gate(self) -> None:
-        """Nothing that is meant for one connection is sent on another, or on none, whatever was told by then."""
+    def test_a_request_is_sent_on_its_own_connection_only(self) -> None:
+        """Never on another, or on none, even if the change was not yet told."""
         self.assertTrue(self.session.send(Exists("/1"), 1, self.done))
         self.change(KazooState.SUSPENDED)
         self.assertFalse(self.session.send(Exists("/none"), 1, self.done))
@@ -86,8 +86,8 @@ class KazooSessionTests(SynchronousTestCase):
         states = [(SessionState.CONNECTED, 1), (SessionState.SUSPENDED, 0), (SessionState.CONNECTED, 2)]
         self.assertEqual(self.order, states)
 
-    def test_chained_answers_keep_their_order(self) -> None:
-        """A create, which is two results for kazoo, is answered before what was answered behind it."""
+    def test_a_create_is_answered_before_later_calls(self) -> None:
+        """For kazoo it is two results, of which the second comes a step later."""
         self.session.send(Create("/made"), 1, self.done)
         self.session.send(Exists("/later"), 1, self.done)
         self.turns.turn()
@@ -99,8 +99,8 @@ class KazooSessionTests(SynchronousTestCase):
         self.assertEqual(self.order[0], ("answer", "/made"))
         self.assertIsInstance(self.order[1], NoNode)
 
-    def test_expired(self) -> None:
-        """That a session is over is told only when a server said so."""
+    def test_a_session_is_over_only_when_a_server_says_so(self) -> None:
+        """kazoo also reports a lost session when its client is closed."""
         self.turns.turn()
         self.order.clear()
         self.kazoo._state = KeeperState.CLOSED

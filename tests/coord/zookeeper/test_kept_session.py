@@ -1,4 +1,4 @@
-"""A session that is kept, over one of kazoo's that a test plays: what it does with what kazoo's thread tells."""
+"""Tests of logd.coord.zookeeper.kept_session, over sessions of kazoo's that the test plays."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Done = Callable[[object, CoordinationError | None], None]
 
 @define(eq=False)
 class PlayedSession:
-    """What a KazooSession is to its owner."""
+    """A stand-in for KazooSession."""
 
     events: SessionCallbacks
     identity: Identity | None
-    #: What was sent, with what its answer is handed to.
+    #: Requests that were sent, each with the function that takes its answer.
     sent: list[tuple[Request, Done]] = field(factory=list)
     started: bool = False
     ended: bool = False
@@ -42,7 +42,7 @@ class PlayedSession:
         return True
 
     def cut(self) -> None:
-        """Nothing is there to be cut."""
+        """Do nothing: there is no connection."""
 
     def end(self, patience: float, done: Callable[[], None]) -> None:
         """End at once."""
@@ -50,7 +50,7 @@ class PlayedSession:
         done()
 
     def tell(self, state: SessionState, session_id: int = 0) -> None:
-        """What kazoo's thread tells."""
+        """Report a state as kazoo's thread does."""
         self.events.state(SessionChange(state, 1, session_id, b"password", 10.0))
 
 
@@ -58,7 +58,7 @@ class KeptSessionTests(SynchronousTestCase):
     """A session under a chroot."""
 
     def setUp(self) -> None:
-        """Begin to open it."""
+        """Begin to open the session."""
         self.turns = Turns()
         self.played: list[PlayedSession] = []
         settings = CoordinationSettings(hosts="zoo/logd")
@@ -68,17 +68,17 @@ class KeptSessionTests(SynchronousTestCase):
         self.opened: Deferred[None] = self.kept.open(FOR_EVER)
 
     def make(self, _reactor: object, _settings: object, events: SessionCallbacks, identity: Identity | None) -> Any:
-        """Play one more of kazoo's sessions."""
+        """Make a stand-in for one more of kazoo's sessions."""
         self.played.append(PlayedSession(events, identity))
         return self.played[-1]
 
     def close_when_over(self, state: SessionState) -> None:
-        """Listen."""
+        """Close the session as soon as it is lost."""
         if state is SessionState.LOST:
             self.kept.close()
 
-    def test_chroot_in_another_session(self) -> None:
-        """When the session ends while the chroot is made, it is made in the next: who waits for ever does wait on."""
+    def test_the_chroot_is_made_again_in_the_next_session(self) -> None:
+        """The first one ended meanwhile; a caller that waits for ever does wait on."""
         kazoo = self.played[0]
         kazoo.tell(SessionState.CONNECTED, 1)
         self.assertIsInstance(kazoo.sent[0][0], Create)
@@ -93,8 +93,8 @@ class KeptSessionTests(SynchronousTestCase):
         self.kept.close()
         self.assertEqual(self.turns.getDelayedCalls(), [])
 
-    def test_closed_while_it_is_told(self) -> None:
-        """A listener that closes the session when it hears that it is over hears nothing more, and nothing goes on."""
+    def test_a_listener_may_close_a_session_that_is_over(self) -> None:
+        """It hears nothing more, and nothing goes on."""
         kazoo = self.played[0]
         kazoo.tell(SessionState.CONNECTED, 1)
         kazoo.sent[0][1]("/logd", None)
@@ -109,8 +109,8 @@ class KeptSessionTests(SynchronousTestCase):
         self.assertTrue(self.played[1].ended)
         self.assertEqual(self.turns.getDelayedCalls(), [])
 
-    def test_refused(self) -> None:
-        """Credentials that are refused at the beginning are an error, and the end."""
+    def test_refused_credentials_end_the_session(self) -> None:
+        """At the beginning, with AuthFailed."""
         self.played[0].events.ended(None)
         self.failureResultOf(self.opened, AuthFailed)
         self.assertIs(self.kept.state, SessionState.CLOSED)

@@ -1,4 +1,4 @@
-"""What crosses between kazoo's thread and the reactor's: the queue, and the wakeup the other way."""
+"""Tests of the queue from kazoo's thread to the reactor's, and of the wakeup the other way."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tests.coord.zookeeper.doubles import Turns
 
 
 class ReactorQueueTests(SynchronousTestCase):
-    """Orders."""
+    """The order in which queued calls run."""
 
     def setUp(self) -> None:
-        """Make a queue."""
+        """Make a queue on a reactor whose turns the test makes."""
         self.turns = Turns()
         self.queue = ReactorQueue(cast(ThreadReactor, self.turns))
         self.done: list[str] = []
 
-    def test_order(self) -> None:
-        """Nothing runs when it is put; all runs in order."""
+    def test_calls_run_in_order_and_in_a_later_turn(self) -> None:
+        """None runs inside put."""
         for name in "abc":
             self.queue.put(partial(self.done.append, name))
         self.assertEqual(self.done, [])
         self.turns.turn()
         self.assertEqual(self.done, ["a", "b", "c"])
 
-    def test_chain(self) -> None:
-        """What is put by what runs follows at once, before what was put earlier: it is the same answer."""
+    def test_a_call_put_by_a_call_runs_next(self) -> None:
+        """Before calls that were put earlier: it belongs to the same answer."""
         self.queue.put(lambda: self.queue.put(lambda: self.done.append("create")))
         self.queue.put(lambda: self.done.append("get"))
         self.turns.turn()
         self.assertEqual(self.done, ["create", "get"])
 
-    def test_later(self) -> None:
-        """Who sends from inside an answer is not answered before he is done."""
+    def test_a_sender_inside_an_answer_is_answered_afterwards(self) -> None:
+        """The answer waits until the sender is done."""
 
         def answer() -> None:
             with self.queue.later():
@@ -50,8 +50,8 @@ class ReactorQueueTests(SynchronousTestCase):
         self.turns.turn()
         self.assertEqual(self.done, ["sent", "answered"])
 
-    def test_failure(self) -> None:
-        """One that raises does not leave the queue running at once."""
+    def test_a_call_that_raises_leaves_the_queue_in_order(self) -> None:
+        """The next call does not run inside put."""
 
         def fail() -> None:
             raise ValueError
@@ -63,19 +63,19 @@ class ReactorQueueTests(SynchronousTestCase):
 
 
 class WakeupTests(SynchronousTestCase):
-    """The counting wakeup."""
+    """The wakeup of kazoo's thread, which counts."""
 
     def setUp(self) -> None:
-        """Make one."""
+        """Make a wakeup."""
         self.wakeup = Wakeup()
         self.addCleanup(self.wakeup.close)
 
     def readable(self) -> bool:
-        """Whether a select would wake."""
+        """Return True if a select would wake."""
         return bool(select.select([self.wakeup.waiting], [], [], 0)[0])
 
-    def test_counts(self) -> None:
-        """It is readable exactly while there is something to take."""
+    def test_the_wakeup_is_readable_while_something_waits(self) -> None:
+        """Twice woken, it is readable until both are taken."""
         self.assertFalse(self.readable())
         self.wakeup.waker.send(b"\0")
         self.wakeup.waker.send(b"\0")
@@ -85,8 +85,8 @@ class WakeupTests(SynchronousTestCase):
         self.assertFalse(self.readable())
         self.assertRaises(BlockingIOError, self.wakeup.waiting.recv, 1)
 
-    def test_never_blocks(self) -> None:
-        """A hundred thousand wake-ups that nobody takes do not block, as so many bytes in a socket would."""
+    def test_a_hundred_thousand_wakeups_do_not_block(self) -> None:
+        """So many bytes in a socket that is not read would."""
         for _ in range(100_000):
             self.wakeup.waker.send(b"\0")
         self.assertTrue(self.readable())

@@ -142,7 +142,7 @@ class History:
             shadow.refused_at = log.end
             return
         except PartitionOffline:
-            # It was offline, or became so by this append: then bytes that the append wrote may be found at the next start.
+            # It was offline, or became so by this append: then bytes that it wrote may be found at the next start.
             shadow.may_differ = could_differ or not was_offline
             if not was_offline:
                 shadow.refused_at = log.end

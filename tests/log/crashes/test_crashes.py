@@ -21,10 +21,10 @@ RARE = {
     "data in index.index.cut",
     "directory in store.opening.recover_again",
     "directory in recovery.recovery._drop_expired",
-    "data in upkeep._leave_to_mark",
+    "data in checkpoints_and_expiry._leave_to_mark",
     "directory in disk.folders.remove_leftovers",
     "directory in damage.repair.remove_index",
-    "directory in upkeep.do_upkeep",
+    "directory in checkpoints_and_expiry.do_upkeep",
 }
 
 

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import LogdError, OffsetOutOfRange, PartitionOffline, UnknownError
 from logd.log.disk.names import is_beginning_name, is_lost_name
 from logd.log.partition import PartitionLog
-from logd.log.recovery.beginning import JUMP, LEAST_JUMP, beginning_after
+from logd.log.recovery.lost_log_replacement import JUMP, LEAST_JUMP, beginning_after
 from logd.log.recovery.lost_segments import BytesLost
 from logd.testing.memory.files import PowerLoss
 from tests.log.entries import plain

@@ -6,7 +6,7 @@ import os
 
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from logd.protocol.requests.administration import CreateTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, Offsets
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse

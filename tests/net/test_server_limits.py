@@ -8,10 +8,10 @@ from attrs import define, field
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.holds import Hold
-from logd.net.limits.connection_limits import ConnectionLimits, Watch
-from logd.net.limits.idle import IdleConnections, StuckReceivers
+from logd.net.limits.idle_and_stuck import IdleConnections, StuckReceivers
 from logd.net.limits.request_memory import RequestMemory
+from logd.net.limits.server_limits import ConnectionLimits, Watch
+from logd.net.pause_reasons import PauseReason
 from logd.net.server import Connection, ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation
@@ -275,14 +275,14 @@ class WatchedConnectionTests(SynchronousTestCase):
         assert self.opener.session is not None
         self.opener.session.takes = 0
         self.opener.session.then = lambda request: None
-        transport.protocol.hold(Hold.TOPIC)
+        transport.protocol.pause(PauseReason.TOPIC)
         produce = b"".join(encode_request(Produce("t", 0, bytes(500))))
         transport.protocol.dataReceived(produce * 2)
         self.assertEqual(self.kept, 2 * len(produce))
         self.clock.pump([10, 10])
         self.assertFalse(transport.disconnected)
         self.opener.session.takes = 10
-        transport.protocol.proceed(Hold.TOPIC)
+        transport.protocol.resume(PauseReason.TOPIC)
         self.assertEqual(self.kept, 0)
 
     def test_a_dribbling_peer_is_closed(self) -> None:

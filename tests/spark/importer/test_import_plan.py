@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import OffsetOutOfRange
 from logd.spark.blocking.reading import DataLost
-from logd.spark.importer.planning import LogState, Plan, plan
+from logd.spark.importer.import_plan import LogState, Plan, plan
 from logd.spark.importer.targets.chain import check_chain
 from logd.spark.importer.targets.offsets import Lineage, RunOffsets
 from tests.spark.importer.runs import A0, A1, AGAIN0, run_of

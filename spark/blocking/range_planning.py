@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from logd.clientcore.metadata import topic_error
-from logd.clientcore.starting_positions import EARLIEST
+from logd.clientcore.start_resolution import EARLIEST
 from logd.errors import ConfigurationError, UnknownTopic, WrongPartition
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.spark.blocking.cluster import BlockingCluster

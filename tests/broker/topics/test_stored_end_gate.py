@@ -7,9 +7,9 @@ from time import process_time
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.growth_gate import GrowthGate
+from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_recorder import EndsRecorder
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
 from logd.protocol.requests.repair import SERVED_AGAIN
 from tests.broker.losing import HELLO, LostLogTestCase
@@ -101,25 +101,25 @@ class _Connection:
 
     proceeded: int = 0
     fails: bool = False
-    holds: list[Hold] = field(factory=list)
+    holds: list[PauseReason] = field(factory=list)
 
-    def hold(self, reason: Hold) -> None:
+    def pause(self, reason: PauseReason) -> None:
         """See Gated."""
         self.holds.append(reason)
 
-    def proceed(self, reason: Hold) -> None:
+    def resume(self, reason: PauseReason) -> None:
         """See Gated."""
         self.proceeded += 1
         if self.fails:
             raise RuntimeError("a bug")
 
 
-class GrowthGateTests(SynchronousTestCase):
+class StoredEndGateTests(SynchronousTestCase):
     """The gate alone, with logs and connections that are stand-ins."""
 
     def test_other_topics_cost_a_produce_nothing(self) -> None:
         """10,000 logs of another topic are held."""
-        gate = GrowthGate()
+        gate = StoredEndGate()
         logs = [_Log("new", number) for number in range(10_000)]
         for log in logs:
             gate.hold(log)  # type: ignore[arg-type]
@@ -135,7 +135,7 @@ class GrowthGateTests(SynchronousTestCase):
 
     def test_one_failing_connection_spares_the_others(self) -> None:
         """A defect in one connection must not leave producers waiting for ever."""
-        gate, log = GrowthGate(), _Log("t", 0)
+        gate, log = StoredEndGate(), _Log("t", 0)
         gate.hold(log)  # type: ignore[arg-type]
         connections = [_Connection(fails=True), _Connection()]
         for connection in connections:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logd.broker.topics.reconciler import RETRY_SECONDS
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic, DeleteTopicResponse
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, Produce

@@ -17,7 +17,12 @@ from logd.errors import (
     UnknownError,
     WireError,
 )
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.topic import TopicEntry
 
 _log = Logger()

@@ -1,4 +1,4 @@
-"""Our own wire protocol on the server's side: answers leave as they are ready, each under its correlation id."""
+"""The native wire protocol, our own, on the server's side: answers leave as they are ready, with correlation ids."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from logd.protocol.conversation.framed import FramedConversation
 from logd.protocol.conversation.framing import DEFAULT_MAX_FRAME_BYTES
 from logd.protocol.conversation.interfaces import IConversation, Received
 from logd.protocol.requests.fields import Piece
-from logd.protocol.requests.requests import decode_our_request, expects_response
-from logd.protocol.requests.responses import OurResponse, encode_response
+from logd.protocol.requests.requests import decode_native_request, expects_response
+from logd.protocol.requests.responses import NativeResponse, encode_response
 
 
-class OurToken:
+class NativeToken:
     """The correlation id of a request, and whether it was answered."""
 
     __slots__ = ("answered", "correlation_id")
@@ -23,7 +23,7 @@ class OurToken:
 
 
 @implementer(IConversation)
-class OurConversation(FramedConversation):
+class NativeConversation(FramedConversation):
     """The conversation of our own protocol. Requests may share a correlation id: each has an answer."""
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
@@ -34,13 +34,13 @@ class OurConversation(FramedConversation):
 
     def read_frame(self, frame: bytes | memoryview, start: int, stop: int) -> Received:
         """See FramedConversation."""
-        request = decode_our_request(frame, start, stop)
+        request = decode_native_request(frame, start, stop)
         if not expects_response(request):
             return request, None
         self.unanswered += 1
-        return request, OurToken(request.correlation_id)
+        return request, NativeToken(request.correlation_id)
 
-    def answer(self, token: OurToken, response: OurResponse) -> list[Piece]:
+    def answer(self, token: NativeToken, response: NativeResponse) -> list[Piece]:
         """See IConversation; no answer waits for another."""
         if token.answered:
             raise ValueError(f"a second answer to request {token.correlation_id:#x}: {response!r}")

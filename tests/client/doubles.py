@@ -1,4 +1,4 @@
-"""A broker in memory, without a network: it answers as docs/protocol.md says, when the test's clock says."""
+"""A broker in memory, without a network: it answers as docs/protocol.md says, on the test's clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ from logd.errors import (
     WrongPartition,
 )
 from logd.protocol.loops import decode_set
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.legacy_requests import Produce
@@ -37,7 +42,7 @@ from logd.protocol.requests.requests import decode_request
 
 @define
 class ModelLog:
-    """One partition: ``data`` begins at position ``start``."""
+    """The log of a partition: ``data`` begins at position ``start``."""
 
     data: bytearray = field(factory=bytearray)
     start: int = 0
@@ -48,7 +53,7 @@ class ModelLog:
         return self.start + len(self.data)
 
     def boundaries(self) -> list[int]:
-        """Where entries begin, by their lengths alone, and the end."""
+        """Return the positions at which entries begin, by their lengths alone, and the end."""
         found = [self.start]
         at = 0
         while at + 4 <= len(self.data):
@@ -57,13 +62,13 @@ class ModelLog:
         return found
 
     def payloads(self) -> list[bytes | None]:
-        """What the messages hold."""
+        """Return the payloads of all messages."""
         return [message.payload for message in decode_set(bytes(self.data), self.start).messages]
 
 
 @define
 class ModelBroker:
-    """Topics and logs. What a test may turn: ``refuse``, ``up``, ``fetch_limit``."""
+    """Topics, logs and answers. A test changes ``up``, ``refuse``, ``meddle`` and the fields with errors."""
 
     clock: Clock
     #: Seconds between a request and its answer.
@@ -72,17 +77,17 @@ class ModelBroker:
     logs: dict[str, dict[int, ModelLog]] = field(factory=dict)
     #: Called with each part of a ProduceAck; an error it returns is the answer.
     refuse: Callable[[ProducePart], WireError | None] = field(default=lambda part: None)
-    #: Whether Metadata may create topics, and how many partitions they get.
+    #: The number of partitions of a topic that Metadata creates.
     partitions: int = 1
     connections: list[ModelConnection] = field(factory=list)
     requests: list[Any] = field(factory=list)
-    #: Called with each answered FetchedPart: what a test wants changed on the way.
+    #: Called with each FetchedPart before it is sent; its result is sent instead.
     meddle: Callable[[FetchedPart], FetchedPart] = field(default=lambda part: part)
-    #: Who leads, where it is not broker 7: broker 8 shares the logs, at the next port.
+    #: Leaders of partitions that broker 7 does not lead. Broker 8 has the same logs, at the next port.
     leaders: dict[tuple[str, int], int] = field(factory=dict)
-    #: What Metadata answers for a topic, instead of describing it.
+    #: Error codes that Metadata answers for topics, instead of describing them.
     topic_errors: dict[str, int] = field(factory=dict)
-    #: Errors that Metadata has of single partitions.
+    #: Error codes that Metadata answers for single partitions.
     partition_errors: dict[tuple[str, int], int] = field(factory=dict)
     #: The uuids of topics that were made again.
     uuids: dict[str, str] = field(factory=dict)
@@ -95,12 +100,12 @@ class ModelBroker:
         return self.logs[topic]
 
     def make_again(self, topic: str) -> dict[int, ModelLog]:
-        """Delete a topic and make another one of that name and size: nobody is told."""
+        """Delete a topic and make another one of that name and size, of which clients are not told."""
         self.uuids[topic] = self.uuids.get(topic, f"uuid-{topic}") + "-again"
         return self.add(topic, len(self.logs[topic]))
 
     def connect(self, address: Address) -> Deferred[ClientConnection]:
-        """What a client is given as its ``connect``."""
+        """Open a connection after ``delay``; clients get this method as their ``connect``."""
         if not self.up:
             return fail(BrokerUnavailable("the model is down"))
         connection = ModelConnection(self, 8 if address == ("model", 6668) else 7)
@@ -115,13 +120,13 @@ class ModelBroker:
         return connecting
 
     def lose_all(self) -> None:
-        """Every connection is lost, with its answers."""
+        """Lose every connection, and the answers under way on them."""
         for connection in self.connections:
             connection.lose()
         self.connections = []
 
     def answer(self, request: Any, connection: ModelConnection) -> Any:
-        """The response, or None for a FetchWait that waits."""
+        """Return the response to a request, or None for a FetchWait that has to wait."""
         if isinstance(request, Metadata):
             return self._metadata(request)
         if isinstance(request, ProduceAck):
@@ -183,7 +188,7 @@ class ModelBroker:
         return ProducedPart(topic, partition, 0, stored, first, log.end)
 
     def _led(self, topic: str, partition: int, connection: ModelConnection) -> ModelLog | None:
-        """The log, if that connection's broker leads it."""
+        """Return the log, if that connection's broker leads it."""
         if self.leaders.get((topic, partition), 7) != connection.id:
             return None
         return self.logs.get(topic, {}).get(partition)
@@ -229,7 +234,7 @@ class ModelBroker:
 
 
 class ModelConnection:
-    """One client's connection to the model."""
+    """A client's connection to the model, with the methods of BrokerConnection."""
 
     def __init__(self, broker: ModelBroker, number: int = 7) -> None:
         self.broker = broker
@@ -246,7 +251,7 @@ class ModelConnection:
         self._writers: list[Deferred[None]] = []
 
     def request(self, request: Any) -> Deferred[Any]:
-        """As BrokerConnection."""
+        """Send a request, as BrokerConnection does; fire with the response."""
         if self.lost:
             return fail(BrokerUnavailable("lost"))
         answer: Deferred[Any] = Deferred(lambda d: self.waiting.pop(d, None))
@@ -276,7 +281,7 @@ class ModelConnection:
             answer.callback(response)
 
     def send_frames(self, frames: list[bytes]) -> None:
-        """As BrokerConnection: Produce requests only."""
+        """Send encoded Produce requests, as BrokerConnection does."""
         data = b"".join(frames)
         at = 0
         while at < len(data):
@@ -285,7 +290,7 @@ class ModelConnection:
             at += 4 + size
 
     def send_only(self, request: Any) -> None:
-        """As BrokerConnection."""
+        """Send a request without an answer, as BrokerConnection does."""
         if self.lost:
             raise BrokerUnavailable("lost")
         self.broker.requests.append(request)
@@ -295,7 +300,7 @@ class ModelConnection:
             log.data += request.message_set
 
     def when_lost(self) -> Deferred[BaseException]:
-        """As BrokerConnection."""
+        """Fire when the connection is lost, as BrokerConnection does."""
         watcher: Deferred[BaseException] = Deferred()
         if self.lost:
             watcher.callback(BrokerUnavailable("lost"))
@@ -304,7 +309,7 @@ class ModelConnection:
         return watcher
 
     def when_writable(self) -> Deferred[None]:
-        """As BrokerConnection."""
+        """Fire once more bytes may be written, as BrokerConnection does."""
         waiter: Deferred[None] = Deferred()
         if self.writable:
             waiter.callback(None)
@@ -313,14 +318,14 @@ class ModelConnection:
         return waiter
 
     def drained(self) -> None:
-        """The network takes bytes again."""
+        """Let the network take bytes again, after a test has set ``writable`` to False."""
         self.writable = True
         writers, self._writers = self._writers, []
         for writer in writers:
             writer.callback(None)
 
     def close(self) -> Deferred[None]:
-        """As BrokerConnection."""
+        """Close the connection, as BrokerConnection does."""
         self.closed = True
         self.lose()
         done: Deferred[None] = Deferred()
@@ -328,11 +333,11 @@ class ModelConnection:
         return done
 
     def abort(self) -> None:
-        """As BrokerConnection."""
+        """Lose the connection in the next turn, as BrokerConnection does."""
         self.broker.clock.callLater(0, self.lose)
 
     def lose(self) -> None:
-        """The connection is gone; what the broker has of it, it has."""
+        """Lose the connection: unanswered requests fail, though the broker may have acted on them."""
         if self.lost:
             return
         self.lost = True
@@ -351,7 +356,7 @@ class ModelConnection:
 
 
 def run(clock: Clock, seconds: float = 1.0, step: float = 0.001) -> None:
-    """Let time pass in small steps."""
+    """Advance the clock in small steps, so that requests are answered."""
     steps = round(seconds / step)
     for _ in range(steps):
         clock.advance(step)

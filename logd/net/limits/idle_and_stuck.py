@@ -1,4 +1,4 @@
-"""Closes connections without traffic: peers that do not take their answers, and peers that send no requests."""
+"""Closes slow and idle connections: peers that do not take their answers, and peers that send no requests."""
 
 from __future__ import annotations
 

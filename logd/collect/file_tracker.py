@@ -20,7 +20,7 @@ from os.path import dirname
 
 from logd.collect.descriptors import Descriptors
 from logd.collect.files import Files, Identity, OpenFile, Seen
-from logd.collect.mark import HEAD_BYTES, beginning, fits, line_start, mark_at
+from logd.collect.read_mark import HEAD_BYTES, beginning, fits, line_start, mark_at
 from logd.collect.rotation.copies import MIN_BYTES, cut_short, first_that_fits, is_copy
 from logd.collect.rotation.losses import Losses
 from logd.collect.rotation.names import Stems, is_compressed, may_become, related, stem
@@ -32,7 +32,7 @@ from logd.collect.state import State
 LOOK_BACK_BYTES = 1 << 20
 
 
-class Catalogue:
+class FileTracker:
     """The sources that are followed. ``report`` takes a notice of one line for the operator."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Producing connections wait while a log may not grow: its new end has to be written to the tree first."""
+"""Pauses producing connections while a log may not grow: its new end has to be written to the tree first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logd.broker.reading import Logs
 from logd.interfaces import IFlushListener
 from logd.log.partition import PartitionLog
 from logd.log.waiters import Wait
-from logd.net.holds import Hold
+from logd.net.pause_reasons import PauseReason
 
 _log = Logger()
 
@@ -33,7 +33,7 @@ class Destination(Protocol):
 
 
 @define(eq=False)
-class GrowthGate:
+class StoredEndGate:
     """The logs that may not grow now, and the connections that wait for them. For the owner thread only.
 
     A log that goes offline or is deleted is released: its producers get an error instead of waiting.
@@ -81,9 +81,9 @@ class GrowthGate:
         return False
 
     def wait(self, connection: Gated) -> None:
-        """Hold a connection until any log is released; it then checks again."""
+        """Pause a connection until any log is released; it then checks again."""
         self._waiting[connection] = None
-        connection.hold(Hold.GROWTH)
+        connection.pause(PauseReason.GROWTH)
 
     def discard(self, connection: Gated) -> None:
         """Forget a connection that is lost."""
@@ -93,7 +93,7 @@ class GrowthGate:
         waiting, self._waiting = self._waiting, {}
         for connection in waiting:
             try:
-                connection.proceed(Hold.GROWTH)
+                connection.resume(PauseReason.GROWTH)
             except Exception:  # a bug; the others would wait for ever
                 _log.failure("a producing connection could not be resumed")
 
@@ -103,7 +103,7 @@ class GrowthGate:
 class _WhenOffline:
     """Releases a held log that goes offline."""
 
-    _gate: GrowthGate
+    _gate: StoredEndGate
     _held: PartitionLog
 
     def visible(self, end: int) -> None:

@@ -1,4 +1,4 @@
-"""Tests of logd.java: which Java runtime is found."""
+"""Tests of logd.java_runtime: which Java runtime is found."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd import java
-from logd.java import java_home
+from logd import java_runtime
+from logd.java_runtime import java_home
 
 
 class JavaHomeTests(SynchronousTestCase):
@@ -73,5 +73,5 @@ class JavaHomeTests(SynchronousTestCase):
     def test_no_java_gives_none(self) -> None:
         """The caller then says what to install."""
         self.environment()
-        self.patch(java, "find_spec", lambda name: None)
+        self.patch(java_runtime, "find_spec", lambda name: None)
         self.assertIsNone(java_home())

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from logd.interfaces import Clock, Timer
 
 
-class PeriodicCommit:
+class CommitTimer:
     """Calls ``commit`` every ``interval`` seconds while ``may_commit()``; with an interval of 0, never."""
 
     def __init__(

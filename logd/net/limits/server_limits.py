@@ -1,4 +1,4 @@
-"""Limits on the cost of connections to a server, for each and for all, and the watch that enforces them."""
+"""Composes all limits of a server on its connections, for each and for all, and the watch that enforces them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeVar
 from attrs import define, field, frozen
 
 from logd.interfaces import Clock
-from logd.net.limits.admission import AdmissionCounters, AdmissionLimits, Admitted, OpenConnections
+from logd.net.limits.connection_quotas import AdmissionCounters, AdmissionLimits, Admitted, OpenConnections
 from logd.net.limits.expiry import Expiry
 from logd.net.limits.foreign_callers import ForeignCallers
-from logd.net.limits.idle import IdleConnections, StuckReceivers
+from logd.net.limits.idle_and_stuck import IdleConnections, StuckReceivers
 from logd.net.limits.request_memory import RequestMemory
 
 #: Seconds that the peer of a closing connection has to take its last answers.

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import ConfigurationError
 from logd.protocol.loops import encode_set
 from logd.protocol.message import Message
-from logd.spark.blocking.planning import plan_ranges
+from logd.spark.blocking.range_planning import plan_ranges
 from logd.spark.blocking.reading import DataLost
 from logd.spark.worker.options import read_options
 from tests.spark.doubles import FakeBroker, FakeLog, FakeTopic

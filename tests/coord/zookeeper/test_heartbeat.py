@@ -1,4 +1,4 @@
-"""When the server was last heard of, and when it is given up."""
+"""Tests of logd.coord.zookeeper.heartbeat: when a server was last heard of, and when it is given up."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.coord.errors import ConnectionLoss
-from logd.coord.zookeeper.contact import Contact
+from logd.coord.zookeeper.heartbeat import Heartbeat
 
 
-class ContactTests(SynchronousTestCase):
-    """A session of six seconds: a look each second."""
+class HeartbeatTests(SynchronousTestCase):
+    """A session of six seconds, with a look each second."""
 
     def setUp(self) -> None:
-        """Connect it."""
+        """Begin half a second after the last contact."""
         self.clock = Clock()
         self.probes: list[Deferred[object]] = []
         self.given_up = 0
-        self.contact = Contact(self.clock, self.probe, self.give_up)
+        self.heartbeat = Heartbeat(self.clock, self.probe, self.give_up)
         self.clock.advance(100.0)
-        self.contact.begin(99.5, 6.0)
+        self.heartbeat.begin(99.5, 6.0)
 
     def probe(self) -> Deferred[object]:
-        """Send one."""
+        """Send a probe."""
         self.probes.append(Deferred())
         return self.probes[-1]
 
     def give_up(self) -> None:
-        """Count."""
+        """Count that the connection is given up."""
         self.given_up += 1
 
-    def test_counts_from_the_sending(self) -> None:
-        """What was sent at a time and answered later counts from when it was sent, and never backwards."""
-        self.assertEqual(self.contact.last, 99.5)
-        self.contact.heard(101.0)
-        self.contact.heard(100.5)
-        self.assertEqual(self.contact.last, 101.0)
+    def test_contact_counts_from_the_sending(self) -> None:
+        """Of the message that was answered, and never goes back."""
+        self.assertEqual(self.heartbeat.last, 99.5)
+        self.heartbeat.heard(101.0)
+        self.heartbeat.heard(100.5)
+        self.assertEqual(self.heartbeat.last, 101.0)
 
-    def test_probes(self) -> None:
-        """One leaves at each look, but none while another is under way."""
+    def test_one_probe_is_under_way_at_a_time(self) -> None:
+        """A look while it is under way sends none."""
         self.clock.advance(1.0)
         self.clock.advance(1.0)
         self.assertEqual(len(self.probes), 1)
@@ -48,8 +48,8 @@ class ContactTests(SynchronousTestCase):
         self.assertEqual(len(self.probes), 2)
         self.assertEqual(self.given_up, 0)
 
-    def test_silence(self) -> None:
-        """A probe that is not answered for two thirds of the timeout is given up with its connection, once."""
+    def test_an_unanswered_probe_gives_the_connection_up(self) -> None:
+        """After two thirds of the timeout, and once."""
         self.clock.advance(1.0)
         for _ in range(3):
             self.clock.advance(1.0)
@@ -59,8 +59,8 @@ class ContactTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual(self.given_up, 1)
 
-    def test_standstill(self) -> None:
-        """A process that stood still for an hour gives nothing up before it has heard what waits for it."""
+    def test_a_standstill_gives_nothing_up(self) -> None:
+        """After an hour's pause the answers that wait in the socket are heard first."""
         self.clock.advance(1.0)
         self.clock.advance(3600.0)
         self.assertEqual(self.given_up, 0)
@@ -68,12 +68,12 @@ class ContactTests(SynchronousTestCase):
         self.clock.advance(1.0)
         self.assertEqual(self.given_up, 0)
 
-    def test_ends(self) -> None:
-        """Without a connection there is no timer, and a probe of the old one is nobody's."""
+    def test_an_ended_contact_leaves_no_timer(self) -> None:
+        """A probe of the old connection does not count for the new one."""
         self.clock.advance(1.0)
-        self.contact.end()
+        self.heartbeat.end()
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.contact.begin(101.5, 6.0)
+        self.heartbeat.begin(101.5, 6.0)
         self.clock.advance(1.0)
         self.assertEqual(len(self.probes), 2)
         self.probes[0].errback(ConnectionLoss())

@@ -1,4 +1,4 @@
-"""What tests of dropped streams share: an application's loop that fails, and the warnings that were logged."""
+"""Helpers for tests of dropped streams: an application's loop that fails, and the warnings that were logged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from logd.client.consumer.stream import MessageStream
 
 
 class OwnFaultError(Exception):
-    """What an application's loop raises."""
+    """The error that an application's loop raises."""
 
 
 def warnings_of(case: Any) -> list[LogEvent]:
-    """A list that gets every warning about dropped streams."""
+    """Return a list to which every warning about dropped streams is added."""
     told: list[LogEvent] = []
 
     @implementer(ILogObserver)
@@ -29,7 +29,7 @@ def warnings_of(case: Any) -> list[LogEvent]:
 
 
 async def fail_in_a_loop(stream: MessageStream, after: int) -> None:
-    """Read some messages and raise, as applications do."""
+    """Read ``after`` messages and raise, as an application with a bug does."""
     async for _ in stream:
         after -= 1
         if not after:

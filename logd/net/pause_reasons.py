@@ -1,12 +1,12 @@
-"""The reasons to hold a connection: its requests are not taken for a while."""
+"""The reasons to pause a connection: its requests are not taken for a while."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 
-class Hold(Enum):
-    """A reason to hold a connection. There may be several at a time; the connection proceeds when the last one ends."""
+class PauseReason(Enum):
+    """A reason to pause a connection. There may be several at a time; the connection resumes when the last one ends."""
 
     #: The broker is starting: the topics to serve are not known yet.
     START = "start"

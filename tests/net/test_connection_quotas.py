@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.net.limits.admission import AdmissionLimits, OpenConnections
+from logd.net.limits.connection_quotas import AdmissionLimits, OpenConnections
 from tests.net.sessions import Counters
 
 

@@ -1,4 +1,4 @@
-"""Admission of connections: the open ones are counted in total and by address."""
+"""Counts the open connections in total and by address, and admits no more than allowed (Kafka's connection quotas)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ LOOKS = 6
 PATIENCE = 4
 
 
-class Contact:
+class Heartbeat:
     """Keeps ``last``: the time when the latest answered request, a probe or another, was *sent*.
 
     The time of sending counts because the server had heard from the client by then; an answer says nothing about later.
