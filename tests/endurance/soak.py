@@ -63,7 +63,7 @@ def _imports(runs: int) -> Callable[[int], dict[str, str]]:
 EXERCISES = (
     Exercise(
         "lives of a log on a disk that loses power",
-        "tests.log.crashes.test_crashes.HistoryTests.test_histories",
+        "tests.log.crashes.test_crashes.HistoryTests.test_random_lives_keep_every_invariant",
         "histories",
         2000,
         _seeded("LOGD_HISTORIES", "LOGD_HISTORY_START", 2000),

@@ -11,7 +11,7 @@ from twisted.trial.unittest import TestCase
 
 from logd.coord.errors import ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
 from logd.coord.records import EventType, SessionState
-from tests.coord.watching import States
+from tests.coord.session_states import SessionStates
 from tests.integration.coordination.coordination import (
     TIMEOUT,
     EmbeddedServer,
@@ -74,7 +74,7 @@ class Connections(SessionCase):
     async def test_silence_while_calls_go_on(self) -> None:
         """A dead connection is given up also by a client that keeps asking, which kazoo takes for signs of life."""
         client = self.make_client(self.proxy.hosts, session_timeout=4.0)
-        states = States(client)
+        states = SessionStates(client)
         await client.connect()
         suspended = states.next(SessionState.SUSPENDED)
         asking = LoopingCall(lambda: client.exists("/").addErrback(lambda _: None) and None)
@@ -101,7 +101,7 @@ class Connections(SessionCase):
         """Answers that are late by less than two thirds of the timeout end nothing, and contact is as old as they."""
         self.proxy.delay = 0.5
         client = self.make_client(self.proxy.hosts, session_timeout=4.0)
-        states = States(client)
+        states = SessionStates(client)
         await client.connect()
         for _ in range(5):
             began = reactor.seconds()
