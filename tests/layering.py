@@ -58,7 +58,7 @@ ROOMS = (
         allowed=("attrs", "zope.interface"),
     ),
     Room("deferreds", 0, ("logd.deferreds",), beside=("logd.interfaces",), allowed=("twisted",)),
-    Room("java", 0, ("logd.java",), forbidden=("twisted",), allowed=()),
+    Room("java", 0, ("logd.java_runtime",), forbidden=("twisted",), allowed=()),
     Room(
         "protocol",
         1,

@@ -26,8 +26,8 @@ from logd.interfaces import IFileOperations, IThreads
 from logd.log.store.file_watch import FileWatch
 from logd.log.store.log_store import LogStore
 from logd.log.store.topics_file import TopicsFile
-from logd.net.limits.admission import AdmissionLimits
-from logd.net.limits.connection_limits import ConnectionLimits
+from logd.net.limits.connection_quotas import AdmissionLimits
+from logd.net.limits.server_limits import ConnectionLimits
 from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.server import ServerConversation

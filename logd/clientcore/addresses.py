@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from logd.config.kinds import parse_address
 from logd.errors import ConfigurationError
 
 #: A host and a port, or the description of a Twisted client endpoint.
 Address = str | tuple[str, int]
+
+Item = TypeVar("Item")
 
 #: Kinds of endpoint whose first two positional parts are a host and a port.
 _HOST_PORT_KINDS = ("tcp", "tls", "ssl")
@@ -21,15 +24,18 @@ def parse_brokers(brokers: str | Sequence[str | tuple[str, int]]) -> tuple[Addre
     address in brackets) or the description of a Twisted client endpoint such as ``tls:logs.example.org:6668`` (which
     may then hold no comma). Raises ConfigurationError naming an item that is neither.
     """
-    items = separate(brokers) if isinstance(brokers, str) else [item for item in brokers if item]
-    if not items:
-        raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
+    items = (
+        separate(brokers) if isinstance(brokers, str) else _at_least_one([item for item in brokers if item], brokers)
+    )
     return tuple(_parse(item) for item in items)
 
 
 def separate(brokers: str) -> list[str]:
     """Return the addresses in a text, which are separated by commas. Raises ConfigurationError when there is none."""
-    items = [item.strip() for item in brokers.split(",") if item.strip()]
+    return _at_least_one([item.strip() for item in brokers.split(",") if item.strip()], brokers)
+
+
+def _at_least_one(items: list[Item], brokers: object) -> list[Item]:
     if not items:
         raise ConfigurationError(f"brokers = {brokers!r} is not allowed; allowed is at least one HOST:PORT or endpoint")
     return items

@@ -27,7 +27,7 @@ from logd.log.disk.open_files import FileRange
 from logd.log.flusher import FlushState, FlushTask
 from logd.log.index import lookup
 from logd.log.legacy_offsets import offsets_before
-from logd.log.offline_reasons import not_appended, not_flushed
+from logd.log.offline_errors import not_appended, not_flushed
 from logd.log.partition_context import PartitionContext
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.log.retention import count_expired, last_is_expired

@@ -22,8 +22,8 @@ from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait
 from logd.spark.blocking.cluster import BlockingCluster
 from logd.spark.blocking.offsets import OffsetLimits
-from logd.spark.blocking.planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
 from logd.spark.blocking.progress import Progress, admit
+from logd.spark.blocking.range_planning import PartitionName, find_partitions, plan_ranges, split_for_tasks
 from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.sampling import SAMPLED_PARTITIONS, average_bytes

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from logd.spark.importer.planning import Plan
+from logd.spark.importer.import_plan import Plan
 from logd.spark.importer.targets.layout import run_name
 from logd.spark.importer.targets.offsets import Loaded
 

@@ -11,7 +11,7 @@ from logd.spark.blocking.ranges import IdRange
 from logd.spark.blocking.reading import RangeReader, ReadSettings
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.errors import ImportFailed
-from logd.spark.importer.planning import LogState, PlannedRange
+from logd.spark.importer.import_plan import LogState, PlannedRange
 from logd.spark.importer.targets.offsets import Lineage
 
 

@@ -1,4 +1,4 @@
-"""A whole broker in memory: requests go in and answers come out as bytes, but nothing runs on its own."""
+"""Put a whole broker together in memory: requests go in and answers come out as bytes, and nothing runs on its own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from zope.interface import implementer
 
 from logd.broker.assembly import BrokerAssembly, StopReport
 from logd.config import BrokerSettings, LogSettings
-from logd.coord.tree.host import TreeHost
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
+from logd.coord.tree.tree_host import TreeHost
 from logd.log.partition import PartitionLog
 from logd.net.server import Connection
 from logd.protocol.conversation.client import ClientConversation
@@ -35,7 +35,7 @@ R = TypeVar("R")
 TRANSPORT_BYTES = 64 << 10
 
 
-#: Brokers that were killed. What they were at never ends; the garbage collector would end it, in another test.
+#: Brokers that were killed, kept from the garbage collector: it would close their coroutines during another test.
 DEAD: list[BrokerAssembly] = []
 
 
@@ -56,7 +56,7 @@ class PeerTransport(StringTransport):
             self.producer.pauseProducing()
 
     def take(self) -> None:
-        """The peer takes what is there."""
+        """Take what has been written, so that the producer goes on."""
         self.untaken = 0
         if self.producer is not None:
             self.producer.resumeProducing()
@@ -65,7 +65,7 @@ class PeerTransport(StringTransport):
 @implementer(ILogObserver)
 @define(eq=False)
 class Events:
-    """What was logged."""
+    """An observer that keeps what was logged."""
 
     events: list[LogEvent] = field(factory=list)
 
@@ -74,11 +74,11 @@ class Events:
         self.events.append(event)
 
     def warnings(self, text: str) -> list[str]:
-        """Warnings that contain ``text``."""
+        """Return the warnings that contain ``text``."""
         return self._lines(LogLevel.warn, text)
 
     def criticals(self, text: str) -> list[str]:
-        """Critical events that contain ``text``."""
+        """Return the critical events that contain ``text``."""
         return self._lines(LogLevel.critical, text)
 
     def _lines(self, level: object, text: str) -> list[str]:
@@ -93,7 +93,7 @@ class Peer:
     connection: Connection
     transport: PeerTransport
     conversation: ClientConversation = field(factory=lambda: ClientConversation(128 << 20))
-    #: Sent, and not yet read by the broker.
+    #: Bytes that are sent, and not yet read by the broker.
     inbox: bytearray = field(factory=bytearray)
     lost: bool = False
 
@@ -102,12 +102,12 @@ class Peer:
         self.send_bytes(b"".join(b"".join(self.conversation.send(request)) for request in requests))
 
     def send_bytes(self, data: bytes) -> None:
-        """Send anything."""
+        """Send any bytes, also such as are no requests."""
         self.inbox += data
         self.pump()
 
     def pump(self) -> None:
-        """Let the broker read what it wants to, and hang up where it wants to."""
+        """Deliver what the broker is ready to read, and close the connection if the broker has asked for that."""
         while self.inbox and not self.lost and self.reading and not self.transport.disconnecting:
             data = bytes(self.inbox[: 256 << 10])
             del self.inbox[: 256 << 10]
@@ -117,7 +117,7 @@ class Peer:
 
     @property
     def reading(self) -> bool:
-        """Whether the broker reads from this connection."""
+        """True while the broker reads from this connection."""
         return bool(self.transport.producerState == "producing")
 
     def received(self) -> bytes:
@@ -139,7 +139,7 @@ class Peer:
         return [responses[id(request)] for request in requests]
 
     def lose(self) -> None:
-        """The connection is gone, for both sides."""
+        """Lose the connection, for both sides."""
         self.lost = True
         if self.transport.producer is not None:
             self.transport.producer.stopProducing()
@@ -152,13 +152,13 @@ class BrokerTestCase(SynchronousTestCase):
     options: dict[str, Any] = {}  # noqa: RUF012  # each class has its own
     log_options: dict[str, Any] = {}  # noqa: RUF012
 
-    #: Whether ``open`` goes on to ``join``.
+    #: True if ``open`` goes on to ``join``.
     joins = True
-    #: Whether a broker was opened, and neither stopped nor killed since.
+    #: True while a broker is open: not stopped, and not killed.
     running = False
 
     def new_tree(self) -> None:
-        """An empty coordination tree, whose clock stands still: sessions live for ever."""
+        """Make an empty coordination tree whose clock stands still, so that sessions live for ever."""
         self.tree_clock = Clock()
         self.tree = TreeHost(Tree(), NoJournal(), self.tree_clock, bytes)
         self.tree.start()
@@ -176,7 +176,7 @@ class BrokerTestCase(SynchronousTestCase):
         self.addCleanup(self.check_clean)
 
     def open(self) -> None:
-        """Open a broker over the disk as it is."""
+        """Open a broker over the disk as it is now."""
         settings = BrokerSettings(data="/data", log=LogSettings(**self.log_options), **self.options)
         self.end_process()
         self.flushes, self.reads = Threads(), Threads()
@@ -195,7 +195,7 @@ class BrokerTestCase(SynchronousTestCase):
             self.join()
 
     def join(self) -> None:
-        """Reach the tree, and have the topics compared with it."""
+        """Reach the tree, and let the topics be compared with it."""
         self.assembly.join()
         # The registry is not told what is stored here: that would leave a timer.
         self.membership.reconciler.on_change = lambda: None
@@ -204,11 +204,11 @@ class BrokerTestCase(SynchronousTestCase):
         self.housekeeping = set(self.process.getDelayedCalls())
 
     def timers(self) -> list[ProcessCall]:
-        """What the broker has scheduled on behalf of its clients."""
+        """Return the timers that the broker has set on behalf of its clients."""
         return [call for call in self.process.getDelayedCalls() if call not in self.housekeeping]
 
     def end_process(self) -> None:
-        """The broker that runs, if one does, is dead: it reaches the tree no more, and none of its timers fires."""
+        """Let the running broker, if there is one, die: it reaches the tree no more, and none of its timers fires."""
         if self.running:
             self.process.kill()
             self.access.cut()
@@ -216,7 +216,7 @@ class BrokerTestCase(SynchronousTestCase):
         self.running = False
 
     def leave(self) -> StopReport | None:
-        """Stop the broker that runs, if one does, in order."""
+        """Stop the running broker, if there is one, in order."""
         if not self.running:
             return None
         self.running = False
@@ -226,20 +226,20 @@ class BrokerTestCase(SynchronousTestCase):
         return report
 
     def check_clean(self) -> None:
-        """Whatever happened: when all connections are gone nothing waits any more, and no file range is held."""
+        """Check that nothing waits, and no file range is held, once all connections are gone. Runs after each test."""
         for peer in self.peers:
             if not peer.lost:
                 peer.lose()
         self.settle()
         self.assertEqual(self.broker.sessions, {})
         for log in self.store.logs():
-            self.assertEqual(len(log._waiters), 0, "somebody still waits for messages")
+            self.assertEqual(len(log._waiters), 0, "a wait for messages is left")
         self.leave()
         self.assertEqual([call for call in self.clock.getDelayedCalls() if call.active()], [])
         self.assertEqual(self.files.open_handles, 0, "a file is still held")
 
     def connect(self, host: str = "10.0.0.7") -> Peer:
-        """A client connects."""
+        """Connect a client."""
         connection = self.factory.buildProtocol(None)
         peer = Peer(connection, PeerTransport(host))
         self.peers.append(peer)
@@ -248,7 +248,7 @@ class BrokerTestCase(SynchronousTestCase):
         return peer
 
     def settle(self) -> None:
-        """Let threads do what waits and peers take what they are sent, until nothing moves."""
+        """Let the threads work and the peers take what they are sent, until nothing moves."""
         for _ in range(10_000):
             busy = False
             for clock in (self.clock, self.tree_clock):
@@ -269,7 +269,7 @@ class BrokerTestCase(SynchronousTestCase):
         self.fail("it never comes to rest")
 
     def let_tree_answer(self) -> None:
-        """Let the tree do what it was asked for, but no disk."""
+        """Let the tree answer, while the disk does nothing."""
         for _ in range(100):
             self.tree_clock.advance(0)
             self.clock.advance(0)
@@ -283,13 +283,13 @@ class BrokerTestCase(SynchronousTestCase):
         self.successResultOf(creating)
 
     def log_of(self, topic: str, partition: int = 0) -> PartitionLog:
-        """A partition that is there."""
+        """Return the log of a partition that has one."""
         log = self.store.log(topic, partition)
         assert log is not None
         return log
 
     def content(self, topic: str, partition: int = 0) -> bytes:
-        """Everything that is in a partition's segments."""
+        """Return the bytes of all segments of a partition, one behind the other."""
         folder = f"/data/{topic}-{partition}"
         names = [name for name in self.files.list(folder) if name.endswith(".log")]
         return b"".join(bytes(self.files._inode(f"{folder}/{name}").data) for name in names)
@@ -302,7 +302,7 @@ class BrokerTestCase(SynchronousTestCase):
         return answer
 
     def produce(self, peer: Peer, topic: str, message_set: bytes, partition: int = 0, **more: Any) -> ProducedPart:
-        """Produce one set with acks -1 unless told otherwise, and return what became of it."""
+        """Produce one set, with acks -1 unless told otherwise, and return the answer's only part."""
         acks, restart = more.pop("acks", -1), more.pop("restart", False)
         request = ProduceAck(acks, 30_000, (ProducePart(topic, partition, 0, restart, message_set),))
         (part,) = self.ask(peer, request).parts

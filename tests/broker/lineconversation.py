@@ -33,7 +33,7 @@ class _Turn:
 @implementer(IConversation)
 @define(eq=False)
 class LineConversation:
-    """One connection."""
+    """One connection that speaks lines."""
 
     violation: ProtocolViolation | None = field(default=None, init=False)
     _line: bytes = field(default=b"", init=False)

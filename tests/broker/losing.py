@@ -46,18 +46,18 @@ class LostLogTestCase(BrokerTestCase):
         self.uuid = self.entry("t").uuid
 
     def entry(self, topic: str) -> TopicEntry:
-        """The topic as it is known here."""
+        """Return the topic's entry as the broker knows it."""
         entry = self.broker.topics.get(topic)
         assert entry is not None
         return entry
 
     def pass_time(self, seconds: float) -> None:
-        """Turn the clock of the broker."""
+        """Advance the broker's clock, and let everything due happen."""
         self.clock.advance(seconds)
         self.settle()
 
     def stored_ends(self, uuid: str = "", broker: int = 0) -> StoredEnds | None:
-        """What the tree has of a topic on a broker."""
+        """Return the stored ends that the tree has of a topic on a broker, or None."""
         path = paths.stored_ends(uuid or self.uuid, broker)
         reading = self.access.client.get(path)
         reading.addErrback(lambda failure: None)
@@ -66,30 +66,30 @@ class LostLogTestCase(BrokerTestCase):
         return None if found is None else StoredEnds.decode(path, found[0])
 
     def in_tree(self, path: str, data: bytes) -> None:
-        """Write a node, made when missing."""
+        """Write a node of the tree, made when missing."""
         write_node(self, self.access.client, path, data)
 
     def kill(self) -> None:
-        """The process is gone."""
+        """End the process without a stop, as SIGKILL does; the machine keeps its power."""
         for peer in self.peers:
             peer.lost = True
         self.end_process()
         self.files.restart(False)
 
     def replace_disk(self) -> None:
-        """There is an empty disk; the registration of the instance that is gone has run out."""
+        """Put in an empty disk, and let the registration of the former instance run out."""
         self.files = MemoryFiles(now=lambda: self.clock.seconds())
         for _ in range(60):
             self.tree_clock.advance(1)
 
     def remove_folder(self, name: str) -> None:
-        """A folder is gone, with all that is in it."""
+        """Remove a partition's folder with all that is in it."""
         for each in self.files.list(f"/data/{name}"):
             self.files.remove(f"/data/{name}/{each}")
         self.files.remove_directory(f"/data/{name}")
 
     def reason(self, topic: str = "t", partition: int = 0) -> str:
-        """Why a partition is offline."""
+        """Return the reason for which a partition is offline; fail if it is served."""
         log = self.log_of(topic, partition)
         self.assertIsNotNone(log.offline, "it is served")
         return str(log.offline)
@@ -101,7 +101,7 @@ class LostLogTestCase(BrokerTestCase):
         return answer
 
     def accept(self, partition: int = 0) -> int:
-        """Look at a loss and accept it; return where the log begins."""
+        """Look at a loss and accept it; return the position at which the log begins."""
         position = self.repair(partition, dry=True).end
         answer = self.repair(partition, position, accept=True)
         self.assertEqual((answer.error, answer.state), (0, SERVED_AGAIN), answer.text)

@@ -1,4 +1,4 @@
-"""Tests of how a broker stops: in order, and before its deadline, whatever clients, the tree and the disk do."""
+"""Tests of a broker's stop: in order, and before its deadline, whatever clients, the tree and the disk do."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class StopTests(BrokerTestCase):
     options = {"stop_ms": int(STOP_SECONDS * 1000)}  # noqa: RUF012
 
     def setUp(self) -> None:
-        """Make the topic."""
+        """Make the topic, and connect a client."""
         super().setUp()
         self.create("t")
         self.peer = self.connect()
 
     def begin_stop(self) -> Deferred[StopReport]:
-        """Tell it to stop."""
+        """Tell the broker to stop, and note the time."""
         self.running = False
         self.began = self.clock.seconds()
         return self.assembly.stop()
 
     def pass_time(self, stopping: Deferred[StopReport], flushing: bool = True, tree: bool = True) -> StopReport:
-        """Let time pass, with a disk and a tree that work or do not, until the stop is over: in time."""
+        """Let time pass until the stop is over, and hold it to its deadline; disk and tree may hang meanwhile."""
         report: list[StopReport] = []
         stopping.addCallback(report.append)
         while not report:
@@ -50,8 +50,8 @@ class StopTests(BrokerTestCase):
                 peer.pump()
         return report[0]
 
-    def test_all_is_flushed(self) -> None:
-        """What was produced is flushed and vouched for, the clients are answered, and everything is closed."""
+    def test_a_clean_stop_loses_nothing(self) -> None:
+        """All is flushed and in the checkpoint, waiting clients are answered, and their connections closed."""
         waiting = self.connect()
         waiting.send(FetchWait(30_000, 1000, 1000, (FetchPart("t", 0, 0, 0, 1000),)))
         self.peer.send(Produce("t", 0, HELLO), ProduceAck(-1, 30_000, (ProducePart("t", 0, 0, False, HELLO),)))
@@ -64,14 +64,14 @@ class StopTests(BrokerTestCase):
         checkpoint = Checkpoint.decode(bytes(self.files._inode("/data/t-0/checkpoint").data))
         self.assertEqual(checkpoint, Checkpoint(0, 2 * len(HELLO)))
 
-    def test_twice(self) -> None:
-        """Whoever asks for a stop that is under way gets the same outcome."""
+    def test_a_second_stop_joins_the_first(self) -> None:
+        """A service manager may ask twice; both calls end with the same report."""
         first, second = self.begin_stop(), self.assembly.stop()
         report = self.pass_time(first)
         self.assertEqual(self.successResultOf(second), report)
 
-    def test_producer_that_keeps_sending(self) -> None:
-        """Producers that expect no answer and never pause hold nothing up: what they got in is flushed."""
+    def test_a_producer_that_never_pauses_delays_no_stop(self) -> None:
+        """It expects no answer, so nothing slows it; the sets that came in before the end are flushed."""
         ours, theirs = self.peer, self.connect()
         stopping = self.begin_stop()
         report: list[StopReport] = []
@@ -92,8 +92,8 @@ class StopTests(BrokerTestCase):
         self.assertEqual(report, [StopReport({}, ())])
         self.assertGreater(len(self.content("t")), 0)
 
-    def test_disk_that_never_answers(self) -> None:
-        """An fdatasync that does not return ends nothing later than the deadline; log and report say what is lost."""
+    def test_a_hung_disk_delays_no_stop(self) -> None:
+        """An fdatasync that does not return ends at the deadline; log and report say how many bytes are not flushed."""
         self.peer.send(Produce("t", 0, HELLO))
         report = self.pass_time(self.begin_stop(), flushing=False)
         self.assertEqual(report.unflushed, {"t-0": len(HELLO)})
@@ -104,8 +104,8 @@ class StopTests(BrokerTestCase):
         self.flushes.settle()  # it returns after all
         self.files.restart(power_lost=False)
 
-    def test_disk_that_stops_at_the_checkpoints(self) -> None:
-        """All is flushed, but the files cannot be closed."""
+    def test_a_hung_checkpoint_makes_the_stop_unclean(self) -> None:
+        """All messages are flushed, but the files cannot be closed in order."""
         stopping = self.begin_stop()
         while not any(work is not None for work, _ in self.flushes.works):
             self.clock.advance(STEP_SECONDS)
@@ -115,8 +115,8 @@ class StopTests(BrokerTestCase):
         self.assertEqual((report.unflushed, report.clean), ({}, False))
         self.flushes.settle()
 
-    def test_tree_that_does_not_answer(self) -> None:
-        """A tree that is silent costs its share of the time; what was produced is flushed, and that is a clean stop."""
+    def test_a_silent_tree_leaves_the_stop_clean(self) -> None:
+        """It costs its share of the time only, for the messages are flushed and the next start finds them."""
         self.access.client.link.delay = lambda: 1e6
         self.peer.send(Produce("t", 0, HELLO))
         report = self.pass_time(self.begin_stop())
@@ -125,15 +125,15 @@ class StopTests(BrokerTestCase):
         self.assertTrue(self.events.warnings("the coordination tree"))
         self.access.cut()
 
-    def test_tree_that_does_not_close(self) -> None:
-        """An embedded tree whose disk hangs is left; that is not a clean stop, though all messages are flushed."""
+    def test_a_tree_that_does_not_close_is_reported(self) -> None:
+        """An embedded tree whose disk hangs is left open; its journal may be incomplete, so that is no clean stop."""
         self.access.closing = Deferred()
         report = self.pass_time(self.begin_stop())
         self.assertEqual((report.unflushed, report.unfinished), ({}, ("the coordination tree is not closed",)))
         self.assertTrue(self.events.criticals("the coordination tree is not closed"))
 
-    def test_client_that_takes_nothing(self) -> None:
-        """A client that does not take its answer is cut off in time for the last flush."""
+    def test_a_stuck_client_is_cut_off_in_time(self) -> None:
+        """Its answers would keep the broker from the last flush."""
         self.produce(self.peer, "t", HELLO * 10_000)
         self.peer.transport.taking = False
         for _ in range(5):

@@ -63,14 +63,14 @@ def _imports(runs: int) -> Callable[[int], dict[str, str]]:
 EXERCISES = (
     Exercise(
         "lives of a log on a disk that loses power",
-        "tests.log.crashes.test_crashes.HistoryTests.test_histories",
+        "tests.log.crashes.test_crashes.HistoryTests.test_random_lives_keep_every_invariant",
         "histories",
         2000,
         _seeded("LOGD_HISTORIES", "LOGD_HISTORY_START", 2000),
     ),
     Exercise(
         "lives of the tree on a disk that loses power",
-        "tests.coord.server.test_crashes.TreeHistoryTests.test_histories",
+        "tests.coord.server.test_crashes.TreeHistoryTests.test_every_recovered_tree_is_one_that_was",
         "histories",
         2000,
         _seeded("LOGD_HISTORIES", "LOGD_HISTORY_START", 2000),

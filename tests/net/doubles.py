@@ -1,4 +1,4 @@
-"""Stand-ins for what is around the wires: threads worked by hand, files of bytes, transports that keep all they get."""
+"""Stand-ins around a connection: threads worked by hand, files of bytes, and transports that keep all bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from logd.interfaces import IFileRange, IThreads
 @implementer(IThreads)
 @define(eq=False)
 class HandThreads:
-    """Works wait until ``work`` is called."""
+    """Threads that work when ``work`` is called."""
 
     waiting: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = field(factory=list)
 
@@ -25,7 +25,7 @@ class HandThreads:
         self.waiting.append((work, done))
 
     def work(self) -> None:
-        """Do everything that waits, and what that brings up."""
+        """Do everything that waits, and the works that follow from it."""
         while self.waiting:
             work, done = self.waiting.pop(0)
             try:
@@ -87,7 +87,7 @@ class Range:
 
 @implementer(IConsumer)
 class SocketTransport:
-    """As much of Twisted's TCP transport as a sendfile needs, over a real socket, turned by hand."""
+    """The part of Twisted's TCP transport that sendfile needs, over a real socket, turned by hand."""
 
     def __init__(self) -> None:
         self.near, self.far = socket.socketpair()
@@ -103,7 +103,7 @@ class SocketTransport:
         return self.near.fileno()
 
     def write(self, data: bytes) -> None:
-        """Buffer, as Twisted does."""
+        """Buffer the bytes, as Twisted does."""
         self.buffer += data
         self.writing = True
 
@@ -124,7 +124,7 @@ class SocketTransport:
         self.producer = None
 
     def turn(self) -> None:
-        """The socket takes bytes: what Twisted's doWrite does."""
+        """Send what the socket takes, as Twisted's doWrite does."""
         self.writing = False
         if self.buffer:
             sent = self.near.send(self.buffer)

@@ -1,4 +1,4 @@
-"""Tests of file ranges on their way to a transport."""
+"""Tests of logd.net.transfer: file ranges on their way to a transport."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CONTENT = os.urandom(3 * TURN_BYTES + 17)
 
 
 class SendfileTests(SynchronousTestCase):
-    """A real file into a real socket."""
+    """Transfers from a real file to a real socket."""
 
     def setUp(self) -> None:
-        """A file in a temporary directory, a socket pair, threads worked by hand."""
+        """Make a file, a socket pair, and threads worked by hand."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         path = os.path.join(folder.name, "segment")
@@ -32,16 +32,16 @@ class SendfileTests(SynchronousTestCase):
         self.threads = HandThreads()
         self.sender = SendfileSender(self.threads)
 
-    def test_whole_range(self) -> None:
-        """A range of several turns arrives whole, behind the bytes that were written before it."""
+    def test_a_range_arrives_whole(self) -> None:
+        """It takes several turns, and follows the bytes written before it."""
         self.transport.write(b"head")
         done = self.sender.begin_file_transfer(Range(self.file, 5, len(CONTENT) - 9), self.transport)
         self.assertEqual(self.transport.run(len(CONTENT) - 5), b"head" + CONTENT[5:-4])
         self.assertIsNone(self.successResultOf(done))
         self.assertIsNone(self.transport.producer)
 
-    def test_fair(self) -> None:
-        """One turn of the reactor sends no more than TURN_BYTES, however much the socket takes."""
+    def test_a_turn_sends_a_bounded_share(self) -> None:
+        """The socket would take more, but other connections want the reactor."""
         self.transport.near.setsockopt(1, 7, 64 << 20)
         self.sender.begin_file_transfer(Range(self.file, 0, len(CONTENT)), self.transport)
         self.transport.turn()
@@ -55,16 +55,16 @@ class SendfileTests(SynchronousTestCase):
         self.assertLessEqual(got, TURN_BYTES)
         self.assertTrue(self.transport.writing)
 
-    def test_shorter_than_promised(self) -> None:
-        """A file that ends before its range fails the transfer, and the place is known to be unreadable from now on."""
+    def test_a_short_file_fails_the_transfer(self) -> None:
+        """The place is noted as unreadable for later requests."""
         asked = Range(self.file, len(CONTENT) - 10, 20)
         done = self.sender.begin_file_transfer(asked, self.transport)
         self.transport.run(20)
         self.failureResultOf(done, TransferFailed)
         self.assertEqual(asked.unreadable_at, [len(CONTENT)])
 
-    def test_connection_lost(self) -> None:
-        """A lost connection fails the transfer, and nothing is sent any more."""
+    def test_a_lost_connection_fails_the_transfer(self) -> None:
+        """Nothing is sent after that."""
         done = self.sender.begin_file_transfer(Range(self.file, 0, 100), self.transport)
         producer = self.transport.producer
         producer.stopProducing()
@@ -72,8 +72,8 @@ class SendfileTests(SynchronousTestCase):
         producer.resumeProducing()
         self.assertIsNone(self.transport.producer)
 
-    def test_cold_pages(self) -> None:
-        """Bytes that the page cache lacks are read on a thread first; until then the reactor sends nothing."""
+    def test_cold_pages_are_read_on_a_thread(self) -> None:
+        """The reactor would wait for the disk otherwise."""
         cold = BytesFile(CONTENT, descriptor=self.file.fileno(), cold=True)
         done = self.sender.begin_file_transfer(Range(cold, 0, PIECE_BYTES + 1), self.transport)
         self.transport.turn()
@@ -84,8 +84,8 @@ class SendfileTests(SynchronousTestCase):
         self.assertEqual(self.transport.run(PIECE_BYTES + 1), CONTENT[: PIECE_BYTES + 1])
         self.successResultOf(done)
 
-    def test_always_cold(self) -> None:
-        """A cache that forgets pages as soon as they are read delays the transfer but does not stop it."""
+    def test_a_forgetful_cache_stops_no_transfer(self) -> None:
+        """Its pages are gone again as soon as they are read."""
 
         class Forgetful(BytesFile):
             def is_cached(self, position: int, count: int) -> bool:
@@ -100,8 +100,8 @@ class SendfileTests(SynchronousTestCase):
         self.assertEqual(got, CONTENT)
         self.successResultOf(done)
 
-    def test_who_can(self) -> None:
-        """A plain socket can, a transport without a descriptor and one that has switched to TLS cannot."""
+    def test_only_a_plain_socket_can_sendfile(self) -> None:
+        """TLS has to see the bytes, and some transports have no descriptor."""
         self.assertTrue(can_sendfile(self.transport))
         self.assertFalse(can_sendfile(MemoryTransport()))
         self.transport.TLS = True  # type: ignore[attr-defined]
@@ -109,15 +109,15 @@ class SendfileTests(SynchronousTestCase):
 
 
 class WritingTests(SynchronousTestCase):
-    """Where there is no descriptor, ranges are read and written."""
+    """Transfers to a consumer without a descriptor."""
 
     def setUp(self) -> None:
-        """Threads worked by hand."""
+        """Make threads worked by hand."""
         self.threads = HandThreads()
         self.sender = SendfileSender(self.threads)
 
-    def test_whole_range(self) -> None:
-        """A range arrives whole, at the pace of a consumer that pauses after each piece."""
+    def test_a_range_follows_its_consumers_pace(self) -> None:
+        """The consumer pauses after each piece."""
         transport = MemoryTransport(pause_above=0)
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT), 3, len(CONTENT) - 3), transport)
         turns = 1
@@ -128,8 +128,8 @@ class WritingTests(SynchronousTestCase):
         self.assertEqual(transport.written, CONTENT[3:])
         self.successResultOf(done)
 
-    def test_cold(self) -> None:
-        """Cold bytes are read on a thread, then written."""
+    def test_cold_bytes_are_read_on_a_thread(self) -> None:
+        """They are written once they have been read."""
         transport = MemoryTransport()
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT, cold=True), 0, 1000), transport)
         self.assertEqual(transport.written, b"")
@@ -137,8 +137,8 @@ class WritingTests(SynchronousTestCase):
         self.assertEqual(transport.written, CONTENT[:1000])
         self.successResultOf(done)
 
-    def test_unreadable(self) -> None:
-        """A file that cannot be read fails the transfer with the reason."""
+    def test_an_unreadable_file_fails_the_transfer(self) -> None:
+        """The error has the reason, and the place is noted."""
 
         class Broken(BytesFile):
             def read_at(self, position: int, count: int) -> bytes:
@@ -151,8 +151,8 @@ class WritingTests(SynchronousTestCase):
         self.assertIn("Input/output error", str(self.failureResultOf(done, TransferFailed).value))
         self.assertEqual(asked.unreadable_at, [7])
 
-    def test_unreadable_later(self) -> None:
-        """The range is told where it was: behind what could be read, also when that was read a moment ago."""
+    def test_the_unreadable_place_is_exact(self) -> None:
+        """It is behind the bytes that could be read, were it a moment ago."""
 
         class Fading(BytesFile):
             fails_at = 2
@@ -177,8 +177,8 @@ class WritingTests(SynchronousTestCase):
         self.failureResultOf(done, TransferFailed)
         self.assertEqual(asked.unreadable_at, [0])
 
-    def test_shorter_than_promised(self) -> None:
-        """The end of the file inside the range fails the transfer, and the place is known to be unreadable."""
+    def test_a_short_file_fails_the_transfer(self) -> None:
+        """The place is noted as unreadable."""
         transport = MemoryTransport()
         asked = Range(BytesFile(b"abc"), 0, 5)
         done = self.sender.begin_file_transfer(asked, transport)
@@ -187,16 +187,16 @@ class WritingTests(SynchronousTestCase):
 
 
 class HangingUpTests(SynchronousTestCase):
-    """The peer goes while a thread reads what the page cache does not have."""
+    """A peer that leaves while a thread reads cold pages for it."""
 
     def setUp(self) -> None:
-        """A file that its last holder closes, and threads worked by hand."""
+        """Make a cold file, and threads worked by hand."""
         self.threads = HandThreads()
         self.sender = SendfileSender(self.threads)
         self.file = BytesFile(CONTENT, cold=True)
 
     def hung_up(self, transport: Any, file: BytesFile) -> tuple[Any, Range]:
-        """A transfer whose peer has gone while its thread is still to read; what waits for it, and its range."""
+        """Begin a transfer whose peer leaves before its thread reads; return its Deferred and its range."""
         asked = Range(file, 0, TURN_BYTES)
         done = self.sender.begin_file_transfer(asked, transport)
         if transport.producer is not None and not self.threads.waiting:
@@ -206,8 +206,8 @@ class HangingUpTests(SynchronousTestCase):
         self.assertIsNone(transport.producer)
         return done, asked
 
-    def test_file_stays_open(self) -> None:
-        """The transfer is not over, so that nobody closes the file, until the thread has let go of it."""
+    def test_a_file_outlives_its_peer(self) -> None:
+        """The transfer ends only when the thread has let go of the file, so that it is not closed before."""
         transport = SocketTransport()
         self.addCleanup(transport.close)
         for other, file in ((MemoryTransport(), self.file), (transport, BytesFile(CONTENT, descriptor=0, cold=True))):
@@ -216,8 +216,8 @@ class HangingUpTests(SynchronousTestCase):
             self.threads.work()
             self.failureResultOf(done, PeerLeft)
 
-    def test_nothing_is_unreadable(self) -> None:
-        """A read that fails then says nothing about the place: it may be that of a file closed meanwhile."""
+    def test_a_late_read_error_is_ignored(self) -> None:
+        """The file may have been closed meanwhile, so the place may be sound."""
 
         class Gone(BytesFile):
             def read_at(self, position: int, count: int) -> bytes:
@@ -228,8 +228,8 @@ class HangingUpTests(SynchronousTestCase):
         self.failureResultOf(done, PeerLeft)
         self.assertEqual(asked.unreadable_at, [])
 
-    def test_during_the_read(self) -> None:
-        """The thread stops where it is when the peer goes, and reads no more of what nobody wants."""
+    def test_a_thread_stops_for_a_lost_peer(self) -> None:
+        """It reads no more of a range that has no reader."""
 
         class Interrupted(BytesFile):
             interrupt: Any = None

@@ -11,7 +11,12 @@ from logd.errors import ERRORS_BY_CODE, InvalidMessage
 from logd.protocol import loops
 from logd.protocol.entry import LAYOUTS, encode_gap
 from logd.protocol.message import Message
-from logd.protocol.requests.administration import CreateTopic, CreateTopicResponse, DeleteTopic, DeleteTopicResponse
+from logd.protocol.requests.create_delete_topic import (
+    CreateTopic,
+    CreateTopicResponse,
+    DeleteTopic,
+    DeleteTopicResponse,
+)
 from logd.protocol.requests.describe_log import DescribeLog, DescribeLogResponse, SegmentInfo
 from logd.protocol.requests.fetch_wait import FetchedPart, FetchPart, FetchWait, FetchWaitResponse
 from logd.protocol.requests.fields import Reader
@@ -25,10 +30,10 @@ from logd.protocol.requests.legacy_responses import (
 from logd.protocol.requests.metadata import BrokerAddress, Metadata, MetadataResponse, PartitionMetadata, TopicMetadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProduceAckResponse, ProducedPart, ProducePart
 from logd.protocol.requests.repair import Repair, RepairedDamage, RepairResponse
-from logd.protocol.requests.requests import OurRequest, decode_request, encode_request
+from logd.protocol.requests.requests import NativeRequest, decode_request, encode_request
 from logd.protocol.requests.responses import (
     ErrorResponse,
-    OurResponse,
+    NativeResponse,
     encode_legacy_response,
     encode_response,
     read_response,
@@ -50,7 +55,7 @@ MESSAGES = {
     "magic 2, a key alone": Message(b"hello", key=b"k"),
     "magic 2, a header without a value": Message(b"", headers=[("a", None)]),
 }
-REQUESTS: dict[str, LegacyRequest | OurRequest] = {
+REQUESTS: dict[str, LegacyRequest | NativeRequest] = {
     "Produce": Produce("test", 0, OLD_ENTRY),
     "Fetch": Fetch("topic", 1, 10, 100),
     "MultiFetch": MultiFetch((Fetch("topic", 1, 10, 100),)),
@@ -76,7 +81,7 @@ LEGACY_RESPONSES: dict[str, LegacyResponse] = {
     "MultiFetch response": MultiFetchResponse(0, (FetchResponse(0, OLD_ENTRY), FetchResponse(1))),
     "Offsets response": OffsetsResponse(0, (240, 216, 108, 0)),
 }
-RESPONSES: dict[str, tuple[OurRequest, OurResponse]] = {
+RESPONSES: dict[str, tuple[NativeRequest, NativeResponse]] = {
     "Metadata response": (
         Metadata(None),
         MetadataResponse(

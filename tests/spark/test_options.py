@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.clientcore.starting_positions import EARLIEST, LATEST
+from logd.clientcore.start_resolution import EARLIEST, LATEST
 from logd.errors import ConfigurationError
 from logd.protocol.requests.describe_log import DescribeLogResponse
 from logd.spark.blocking.offsets import At, parse_time, resolve

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.errors import ConfigurationError
-from logd.spark.blocking.planning import PartitionName
 from logd.spark.blocking.progress import Progress, admit
+from logd.spark.blocking.range_planning import PartitionName
 from logd.spark.blocking.ranges import IdRange, split_ranges
 
 #: Sizes of the entries of some partitions.

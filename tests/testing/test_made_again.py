@@ -1,4 +1,4 @@
-"""Tests of a topic that is deleted and made again under consumers, with real brokers and logs on a clock."""
+"""Tests of a topic that is deleted and made again under its consumers, with real brokers and logs on a clock."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from logd.testing import MemoryCluster
 
 
 class MadeAgainTests(SynchronousTestCase):
-    """Two brokers, a consumer by itself and one of a group."""
+    """Two brokers, a consumer without a group and one of a group."""
 
     def setUp(self) -> None:
-        """Both consumers read the topic."""
+        """Let both consumers read the topic."""
         self.cluster = cluster = MemoryCluster(brokers=2)
         cluster.wait(cluster.start())
         self.addCleanup(lambda: cluster.wait(cluster.stop()))
@@ -38,15 +38,15 @@ class MadeAgainTests(SynchronousTestCase):
             got.append(message.payload or b"")
 
     def fill(self, name: str, count: int, more: int = 0) -> list[bytes]:
-        """Send messages that are that much longer than a name and a number; return them."""
+        """Send `count` messages of a name, a number and `more` further bytes; return their payloads."""
         payloads = [b"%s-%04d" % (name.encode(), number) + b"x" * more for number in range(count)]
         producer = self.cluster.producer()
         for payload in payloads:
             self.cluster.wait(producer.send("t", payload, key=payload))
         return payloads
 
-    def test_all_of_the_new_one_comes(self) -> None:
-        """Whether it is longer than the former one or shorter, and although its entries lie elsewhere."""
+    def test_consumers_get_every_message_of_the_new_topic(self) -> None:
+        """The new topic may be longer than the former one or shorter, and its entries lie elsewhere."""
         for name, count, more in (("longer", 60, 7), ("shorter", 5, 3)):
             self.cluster.wait(self.admin.delete("t"))
             self.cluster.wait(self.admin.create("t", 2))

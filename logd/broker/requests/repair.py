@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.broker.requests.administration import check_administration
 from logd.broker.requests.core import BrokerCore
+from logd.broker.requests.create_delete_topic import check_administration
 from logd.broker.topics.lost_log import LostLog
+from logd.deferreds.callbacks import called_back
 from logd.errors import (
     BrokerStopping,
     InvalidRequest,
@@ -27,7 +29,7 @@ from logd.log.damage.folder_repair import FolderRepair, repair_folder
 from logd.log.damage.inspection import SegmentInspection, SegmentPlace
 from logd.log.damage.kinds import Damage, DamageKind
 from logd.log.damage.repair import hides_boundaries, make_gap_segment, mend, remove_index
-from logd.log.offline_reasons import removed
+from logd.log.offline_errors import removed
 from logd.log.partition import PartitionLog
 from logd.protocol.checksums import CHECKSUMS
 from logd.protocol.requests.repair import (
@@ -207,17 +209,8 @@ class RepairRequests:
 
     async def _reopen(self, log: PartitionLog, prepare: Callable[[], bool]) -> bool:
         """Reopen a log if ``prepare`` returns true; return whether the log is served."""
-        reopened: Deferred[None] = Deferred()
-
-        def done(error: BaseException | None) -> None:
-            if error is None:
-                self._broker.ends.reopened(log.topic, log.partition)
-                reopened.callback(None)
-            else:
-                reopened.errback(error)
-
-        self._broker.store.reopen(log, prepare, done)
-        await reopened
+        await called_back(partial(self._broker.store.reopen, log, prepare))
+        self._broker.ends.reopened(log.topic, log.partition)
         now = self._broker.store.log(log.topic, log.partition)
         online = now is not None and now.offline is None
         if online:

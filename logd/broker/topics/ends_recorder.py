@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from logd.broker.growth_gate import GrowthGate
+from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_schedule import EndsSchedule
 from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.named_locks import NamedLocks
@@ -28,12 +27,13 @@ from logd.coord.registries.stored_ends import (
     read_ends,
     write_ends,
 )
+from logd.deferreds.background import Background
 from logd.deferreds.callbacks import called_back
 from logd.deferreds.gathering import for_each
 from logd.errors import UnknownTopic
 from logd.interfaces import Clock
 from logd.log.partition import PartitionLog
-from logd.log.recovery.beginning import beginning_after
+from logd.log.recovery.lost_log_replacement import beginning_after
 from logd.log.store.log_store import LogStore
 from logd.topic import TopicEntry
 
@@ -49,7 +49,7 @@ class _TopicEnds:
 
     topic: str
     uuid: str
-    #: The node's version, None while there is no node.
+    #: The node's contents and version, both None while there is no node.
     value: StoredEnds | None
     version: int | None
 
@@ -65,7 +65,7 @@ class EndsRecorder:
     _clock: Clock
     #: This broker's id.
     _me: int
-    _gate: GrowthGate
+    _gate: StoredEndGate
     #: Called with a topic whose node was changed by someone other than this broker.
     changed: Callable[[str], None] = field(default=lambda topic: None, init=False)
     #: Losses that are not accepted yet, by topic and partition.
@@ -77,6 +77,7 @@ class EndsRecorder:
     _schedule: EndsSchedule = field(init=False)
     #: Held during a write, so that each topic has one write at a time.
     _locks: NamedLocks = field(factory=NamedLocks, init=False)
+    _writes: Background = field(factory=lambda: Background("writing stored ends"), init=False)
 
     def __attrs_post_init__(self) -> None:
         self._schedule = EndsSchedule(self._clock, self._store.logs_of, self._has_rolled, self._write_soon)
@@ -274,9 +275,7 @@ class EndsRecorder:
 
     def _write_soon(self, topics: Iterable[str]) -> list[str]:
         nodes = [self._nodes[topic] for topic in sorted(topics) if topic in self._nodes]
-        Deferred.fromCoroutine(self._write_all(nodes)).addErrback(
-            lambda failure: self._log.failure("a bug in writing stored ends", failure)
-        )
+        self._writes.start(self._write_all(nodes))
         return [node.topic for node in nodes]
 
     async def _write_all(self, nodes: Sequence[_TopicEnds]) -> None:

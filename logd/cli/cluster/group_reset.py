@@ -19,7 +19,7 @@ from logd.client.admin.group_reset import target
 from logd.client.admin.lag import AT_ONCE, find_brokers
 from logd.client.consumer.consumer import Consumer
 from logd.client.starting_positions import Position, Start
-from logd.coord.groups.administration import GroupLive, move_positions
+from logd.coord.groups.group_changes import GroupLive, move_positions
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, read_group
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.topics import read_topic

@@ -10,6 +10,7 @@ from logd.config import LogSettings
 from logd.errors import DataDirectoryError, LogdError, UnknownTopic
 from logd.interfaces import Clock, IFileOperations, IThreads
 from logd.leadership import PartitionLeadership
+from logd.log.checkpoints_and_expiry import Upkeep
 from logd.log.disk.folder_syncs import FolderSyncs
 from logd.log.disk.folders import may_hold_log
 from logd.log.disk.names import (
@@ -21,7 +22,7 @@ from logd.log.flusher import Flusher
 from logd.log.open_writers import OpenWriters
 from logd.log.partition import PartitionLog
 from logd.log.partition_context import PartitionContext
-from logd.log.recovery.beginning import JUMP, begin_folder_again
+from logd.log.recovery.lost_log_replacement import JUMP, begin_folder_again
 from logd.log.recovery.lost_segments import highest_end
 from logd.log.store.creation import LogFolders, make_log_folder, make_log_folders, not_made
 from logd.log.store.deletion import FolderDeletion
@@ -29,7 +30,6 @@ from logd.log.store.locked_directory import LockedDirectory
 from logd.log.store.opening import FolderOpener
 from logd.log.store.reopening import Reopener
 from logd.log.store.truncation import Truncator
-from logd.log.upkeep import Upkeep
 from logd.log.writer import SegmentWriter
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from attrs import define, field
 
 from logd.interfaces import IThreads
+from logd.log.checkpoints_and_expiry import Upkeep
 from logd.log.partition import PartitionLog
 from logd.log.recovery.lost_segments import BytesLost
 from logd.log.recovery.recovery import Recovered
 from logd.log.store.opening import FolderOpener
-from logd.log.upkeep import Upkeep
 
 
 @define(eq=False)

@@ -14,7 +14,7 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, Offsets, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse, OffsetsResponse
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests.requests import OurRequest, encode_request
+from logd.protocol.requests.requests import NativeRequest, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 MEGABYTE = 1 << 20
@@ -55,7 +55,7 @@ class NotReadingTests(BacklogTestCase):
     def test_requests_of_a_peer_that_never_reads_pile_up_outside_the_broker(self) -> None:
         """They wait in the sockets, so memory stays bounded; others are served, and late answers are right."""
         before = self.memory()
-        floods: dict[str, LegacyRequest | OurRequest] = {
+        floods: dict[str, LegacyRequest | NativeRequest] = {
             "large": Fetch("t", 0, 0, 7 * MEGABYTE),
             "small": Fetch("t", 0, 5, 9000),
             "multi": MultiFetch(tuple([Fetch("t", 0, 0, 100_000)] * 100)),

@@ -13,13 +13,13 @@ from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, LegacyRequest, MultiFetch, MultiProduce, Offsets, Produce
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from logd.protocol.requests.requests import OurRequest, encode_request
+from logd.protocol.requests.requests import NativeRequest, encode_request
 from tests.integration.peers import BrokerTestCase, Peer
 
 ROUNDS = int(os.environ.get("LOGD_TEST_ROUNDS", "3")) * 100
 
 SET = MessageSet([Message(b"sound"), Message(b"keyed", key=b"k", timestamp=5)]).encode()
-REQUESTS: tuple[LegacyRequest | OurRequest, ...] = (
+REQUESTS: tuple[LegacyRequest | NativeRequest, ...] = (
     Produce("hostile", 0, SET),
     MultiProduce((Produce("hostile", -1, SET), Produce("t", 0, SET))),
     Fetch("t", 0, 0, 1000),

@@ -20,7 +20,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from logd.log.disk.local_files import LocalFiles
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from logd.protocol.requests.administration import CreateTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.metadata import Metadata

@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThread
 
 from logd.client.admin.admin import Admin
 from logd.errors import PartitionOffline
-from logd.log.recovery.beginning import JUMP
+from logd.log.recovery.lost_log_replacement import JUMP
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
 from logd.testing.processes.broker import BrokerProcess

@@ -16,7 +16,7 @@ from logd.coord.zookeeper.settings import CoordinationSettings
 from logd.testing.processes.coordination import CoordinationProcess
 from logd.testing.processes.zookeeper import ZooKeeperProcess, missing
 from tests.coord.proxy import Proxy
-from tests.coord.watching import States
+from tests.coord.session_states import SessionStates
 
 if TYPE_CHECKING:
     _Case = TestCase
@@ -56,7 +56,7 @@ class SessionCase(_Case):
         self.addCleanup(lambda: ensureDeferred(self.proxy.stop()))
         self.direct = self.make_client(self.server.hosts, session_timeout=10.0)
         self.client = self.make_client(self.proxy.hosts)
-        self.states = States(self.client)
+        self.states = SessionStates(self.client)
         await self.direct.connect()
 
     def make_client(self, hosts: str, session_timeout: float = TIMEOUT) -> ZooKeeperCoordination:

@@ -93,7 +93,7 @@ class ServedCase(Contract):
         back between the two steps would cut the other client off before its close is sent, and the session would live.
         """
         assert isinstance(client, ZooKeeperCoordination)
-        identity = client.session_id, client._session.password
+        identity = client.session_id, client._session._granted.password
         await self.cut_off(client)
         await deferToThread(self._steal, identity)
         await self.rejoin(client)

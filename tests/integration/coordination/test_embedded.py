@@ -20,7 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.errors import CoordinationUnavailable
 from logd.protocol.message import Message
 from logd.protocol.message_set import MessageSet
-from logd.protocol.requests.administration import CreateTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic
 from logd.protocol.requests.legacy_requests import Fetch
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart

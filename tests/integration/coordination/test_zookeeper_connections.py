@@ -11,7 +11,7 @@ from twisted.trial.unittest import TestCase
 
 from logd.coord.errors import ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
 from logd.coord.records import EventType, SessionState
-from tests.coord.watching import States
+from tests.coord.session_states import SessionStates
 from tests.integration.coordination.coordination import (
     TIMEOUT,
     EmbeddedServer,
@@ -74,7 +74,7 @@ class Connections(SessionCase):
     async def test_the_client_gives_up_a_silent_server_while_it_asks(self) -> None:
         """kazoo takes its own requests for signs of life, so it would never notice the dead connection."""
         client = self.make_client(self.proxy.hosts, session_timeout=4.0)
-        states = States(client)
+        states = SessionStates(client)
         await client.connect()
         suspended = states.next(SessionState.SUSPENDED)
         asking = LoopingCall(lambda: client.exists("/").addErrback(lambda _: None) and None)
@@ -101,7 +101,7 @@ class Connections(SessionCase):
         """They come within two thirds of the timeout; ``last_contact`` is no newer than the answered request."""
         self.proxy.delay = 0.5
         client = self.make_client(self.proxy.hosts, session_timeout=4.0)
-        states = States(client)
+        states = SessionStates(client)
         await client.connect()
         for _ in range(5):
             began = reactor.seconds()

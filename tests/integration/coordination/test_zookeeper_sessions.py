@@ -23,7 +23,7 @@ from logd.coord.zookeeper.settings import FOR_EVER, CoordinationSettings, Coordi
 from logd.testing.processes.broker import free_port
 from logd.testing.processes.coordination import CoordinationProcess
 from tests.broker.doubles import Events
-from tests.coord.watching import States
+from tests.coord.session_states import SessionStates
 from tests.integration.broker.test_tls import make_certificate
 from tests.integration.coordination.coordination import (
     TIMEOUT,
@@ -114,7 +114,7 @@ class Sessions(SessionCase):
         settings = CoordinationSettings(hosts=self.proxy.hosts, session_timeout=TIMEOUT, digests=("user:password",))
         client = ZooKeeperCoordination(reactor, settings)
         self.addCleanup(client.close)
-        states = States(client)
+        states = SessionStates(client)
         await client.connect()
         await client.create("/secret", b"1", acl=[Acl(Permission.ALL, "auth", "")])
         self.assertEqual((await client.get("/secret"))[0], b"1")

@@ -13,9 +13,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.protocol.message import Message
-from logd.protocol.requests.administration import CreateTopic, DeleteTopic
+from logd.protocol.requests.create_delete_topic import CreateTopic, DeleteTopic
 from logd.spark.blocking.cluster import BlockingCluster, ClusterSettings
 from logd.spark.blocking.producing import ExecutorProducer
 from logd.testing.processes.broker import BrokerProcess

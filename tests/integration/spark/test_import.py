@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow.dataset
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.testing.processes.broker import BrokerProcess
 from tests.integration.spark.import_loop import TOPIC
 from tests.integration.spark.importing import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.testing.processes.broker import BrokerProcess
 from tests.integration.commands.test_cli import ROOT
 from tests.integration.spark.sparking import numbered, why_not

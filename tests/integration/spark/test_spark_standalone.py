@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import logd.cli
-from logd.java import java_home
+from logd.java_runtime import java_home
 from logd.spark.importer.targets.verifying import verify
 from logd.testing.processes.broker import free_port
 from tests.integration.commands.test_cli import LOGD, ROOT, CliTestCase

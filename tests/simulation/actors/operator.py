@@ -14,8 +14,8 @@ from twisted.python.failure import Failure
 
 from logd.coord import paths
 from logd.coord.errors import ClientClosing, CoordinationError, OperationTimeout
-from logd.coord.groups.administration import GroupChanged, move_positions
 from logd.coord.groups.claims import Claims
+from logd.coord.groups.group_changes import GroupChanged, move_positions
 from logd.coord.records import SessionState
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from logd.broker import assembly
 from logd.broker.topics.ends_recorder import EndsRecorder
 from logd.coord.server.storage.journal import Journal
-from logd.coord.server.storage.reopening import Reopening
+from logd.coord.server.storage.tree_reopening import Reopening
 from logd.log.recovery import recovery
 from logd.testing.memory.broker import MemoryBroker
 

@@ -18,7 +18,7 @@ from logd.spark.blocking.offsets import parse_offsets
 from logd.spark.blocking.reading import DataLost
 from logd.spark.blocking.subscription import SourceSubscription
 from logd.spark.importer.errors import ImportFailed, RunLost
-from logd.spark.importer.planning import PlannedRange
+from logd.spark.importer.import_plan import PlannedRange
 from logd.spark.importer.report import ImportReport
 from logd.spark.importer.run import Importer
 from logd.spark.importer.settings import ImportSettings
