@@ -107,7 +107,7 @@ class OptionsTests(TestCase):
             self.assertEqual(second, '"twistd logd --help" lists the options.')
 
     def test_options_override_settings_and_those_the_file(self) -> None:
-        """Wherever they stand on the command line."""
+        """In any order on the command line."""
         path = Path(self.mktemp())
         path.write_text('data = "file"\nid = 1\nflush.ms = 1\nretention.ms = 1\n')
         settings = parsed("--id", "3", "--set", "id=2", "--config", str(path), "--set", "flush.ms=2").settings

@@ -1,4 +1,4 @@
-"""Tests of places in files."""
+"""Tests of logd.collect.read_mark: places in files, known by the content around them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from logd.collect.read_mark import HEAD_BYTES, START, TAIL_BYTES, ReadMark, fits, line_start, mark_at, moved, read_on
-from tests.collect.memory import MemoryDisk
+from tests.collect.doubles import MemoryDisk
 
 
-class MarkTests(SynchronousTestCase):
-    """Mark and its functions."""
+class ReadMarkTests(SynchronousTestCase):
+    """``ReadMark`` and its functions."""
 
     def setUp(self) -> None:
-        """Make a file with content that repeats nowhere."""
+        """Make a file whose content repeats nowhere."""
         self.disk = MemoryDisk()
         self.content = b"".join(b"%06d\n" % number for number in range(1000))
         self.disk.append("/f", self.content)
         self.file = self.disk.open("/f")
 
     def read(self, mark: ReadMark, count: int, used: int) -> ReadMark:
-        """Read on and use some of it."""
+        """Read on and move the mark behind a part of the bytes."""
         data, before = read_on(self.file, mark, count)
         assert data is not None
         self.assertEqual(data, self.content[mark.position : mark.position + count])
@@ -29,8 +29,8 @@ class MarkTests(SynchronousTestCase):
 
     @settings(deadline=None, max_examples=100)
     @given(st.lists(st.tuples(st.integers(0, 1500), st.integers(0, 300)), max_size=8))
-    def test_moved(self, steps: list[tuple[int, int]]) -> None:
-        """A mark that was moved along is the same as one that is made where it arrived."""
+    def test_a_moved_mark_is_the_one_made_there(self, steps: list[tuple[int, int]]) -> None:
+        """Moving costs nothing but the bytes read anyway."""
         self.setUp()
         mark = START
         for used, more in steps:
@@ -39,8 +39,8 @@ class MarkTests(SynchronousTestCase):
         self.assertEqual(mark, mark_at(self.file, mark.position))
         self.assertTrue(fits(self.file, mark))
 
-    def test_does_not_fit(self) -> None:
-        """A byte that changed at the start or before the place is noticed, and so is a file that is too short."""
+    def test_a_changed_file_does_not_fit_its_mark(self) -> None:
+        """A byte at the start or before the place shows it, and so does a shorter length."""
         mark = mark_at(self.file, 5000)
         node = self.disk.names["/f"]
         for place, fitting in ((0, False), (HEAD_BYTES - 1, False), (HEAD_BYTES, True), (4999, False), (5000, True)):
@@ -54,15 +54,15 @@ class MarkTests(SynchronousTestCase):
         self.assertFalse(fits(self.file, mark))
         self.assertEqual(read_on(self.file, mark, 10), (None, b""))
 
-    def test_start(self) -> None:
-        """Every file, also an empty one, fits the beginning."""
+    def test_every_file_fits_the_start(self) -> None:
+        """An empty one does, too."""
         self.assertTrue(fits(self.file, START))
         self.disk.create("/g")
         self.assertTrue(fits(self.disk.open("/g"), START))
         self.assertEqual(mark_at(self.file, 0), START)
 
-    def test_line_start(self) -> None:
-        """The beginning of the line that a place is in, if it is not too far."""
+    def test_the_beginning_of_a_line_is_found(self) -> None:
+        """A line that begins too far before the place is not searched for."""
         for position, start in ((0, 0), (6, 0), (7, 7), (13, 7), (700, 700)):
             self.assertEqual(line_start(self.file, position, 100), start)
         self.assertEqual(line_start(self.file, 13, 5), 0)

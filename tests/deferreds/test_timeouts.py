@@ -57,7 +57,7 @@ class FiredWithinTests(SynchronousTestCase):
         doing.callback(7)
 
     def test_a_failure_counts_as_an_end_and_is_logged(self) -> None:
-        """Whether it comes in time or not."""
+        """In time or too late."""
         clock = Clock()
         self.assertTrue(self.successResultOf(fired_within(clock, 1.0, fail(ValueError("early")))))
         doing: Deferred[int] = Deferred()

@@ -12,7 +12,7 @@ from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_grou
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import PartitionLost
-from tests.coord.groups.members import GroupCase, tp
+from tests.coord.groups.rig import GroupCase, tp
 
 
 class AdministrationCase(GroupCase):
@@ -81,7 +81,7 @@ class MovePositionsTests(AdministrationCase):
         self.assertEqual(self.committed(0), b"7")
 
     def test_an_owner_never_writes_over_a_move(self) -> None:
-        """Whatever it has handled since, and commits."""
+        """Although it commits messages that it has handled since."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 100, tp(1): 200}
         moving = Deferred.fromCoroutine(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 7}))

@@ -15,7 +15,7 @@ from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
-from tests.coord.tree.hosting import HeldJournal
+from tests.coord.tree.doubles import HeldJournal
 
 LIMITS = SessionLimits(shortest_ms=1_000)
 
@@ -219,7 +219,7 @@ class SessionTests(InProcessCase):
         self.successResultOf(closing)
 
     def test_a_listener_may_close_the_client(self) -> None:
-        """Whether it is told of a lost connection or of a lost session."""
+        """When it is told of a lost connection, and when of a lost session."""
         for cut in (True, False):
             client = self.client()
             watch = client.get_and_watch("/")[1]

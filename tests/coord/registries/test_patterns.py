@@ -44,7 +44,7 @@ class TopicPatternTests(SynchronousTestCase):
     @_PATIENT
     @given(st.sampled_from(["", "(?i)", "(?ms)"]), _PATTERNS, st.lists(st.text(_CHARACTERS, max_size=8), max_size=20))
     def test_a_pattern_matches_what_pythons_matches(self, flags: str, text: str, names: list[str]) -> None:
-        """Where both accept it, with flags, groups, counts and alternatives."""
+        """With flags, groups, counts and alternatives, if both accept it."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

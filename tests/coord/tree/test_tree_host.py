@@ -1,4 +1,4 @@
-"""Tests of logd.coord.tree.tree_host: what is told when, and to whom."""
+"""Tests of logd.coord.tree.tree_host: the order of answers and events, and their wait for the journal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from logd.coord.tree.access import digest_identity
 from logd.coord.tree.interfaces import CutReason
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree, TreeSnapshot
-from tests.coord.tree.hosting import HostCase, Listener
+from tests.coord.tree.doubles import Listener
+from tests.coord.tree.rig import HostCase
 
 
 class HoldingBackTests(HostCase):
-    """Nothing is told before what it may show is flushed."""
+    """Nothing is told before the changes that it shows are flushed."""
 
-    def test_write_waits(self) -> None:
-        """A change is made at once, and answered when it is flushed."""
+    def test_a_change_is_answered_when_it_is_flushed(self) -> None:
+        """The tree has it at once."""
         one = self.connect()
         one.ask(Create("/a"))
         self.assertIn("/a", self.host.tree.nodes)
@@ -32,8 +33,8 @@ class HoldingBackTests(HostCase):
         self.journal.flush()
         self.assertEqual((one.take(), self.host.held_back), (["Created"], 0))
 
-    def test_read_of_unflushed_waits(self) -> None:
-        """Another session's read waits too while it could show what is not flushed."""
+    def test_a_read_of_an_unflushed_change_waits(self) -> None:
+        """Another session's too: a crash could take back what it has seen."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/a"))
         other.ask(GetData("/a"))
@@ -41,14 +42,14 @@ class HoldingBackTests(HostCase):
         self.journal.flush()
         self.assertEqual(other.take(), ["NodeData"])
 
-    def test_read_of_flushed(self) -> None:
-        """While nothing is unflushed a read is answered before the call returns."""
+    def test_a_read_is_answered_at_once_while_all_is_flushed(self) -> None:
+        """Before the call returns."""
         one = self.connect()
         one.ask(GetData("/"))
         self.assertEqual(one.take(), ["NodeData"])
 
-    def test_group(self) -> None:
-        """A flush releases exactly what lies up to it."""
+    def test_a_flush_releases_the_answers_up_to_it(self) -> None:
+        """And no others."""
         one = self.connect()
         for request in (Create("/a"), GetData("/a"), Create("/b"), GetData("/b")):
             one.ask(request)
@@ -57,8 +58,8 @@ class HoldingBackTests(HostCase):
         self.journal.flush(1)
         self.assertEqual(one.take(), ["Created", "NodeData"])
 
-    def test_failure_waits(self) -> None:
-        """An error shows the tree too: that a node is there which is not flushed."""
+    def test_an_error_waits_for_the_flush_too(self) -> None:
+        """It shows that a node exists."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/a"))
         other.ask(Create("/a"))
@@ -66,8 +67,8 @@ class HoldingBackTests(HostCase):
         self.journal.flush()
         self.assertEqual(other.take(), ["NodeExists"])
 
-    def test_watch_waits(self) -> None:
-        """A watch tells of a change once it is flushed, before any answer that shows it."""
+    def test_a_watch_fires_when_its_change_is_flushed(self) -> None:
+        """Before any answer that shows the change."""
         one, other = self.connect(), self.connect()
         other.ask(Exists("/a", watch=True))
         other.take()
@@ -77,16 +78,16 @@ class HoldingBackTests(HostCase):
         self.journal.flush()
         self.assertEqual(other.take(), [(EventType.CREATED, "/a"), "NodeData"])
 
-    def test_own_watch_first(self) -> None:
-        """A session's own watch fires before the answer to its change."""
+    def test_a_sessions_own_watch_fires_first(self) -> None:
+        """Before the answer to its change."""
         one = self.connect()
         one.ask(GetData("/", watch=True))
         one.ask(SetData("/", b""))
         self.journal.flush()
         self.assertEqual(one.take(), ["NodeData", (EventType.CHANGED, "/"), "Stat"])
 
-    def test_a_listener_that_raises(self) -> None:
-        """Everybody is told although one of them raises; the error is raised when all were."""
+    def test_a_listener_that_raises_keeps_no_other_waiting(self) -> None:
+        """The error is raised when all were told."""
         one, other = self.connect(), self.connect()
         for each in (one, other):
             each.ask(GetData("/", watch=True))
@@ -102,8 +103,8 @@ class HoldingBackTests(HostCase):
         self.assertEqual(other.take(), [(EventType.CHANGED, "/")])
         self.assertEqual((asking.take()[-1:], self.host.held_back), (["Stat"], 0))
 
-    def test_asking_while_told(self) -> None:
-        """Who asks for more while it is told something gets that behind everything that was due."""
+    def test_a_request_made_while_told_is_answered_afterwards(self) -> None:
+        """Behind everything that was due before."""
         one, other = self.connect(), self.connect()
         for each in (one, other):
             each.ask(GetData("/", watch=True))
@@ -121,8 +122,8 @@ class HoldingBackTests(HostCase):
         self.journal.flush()
         self.assertEqual(order, ["one", "other", "answer"])
 
-    def test_asking_without_end(self) -> None:
-        """Who asks again at each answer makes no recursion."""
+    def test_requests_made_in_answers_make_no_recursion(self) -> None:
+        """Five thousand of them, each in the answer to the one before."""
         one = self.connect()
         assert one.attachment is not None
         attachment, answers = one.attachment, 0
@@ -136,8 +137,8 @@ class HoldingBackTests(HostCase):
         attachment.execute(GetData("/"), again)
         self.assertEqual(answers, 5_000)
 
-    def test_journal_fails(self) -> None:
-        """When the journal fails everybody is cut, nothing unflushed is told, and nothing is served any more."""
+    def test_a_journal_that_fails_cuts_every_connection(self) -> None:
+        """Nothing unflushed is told, and nothing is served any more."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/a"))
         other.ask(GetData("/a"))
@@ -154,10 +155,10 @@ class HoldingBackTests(HostCase):
 
 
 class SessionTests(HostCase):
-    """Sessions are opened, moved, ended and expired."""
+    """Sessions that are opened, moved, ended and expired."""
 
-    def test_open(self) -> None:
-        """A session is told once it is flushed; its timeout is within the limits."""
+    def test_a_session_is_granted_once_it_is_flushed(self) -> None:
+        """Its timeout is within the limits, and its password does not show in a log."""
         listener = Listener()
         self.host.open_session(listener, 1, (), listener.attached)
         self.assertEqual(listener.take(), [])
@@ -168,8 +169,8 @@ class SessionTests(HostCase):
         self.assertEqual(len(listener.attachment.session.password), 16)
         self.assertNotIn("password", repr(listener.attachment.session))
 
-    def test_reattach_moves(self) -> None:
-        """A session that is attached again lets its old connection go, with its watches and its due answers."""
+    def test_a_session_moves_to_its_newest_connection(self) -> None:
+        """The old one is let go, with its watches and the answers due to it."""
         old = self.connect()
         old.ask(GetData("/", watch=True))
         old.take()
@@ -184,16 +185,16 @@ class SessionTests(HostCase):
         old.ask(GetData("/"))
         self.assertEqual(old.take(), [])
 
-    def test_wrong_password(self) -> None:
-        """Who does not know the password does not get the session, and disturbs nobody."""
+    def test_a_wrong_password_gets_no_session(self) -> None:
+        """The owner is not disturbed."""
         old, listener = self.connect(), Listener()
         assert old.attachment is not None
         self.host.attach(listener, old.attachment.session.id, b"x" * 16, (), listener.attached)
         self.host.attach(listener, 77, b"x" * 16, (), listener.attached)
         self.assertEqual((listener.take(), old.take()), (["no session", "no session"], []))
 
-    def test_close(self) -> None:
-        """A closed session is gone once that is flushed: behind answers that were due, and told of its own nodes."""
+    def test_a_closed_session_ends_behind_its_answers(self) -> None:
+        """Once that is flushed; it is told of its own nodes' end first."""
         one, other = self.connect(), self.connect()
         one.ask(Create("/e", ephemeral=True))
         self.journal.flush()
@@ -211,8 +212,8 @@ class SessionTests(HostCase):
         self.assertEqual(self.reattach(one).take(), ["no session"])
         self.assertEqual(self.host.connections, 1)
 
-    def test_only_readers_are_told(self) -> None:
-        """A watch does not tell those who may not read the node any more; the parent's watch follows its own list."""
+    def test_a_watch_tells_readers_only(self) -> None:
+        """A client that may not read the node any more hears of the parent's list alone."""
         ann, bob = self.connect(), self.connect()
         assert ann.attachment is not None
         ann.attachment.authenticated(digest_identity(b"ann:secret"))
@@ -231,8 +232,8 @@ class SessionTests(HostCase):
         self.assertEqual((ann.take(), bob.take()), ([gone, listed, "NoneType"], [listed]))
         self.assertEqual(len(self.host.tree.watches.data), 0)
 
-    def test_detach(self) -> None:
-        """A connection that is lost leaves its session, not its watches."""
+    def test_a_lost_connection_leaves_the_session(self) -> None:
+        """Its watches are forgotten."""
         one = self.connect()
         one.ask(Create("/e", ephemeral=True))
         one.ask(GetData("/", watch=True))
@@ -243,8 +244,8 @@ class SessionTests(HostCase):
         self.assertIn("/e", self.host.tree.nodes)
         self.assertEqual(self.reattach(one).take(), ["attached"])
 
-    def test_expiry(self) -> None:
-        """A session of which nothing is heard ends with its timeout; one that is heard of lives on."""
+    def test_a_silent_session_expires(self) -> None:
+        """One that is heard of lives on."""
         one, other = self.connect(2_000), self.connect(2_000)
         one.ask(Create("/e", ephemeral=True))
         self.journal.flush()
@@ -261,8 +262,8 @@ class SessionTests(HostCase):
         self.journal.flush()
         self.assertEqual((again.take(), other.take()), (["no session"], [(EventType.DELETED, "/e")]))
 
-    def test_standing_still(self) -> None:
-        """Time in which the process did not run ends no session, however long it was."""
+    def test_a_standstill_expires_no_session(self) -> None:
+        """Not even after three hours in which the process did not run."""
         one = self.connect(2_000)
         for _ in range(3):
             self.clock.advance(3_600)
@@ -272,8 +273,8 @@ class SessionTests(HostCase):
         self.wait(3)
         self.assertEqual(one.take(), [CutReason.EXPIRED])
 
-    def test_pending_reads_first(self) -> None:
-        """Between finding a session due and ending it the reactor gets a turn, in which the client is heard."""
+    def test_a_ping_in_the_buffer_saves_a_session(self) -> None:
+        """The reactor gets a turn between finding the session due and ending it."""
         one = self.connect(2_000)
         assert one.attachment is not None
         self.wait(1.75)
@@ -282,8 +283,8 @@ class SessionTests(HostCase):
         self.wait(1)
         self.assertEqual(one.take(), [])
 
-    def test_restart(self) -> None:
-        """After a restart each session has its full timeout, and can be attached to by its password."""
+    def test_a_restart_gives_each_session_its_full_timeout(self) -> None:
+        """It can be attached to by its password."""
         one = self.connect(2_000)
         self.wait(1.5)
         self.host.stop()
@@ -295,8 +296,8 @@ class SessionTests(HostCase):
         self.wait(3)
         self.assertEqual(again.take(), [CutReason.EXPIRED])
 
-    def test_stopped_and_started(self) -> None:
-        """Watches end with the connection also where the host stops, and serves the same tree again."""
+    def test_watches_end_when_the_host_stops(self) -> None:
+        """Also where it serves the same tree again."""
         one = self.connect()
         one.ask(Exists("/a", watch=True))
         self.host.stop()
@@ -307,8 +308,8 @@ class SessionTests(HostCase):
         self.journal.flush()
         self.assertEqual(again.take(), ["Created"])
 
-    def test_nobody_comes_back(self) -> None:
-        """A session whose client does not come back after a restart ends with its timeout."""
+    def test_a_session_whose_client_stays_away_expires(self) -> None:
+        """After a restart, with its timeout."""
         self.connect(2_000)
         self.host.stop()
         host = self.make_host(Tree.restore(TreeSnapshot(), self.journal.changes))

@@ -43,7 +43,7 @@ class ConnectionStringTests(SynchronousTestCase):
 
     @given(st.lists(_SERVERS, min_size=1, max_size=4), _CHROOTS)
     def test_a_written_string_is_read_back(self, servers: list[Server], chroot: str) -> None:
-        """Whatever servers and chroot it has."""
+        """With any servers and any chroot."""
         made = ConnectionString(tuple(servers), chroot)
         self.assertEqual(parse_connection_string(str(made)), made)
 

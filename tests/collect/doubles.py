@@ -1,4 +1,4 @@
-"""A file system in memory for following files: names, inodes that are used again, open files without a name."""
+"""A file system in memory for following files: names, inodes that are reused, open files without a name."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class MemoryOpenFile:
     closed: bool = False
 
     def seen(self) -> Seen:
-        """See OpenFile."""
+        """Return the file's state, as OpenFile does."""
         assert not self.closed
         return self.disk.seen(self.path, self.node)
 
     def read(self, position: int, count: int) -> bytes:
-        """See OpenFile."""
+        """Read at a position, as OpenFile does."""
         assert not self.closed and position >= 0 and count >= 0
         return bytes(self.node.data[position : position + count])
 
     def close(self) -> None:
-        """Close, exactly once."""
+        """Close the file, which must happen once."""
         assert not self.closed
         self.closed = True
         self.node.opened -= 1
@@ -54,18 +54,18 @@ class MemoryOpenFile:
 
 @define
 class MemoryDisk:
-    """See Files. An inode that is free is the next one to be used, as on ext4."""
+    """A disk as Files has it. A free inode is the next one to be used, as on ext4."""
 
     names: dict[str, Node] = field(factory=dict)
     handles: list[MemoryOpenFile] = field(factory=list)
-    #: Paths that cannot be opened.
+    #: Paths that may not be opened.
     denied: set[str] = field(factory=set)
     _free: list[int] = field(factory=list)
     _next: int = 100
     _time: int = 0
 
     def find(self, patterns: Sequence[str]) -> list[Seen]:
-        """See Files; ``*`` matches slashes too."""
+        """Return the files that match, as Files does; here ``*`` matches slashes too."""
         return [
             self.seen(path, node)
             for path, node in sorted(self.names.items())
@@ -73,7 +73,7 @@ class MemoryDisk:
         ]
 
     def in_folder(self, folder: str, wanted: Callable[[str, int], bool]) -> list[Seen]:
-        """See Files."""
+        """Return the wanted files of a folder, as Files does."""
         return [
             self.seen(path, node)
             for path, node in sorted(self.names.items())
@@ -81,7 +81,7 @@ class MemoryDisk:
         ]
 
     def open(self, path: str) -> OpenFile:
-        """See Files."""
+        """Open a file, as Files does; raise OSError if it is denied or missing."""
         if path in self.denied:
             raise PermissionError(13, "Permission denied")
         node = self.names.get(path)
@@ -94,21 +94,21 @@ class MemoryDisk:
 
     @property
     def open_now(self) -> int:
-        """How many files are open."""
+        """The number of open files."""
         return sum(not handle.closed for handle in self.handles)
 
     def crash(self) -> None:
-        """Who had files open is gone."""
+        """Close every file, as the end of a process does."""
         for handle in self.handles:
             if not handle.closed:
                 handle.close()
 
     def seen(self, path: str, node: Node) -> Seen:
-        """A node at a path."""
+        """Return the state of a node at a path."""
         return Seen(path, DEVICE, node.inode, len(node.data), node.modified)
 
     def release(self, node: Node) -> None:
-        """Free an inode that nobody has."""
+        """Free an inode that has neither a name nor an open file."""
         if not node.names and not node.opened:
             self._free.append(node.inode)
 
@@ -138,18 +138,18 @@ class MemoryDisk:
             self.release(node)
 
     def rename(self, source: str, target: str) -> None:
-        """As rename(2)."""
+        """Rename as rename(2) does: a file at the target is replaced."""
         node = self.names.pop(source)
         self.remove(target)
         self.names[target] = node
 
     def link(self, source: str, target: str) -> None:
-        """A second name."""
+        """Give a file a second name."""
         self.names[target] = self.names[source]
         self.names[target].names += 1
 
     def compress(self, path: str, ending: str = ".gz") -> None:
-        """As gzip: a file of another inode with the time of the first, which is removed then."""
+        """Replace a file as gzip does: by one of another inode with the same time."""
         node = self.names[path]
         packed = self.create(path + ending)
         packed.data += gzip.compress(bytes(node.data), mtime=0)

@@ -1,4 +1,4 @@
-"""What the tests of following files share: a disk in memory and a follower of it."""
+"""A test case for following files: a disk in memory and a follower of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.collect.cutting import Rules
 from logd.collect.follower import Follower, FollowSettings
 from logd.collect.state import State, decode_state, encode_state
-from tests.collect.memory import MemoryDisk
+from tests.collect.doubles import MemoryDisk
 
-#: A line that is enough to tell a file's content by.
+#: A line long enough to identify a file by its content.
 LONG = b"x" * 70 + b"\n"
 
 
@@ -19,7 +19,7 @@ class FollowerTestCase(SynchronousTestCase):
     """A disk in memory and a follower of /l/*.log."""
 
     def setUp(self) -> None:
-        """Begin with nothing."""
+        """Make an empty disk and a follower of it."""
         self.disk = MemoryDisk()
         self.now = 0.0
         self.notices: list[str] = []
@@ -27,13 +27,13 @@ class FollowerTestCase(SynchronousTestCase):
         self.follower = self.begin()
 
     def begin(self, restored: State | None = None, **more: Any) -> Follower:
-        """A new follower."""
+        """Make a new follower, with other options."""
         self.options = {"patterns": ["/l/*.log"], "rules": Rules(1000), **self.options, **more}
         self.follower = Follower(self.disk, lambda: self.now, FollowSettings(**self.options), restored)
         return self.follower
 
     def again(self, **more: Any) -> Follower:
-        """A new follower that goes on from the state of this one."""
+        """Acknowledge all, crash, and make a follower that goes on from the state."""
         for source in self.follower.tracker.sources.values():
             source.acknowledged = source.mark
         state = encode_state("t", self.follower.tracker.state)
@@ -41,7 +41,7 @@ class FollowerTestCase(SynchronousTestCase):
         return self.begin(decode_state(state, "t"), **more)
 
     def lines(self, seconds: float = 1.0) -> list[bytes]:
-        """What the next looks and steps bring, until there is nothing more."""
+        """Let ``seconds`` pass and return the lines that come, until there are no more."""
         self.now += seconds
         found = []
         for _ in range(100):
@@ -53,7 +53,7 @@ class FollowerTestCase(SynchronousTestCase):
         self.fail("it does not come to rest")
 
     def noticed(self, *words: str) -> None:
-        """There was one notice since the last time, with these words; none without words."""
+        """Assert that there was one notice since the last call, with these words; without words that there was none."""
         self.assertEqual(len(self.notices), bool(words), self.notices)
         for word in words:
             self.assertIn(word, self.notices[0])
