@@ -17,12 +17,13 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from logd.broker.assembly import BrokerAssembly, BrokerResources, Listener
+from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.coordination import BrokerCoordination
 from logd.broker.coordination_metrics import CoordinationMetrics
 from logd.broker.descriptors import raise_limit, share_out
 from logd.broker.metrics import BrokerMetrics
+from logd.broker.resources import BrokerResources, Listener
 from logd.config import BrokerSettings, parse_address
 from logd.errors import ConfigurationError, LogdError
 from logd.interfaces import IFileOperations

@@ -10,12 +10,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from logd.coord.ephemeral import ATTEMPTS, HeldElsewhere, create_ephemeral, release_ephemeral
 from logd.coord.errors import BadVersion, ClientClosing, ConnectionLoss, OperationTimeout, SessionExpired
 from logd.coord.records import SessionState
-from tests.coord.hosted import HostedCase
+from tests.coord.rig import TreeClientCase
 
 PATH = "/consumers/g/owners/t/0"
 
 
-class CreateEphemeralTests(HostedCase):
+class CreateEphemeralTests(TreeClientCase):
     """Two clients at one node."""
 
     def setUp(self) -> None:
@@ -120,7 +120,7 @@ class CreateEphemeralTests(HostedCase):
         self.failureResultOf(closing, ClientClosing)
 
 
-class RaceTests(HostedCase):
+class RaceTests(TreeClientCase):
     """Another client acts between two of our steps."""
 
     def setUp(self) -> None:
@@ -181,7 +181,7 @@ class RaceTests(HostedCase):
         self.assertEqual(len(tries), ATTEMPTS)
 
 
-class ReleaseEphemeralTests(HostedCase):
+class ReleaseEphemeralTests(TreeClientCase):
     """Deleting our own ephemeral node, and no other."""
 
     def setUp(self) -> None:

@@ -13,10 +13,10 @@ from functools import partial
 from attrs import define, evolve, field
 from twisted.logger import Logger
 
-from logd.broker.stored_end_gate import StoredEndGate
 from logd.broker.topics.ends_schedule import EndsSchedule
 from logd.broker.topics.lost_log import LostLog
 from logd.broker.topics.named_locks import NamedLocks
+from logd.broker.topics.stored_end_gate import StoredEndGate
 from logd.coord.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from logd.coord.interfaces import ICoordination
 from logd.coord.registries.stored_ends import (

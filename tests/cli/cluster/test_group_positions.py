@@ -6,10 +6,10 @@ from twisted.internet.defer import Deferred
 
 from logd.cli.cluster.group_positions import GroupInUse, Positions, store_positions
 from logd.coord import paths
-from tests.coord.registries.trees import TreeCase
+from tests.coord.registries.rig import RegistryCase
 
 
-class GroupPositionsTests(TreeCase):
+class GroupPositionsTests(RegistryCase):
     """``store_positions``, on a tree in memory."""
 
     def store(self, group: str, positions: Positions) -> object:

@@ -13,7 +13,7 @@ from logd.coord.records import Delete
 from logd.coord.registries.offsets import OffsetRegistry
 from logd.coord.registries.owners import OwnerRegistry
 from logd.coord.registries.topics import delete_topic
-from tests.coord.groups.members import GroupCase, Member, tp
+from tests.coord.groups.rig import GroupCase, Member, tp
 
 
 class RemovedEntryTests(GroupCase):

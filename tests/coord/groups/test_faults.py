@@ -10,7 +10,7 @@ from logd.coord.groups.records import Phase
 from logd.coord.records import ANY_VERSION, SessionState
 from logd.coord.registries.consumers import Subscription
 from logd.errors import PartitionLost
-from tests.coord.groups.members import SESSION_TIMEOUT, GroupCase, Member, tp
+from tests.coord.groups.rig import SESSION_TIMEOUT, GroupCase, Member, tp
 
 
 class SessionTests(GroupCase):

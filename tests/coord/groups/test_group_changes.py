@@ -12,7 +12,7 @@ from logd.coord.groups.group_changes import GroupChanged, GroupLive, delete_grou
 from logd.coord.groups.inspection import GroupEntry, UnknownGroup, list_groups, read_group
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import PartitionLost
-from tests.coord.groups.members import GroupCase, tp
+from tests.coord.groups.rig import GroupCase, tp
 
 
 class AdministrationCase(GroupCase):

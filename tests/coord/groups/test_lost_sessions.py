@@ -8,7 +8,7 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.records import Create, Delete, SessionState
 from logd.coord.registries.consumers import Subscription
-from tests.coord.groups.members import GroupCase, Member, tp
+from tests.coord.groups.rig import GroupCase, Member, tp
 
 
 class LostSessionTests(GroupCase):

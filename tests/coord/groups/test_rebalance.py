@@ -8,7 +8,7 @@ from logd.coord import paths
 from logd.coord.groups.records import Phase
 from logd.coord.registries.consumers import PatternStreams, Subscription
 from logd.errors import ClientClosed
-from tests.coord.groups.members import GroupCase, tp
+from tests.coord.groups.rig import GroupCase, tp
 
 
 class JoiningTests(GroupCase):

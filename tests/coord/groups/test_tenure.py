@@ -11,19 +11,19 @@ from logd.coord.groups.records import FOLLOWING, Phase
 from logd.coord.groups.registry_view import Registries
 from logd.coord.groups.tenure import Tenure, TenureState
 from logd.topic import TopicPartition
-from tests.coord.groups.members import NotingReader
-from tests.coord.hosted import HostedCase
+from tests.coord.groups.doubles import RecordingReader
+from tests.coord.rig import TreeClientCase
 
 WHERE = TopicPartition("t", 0)
 
 
-class TenureTests(HostedCase):
+class TenureTests(TreeClientCase):
     """A tenure, with a client of a tree."""
 
     def setUp(self) -> None:
         """Make a tenure that holds nothing."""
         super().setUp()
-        self.reader = NotingReader()
+        self.reader = RecordingReader()
         self.silences = 0
         self.tree = self.client()
         self.tenure = Tenure(self.tree, self.clock, self.reader, self.silent)

@@ -15,7 +15,7 @@ from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import SessionLimits, TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
-from tests.coord.tree.hosting import HeldJournal
+from tests.coord.tree.doubles import HeldJournal
 
 LIMITS = SessionLimits(shortest_ms=1_000)
 

@@ -17,7 +17,8 @@ from logd.coord.tree.access import digest_identity
 from logd.coord.tree.interfaces import CutReason
 from logd.coord.tree.outcome import Outcome
 from logd.coord.tree.tree import Tree, TreeSnapshot
-from tests.coord.tree.hosting import HostCase, Listener
+from tests.coord.tree.doubles import Listener
+from tests.coord.tree.rig import HostCase
 
 
 class HoldingBackTests(HostCase):

@@ -8,7 +8,7 @@ from logd.coord.interfaces import ICoordination
 from logd.coord.records import SessionState
 
 
-class States:
+class SessionStates:
     """Records every state that a client's session comes into, in order."""
 
     def __init__(self, coordination: ICoordination) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import implementer
 
 from logd.coord import paths
-from logd.coord.groups.interfaces import IGroupReader
 from logd.coord.groups.rebalance import GroupMembership
 from logd.coord.groups.records import Timing
 from logd.coord.registries.consumers import Subscription
@@ -21,54 +19,11 @@ from logd.coord.tree.tree import Tree
 from logd.coord.tree.tree_host import TreeHost
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.topic import TopicEntry, TopicPartition
+from tests.coord.groups.doubles import RecordingReader
 
 T = TypeVar("T")
 
 SESSION_TIMEOUT = 6.0
-
-
-@implementer(IGroupReader)
-class NotingReader:
-    """Records the calls of its membership; ``positions`` are the ones that it reports as handled."""
-
-    def __init__(self) -> None:
-        self.streams: dict[TopicPartition, str] = {}
-        self.began: dict[TopicPartition, int | None] = {}
-        self.uuids: dict[str, str] = {}
-        self.positions: dict[TopicPartition, int] = {}
-        self.notes: list[str] = []
-        self.finishing: Deferred[None] | None = None
-
-    def stop(self) -> Deferred[None] | None:
-        """See IGroupReader."""
-        if self.streams:
-            self.notes.append("stop")
-        self.streams = {}
-        return self.finishing
-
-    def handled(self) -> Mapping[TopicPartition, int]:
-        """See IGroupReader."""
-        return self.positions
-
-    def start(
-        self,
-        streams: Mapping[TopicPartition, str],
-        positions: Mapping[TopicPartition, int | None],
-        uuids: Mapping[str, str],
-    ) -> None:
-        """See IGroupReader."""
-        assert not self.streams, "started twice"
-        self.notes.append("start")
-        self.streams = dict(streams)
-        self.began = dict(positions)
-        self.uuids = dict(uuids)
-        self.positions = {}
-
-    def lost(self, where: TopicPartition) -> None:
-        """See IGroupReader."""
-        self.notes.append("lost")
-        self.positions.pop(where, None)
-        self.streams.pop(where, None)
 
 
 class Member:
@@ -77,7 +32,7 @@ class Member:
     def __init__(self, case: GroupCase, name: str, group: str = "g", **timing: float) -> None:
         self.name = name
         self.coordination = InProcessCoordination(case.host, case.clock, SESSION_TIMEOUT, 2.0)
-        self.reader = NotingReader()
+        self.reader = RecordingReader()
         self.membership = GroupMembership(
             self.coordination, case.clock, group, name, self.reader, lambda: 0.5, Timing(**timing)
         )

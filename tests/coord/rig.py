@@ -16,7 +16,7 @@ from logd.testing.inprocess.client import InProcessCoordination
 T = TypeVar("T")
 
 
-class HostedCase(SynchronousTestCase):
+class TreeClientCase(SynchronousTestCase):
     """A test with a host of an empty tree, and clients made by ``client``."""
 
     def setUp(self) -> None:
