@@ -1,4 +1,4 @@
-"""Segments of random entries, with payloads that look like entries, and ways to damage them."""
+"""Make segments of random entries, with payloads that look like entries, and damage them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = "/t-0"
 
 
 def payload(random: Random) -> bytes:
-    """Anything that a producer may send: text, bytes, zeros, whole message sets."""
+    """Return any payload that a producer may send: text, bytes, zeros, whole message sets."""
     choices = [
         b"".join(plain(b"planted %d" % number) for number in range(random.randint(1, 5))),
         plain(b"") * random.randint(1, 10),
@@ -33,7 +33,7 @@ def payload(random: Random) -> bytes:
 
 
 def entry(random: Random) -> bytes:
-    """An entry of any kind; what was removed is still inside of a gap."""
+    """Return an entry of any kind; a gap has removed messages inside."""
     kind = random.randrange(8)
     if kind == 0:
         return wrapped(payload(random))
@@ -46,7 +46,7 @@ def entry(random: Random) -> bytes:
 
 
 def is_gap(entry: bytes) -> bool:
-    """Whether consumers skip it."""
+    """Return True for a gap, which consumers skip."""
     return entry[4] == 0x7F
 
 
@@ -56,7 +56,7 @@ class DamagedSegment:
 
     entries: list[bytes]
     files: MemoryFiles = field(factory=MemoryFiles)
-    #: Where each entry begins, and the end.
+    #: The beginning of each entry, and the end.
     ends: list[int] = field(init=False)
     place: SegmentPlace = field(init=False)
 
@@ -76,7 +76,7 @@ class DamagedSegment:
 
     @classmethod
     def random(cls, random: Random, most: int = 60) -> DamagedSegment:
-        """A segment of 2 to ``most`` entries, with an index or without."""
+        """Return a segment of 2 to ``most`` entries, with or without an index."""
         segment = cls([entry(random) for _ in range(random.randint(2, most))], MemoryFiles(random))
         if random.random() < 0.5:
             segment.write_index(random.choice([1, 100, 400]))
@@ -86,7 +86,7 @@ class DamagedSegment:
         return self.files.open(join(FOLDER, name), create=True)
 
     def write_index(self, every: int, shift: int = 0, shift_from: int = 1) -> None:
-        """Give it an index with a boundary in so many bytes; from entry ``shift_from`` on ``shift`` too far."""
+        """Write an index with a boundary each ``every`` bytes; from entry ``shift_from`` on, ``shift`` too far."""
         boundaries: list[Boundary] = []
         for number, position in enumerate(self.ends[:-1]):
             if not boundaries or position >= boundaries[-1].position + every:
@@ -105,7 +105,7 @@ class DamagedSegment:
         return self.files._inode(self.place.path).data
 
     def settle(self) -> None:
-        """What was damaged is on the disk: that it is not from a lost write makes no difference."""
+        """Put the damage on the disk, as if it had been written there."""
         self.files._inode(self.place.path).disk = bytes(self.data)
 
     def damage_length(self, number: int, random: Random) -> None:
@@ -129,21 +129,21 @@ class DamagedSegment:
         self.settle()
 
     def look(self) -> list[Damage]:
-        """What is damaged."""
+        """Return the damages that an inspection finds."""
         with SegmentInspection.open(self.files, self.place, CHECKSUMS) as inspection:
             for _ in inspection.run():
                 pass
             return inspection.damages
 
     def repair(self, cut: bool = False) -> Mended:
-        """Look, and mend."""
+        """Inspect the segment, and mend it."""
         with SegmentInspection.open(self.files, self.place, CHECKSUMS, writable=True) as inspection:
             for _ in inspection.run():
                 pass
             return mend(self.files, inspection.file, inspection.damages, cut)
 
     def found(self) -> dict[int, bytes]:
-        """The entries that are there now, by position, as a reader comes by them."""
+        """Return the entries by position, as a reader finds them now."""
         found = {}
         at = 0
         while at < len(self.data):
@@ -153,7 +153,7 @@ class DamagedSegment:
         return found
 
     def harm(self, damaged: set[int]) -> str:
-        """What is not as it has to be after a repair: a sound entry is lost, or something was made up."""
+        """Return a sentence about a sound entry that is lost, or one that was made up; "" if there is none."""
         found = self.found()
         for number, expected in enumerate(self.entries):
             if number not in damaged and found.get(self.ends[number]) != expected:

@@ -1,4 +1,4 @@
-"""Takes flushed bytes from a partition between two lives of a store, and lives through what follows."""
+"""Take flushed bytes from a partition between two lives of a store, and repair it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.log.threads import Threads
 
 @define
 class Loss:
-    """One segment file that is missing, short, or a folder; and all that is needed to put it back."""
+    """One segment file that is missing, short or a folder, with all that is needed to put it back."""
 
     folder: str
     name: str
     content: bytes
-    #: Offset of the segment, and the lost range.
+    #: The segment's start, and the lost range.
     start: int
     lost_from: int
     lost_to: int
-    #: Nothing but putting it back helps.
+    #: True if no repair helps, only the file itself.
     unreadable: bool
 
     def put_back(self, files: MemoryFiles) -> None:
-        """Be the operator who had a copy."""
+        """Put the file back, as an operator with a copy would."""
         names = files._directory(self.folder)
         inode = Inode(modified=files.now())
         inode.data[:] = self.content
@@ -43,9 +43,10 @@ class Loss:
 
 
 def lose(files: MemoryFiles, random: Random, folder: str, visible: int) -> Loss | None:
-    """Take a segment's file, or its end, lastingly; None where nothing would tell that it was there.
+    """Take a segment's file, or its end, for good; return None where nothing would tell of the loss.
 
-    ``visible``: where nothing vouches for all of that, as after a loss of power that took the mark, nothing is taken.
+    Nothing is taken unless the folder vouches for all of ``visible``, which it does not once a loss of power
+    took the mark.
     """
     flushed = _vouched_for(files, folder)
     if flushed is None or flushed.flushed < visible:
@@ -77,7 +78,7 @@ def lose(files: MemoryFiles, random: Random, folder: str, visible: int) -> Loss 
 
 
 def _vouched_for(files: MemoryFiles, folder: str) -> Checkpoint | None:
-    """From where a log begins and up to where it is flushed, as its folder tells; None where that is not told."""
+    """Return the start and the flushed end that the folder tells of a log; None where it tells neither."""
     try:
         checkpoint = read_checkpoint(files, folder) if files.exists(folder) else None
     except EmptyCheckpoint:
@@ -89,13 +90,13 @@ def _vouched_for(files: MemoryFiles, folder: str) -> Checkpoint | None:
 
 
 def everything(files: MemoryFiles, folder: str) -> dict[str, bytes | None]:
-    """All that a folder holds."""
+    """Return all files of a folder, with their bytes."""
     nodes = files._directory(folder).names
     return {name: bytes(node.data) if isinstance(node, Inode) else None for name, node in nodes.items()}
 
 
 def repair(store: LogStore, threads: Threads, log: PartitionLog) -> BaseException | None:
-    """Have the store repair a partition and serve it again, as a broker does; return what went wrong."""
+    """Repair a partition in a store, and have it served again as a broker does; return the error, or None."""
     outcome: list[BaseException | None] = []
     store.reopen(log, lambda: repair_folder(store.files, log.folder, False, False).is_sound, outcome.append)
     threads.settle()
@@ -103,7 +104,7 @@ def repair(store: LogStore, threads: Threads, log: PartitionLog) -> BaseExceptio
 
 
 def adopt_gaps(shadow: Shadow, log_start: int, content: bytes, loss: Loss) -> None:
-    """Take over gaps that stand in the place of what is lost, and nothing else."""
+    """Take over into a shadow the gaps that stand in place of lost bytes, and check that nothing else has changed."""
     at = max(each for each in [*shadow.entries, log_start] if each <= loss.lost_from)
     while at < min(loss.lost_to, log_start + len(content)):
         here = at - log_start
