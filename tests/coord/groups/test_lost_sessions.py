@@ -90,7 +90,7 @@ class LostSessionTests(GroupCase):
         def passing(operations, timeout=None):  # type: ignore[no-untyped-def]
             answer = multi(operations, timeout)
             if any(isinstance(each, Delete) for each in operations):
-                self.eye.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
+                self.outsider.set(paths.group_offset("g", "t", 1), b"500")  # another's tenure
             if any(isinstance(each, Create) for each in operations):
                 commits.append(a.membership.commit())
             return answer
