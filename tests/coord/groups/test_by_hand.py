@@ -113,7 +113,7 @@ class BadOffsetTests(GroupCase):
         self.assertEqual((a.numbers, a.reader.began[tp(0)]), (list(range(8)), 40))
 
     def test_other_names_are_no_part_of_the_group(self) -> None:
-        """Nodes that are not called like a partition."""
+        """A node that is not called like a partition is passed over."""
         for name in ("9" * 5000, "٣", "00", "x"):
             self.get(self.outsider.create(f"{paths.group_offsets('g', 't')}/{name}", b"1", makepath=True))
             self.get(self.outsider.create(f"{paths.group_owners('g', 't')}/{name}", b"1", makepath=True))

@@ -111,7 +111,7 @@ class MovePositionsTests(AdministrationCase):
         self.assertEqual(self.committed(0), b"5")
 
     def test_a_move_costs_each_member_one_rebalance(self) -> None:
-        """No more than one: a move must not set a group going round."""
+        """A second rebalance would stop the delivery again, for nothing."""
         (a,) = self.joined("a")
         before = a.membership.counts.rebalances
         self.do(move_positions(self.outsider, "g", self.entry().offsets, {tp(0): 7}))

@@ -55,8 +55,8 @@ class LostSessionTests(GroupCase):
             self.assertIs(said[SessionState.LOST], Phase.WAITING)
             self.assertIs(member.membership.phase, Phase.STEADY)
 
-    def test_a_rebalance_of_the_old_session_claims_nothing_for_ever(self) -> None:
-        """Claims that it made in the next session are in no member's way."""
+    def test_claims_of_an_overtaken_rebalance_block_no_member(self) -> None:
+        """It began in the old session and made its claims in the next one."""
         (member,) = self.joined("a")
         finishing: Deferred[None] = Deferred()
         member.reader.finishing = finishing

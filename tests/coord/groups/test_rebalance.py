@@ -49,7 +49,7 @@ class JoiningTests(GroupCase):
         self.assertEqual([member.numbers for member in members], [[n] for n in range(7, -1, -1)])
 
     def test_surplus_consumers_get_nothing(self) -> None:
-        """Ten consumers, eight partitions: the last in the order."""
+        """Ten consumers share eight partitions, and the last two in the order get none."""
         members = self.joined(*"abcdefghij")
         self.assertEqual([len(member.partitions) for member in members], [1] * 8 + [0] * 2)
 
@@ -156,7 +156,7 @@ class ChangesTests(GroupCase):
         self.assertIn(tp(1, "later"), a.partitions)
 
     def test_topics_of_a_pattern_are_shared_out(self) -> None:
-        """Those that come later too."""
+        """Topics that come later are too."""
         self.topic("web-1", 2)
         subscription = Subscription({}, (PatternStreams("web-.*", 1),))
         a, b = self.join("a", subscription), self.join("b", subscription)

@@ -43,7 +43,7 @@ class ChildCacheTests(RegistryCase):
         self.assertIsNotNone(self.outcome(self.tree.exists("/m")))
 
     def test_children_that_come_and_go_are_followed(self) -> None:
-        """Changes too; each is told once."""
+        """Changed values are followed too, and each is told once."""
         self.put("a", b"1")
         self.assertEqual((self.mirror.values, self.told), ({"a": "1"}, ["a"]))
         self.outcome(self.tree.set("/m/a", b"2"))

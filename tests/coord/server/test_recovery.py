@@ -113,7 +113,7 @@ class RecoveryTests(FolderCase):
         self.assertEqual(self.recover().last, 1)
 
     def test_unfinished_files_are_removed(self) -> None:
-        """A snapshot that was never renamed."""
+        """A snapshot that was never renamed is such a file."""
         self.put("snapshot.0000000000000001.tmp", b"half")
         self.recover()
         self.assertEqual(self.files.list(FOLDER), [])

@@ -47,7 +47,7 @@ class SessionTrackerTests(SynchronousTestCase):
         self.assertEqual(self.run_for(0.5), [1])
 
     def test_a_session_heard_of_after_a_pause_gets_its_timeout(self) -> None:
-        """No more than that, although it is heard of before anything looks."""
+        """It gets no more than that, although it is heard of before anything looks."""
         self.tracker.add(1, 3.0, self.now)
         self.now += 1_000
         self.tracker.heard(1, self.now)
