@@ -245,7 +245,7 @@ class PartitionLog:
         return None
 
     def go_offline(self, error: BaseException, *, reported: bool = True) -> None:
-        """Stop serving, fail all waits, keep the first reason and log it if ``reported``. There is no other way offline."""
+        """Stop serving, fail all waits, keep the first reason and log it if ``reported``: the only way offline."""
         if self.offline is None:
             self.offline = error
             if reported:
