@@ -30,7 +30,7 @@ class ImportTests(SynchronousTestCase):
 
     def test_tasks(self) -> None:
         """Reading, planning and producing need neither."""
-        for name in ("worker.tasks", "blocking.producing", "worker.incoming", "blocking.planning"):
+        for name in ("worker.tasks", "blocking.producing", "worker.incoming", "blocking.range_planning"):
             self.assertEqual(self.load(name, "twisted", "zope.interface", "pyspark", *COMPILED), "")
 
     def test_source(self) -> None:
