@@ -21,6 +21,7 @@ from logd.broker.resources import BrokerResources, Listener
 from logd.deferreds.sleeping import sleep
 from logd.deferreds.timeouts import fired_within
 from logd.log.store.log_store import LogStore
+from logd.plurals import counted
 
 #: The latest end of each step, as a share of ``stop.ms``. A step that ends early leaves its time to the next.
 LEAVE, ANSWER, FLUSH, CLOSE = 0.25, 0.5, 0.8, 1.0
@@ -152,10 +153,10 @@ class Shutdown:
         if report.unflushed:
             names = sorted(report.unflushed)
             self._log.critical(
-                "{bytes} bytes of {count} partitions were not flushed within stop.ms = {limit} ({names}): they are "
+                "{bytes} of {partitions} were not flushed within stop.ms = {limit} ({names}): they are "
                 "lost if the power fails before the system writes them. Messages acknowledged with acks=-1 are flushed",
-                bytes=sum(report.unflushed.values()),
-                count=len(names),
+                bytes=counted(sum(report.unflushed.values()), "byte"),
+                partitions=counted(len(names), "partition"),
                 limit=self._stop_ms,
                 names=", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
             )

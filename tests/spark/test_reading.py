@@ -212,10 +212,10 @@ class LossTests(ReadingTestCase):
         ((start, end),) = reader.report.losses
         self.assertEqual((reader.report.bytes + end - start, end), (len(DATA), removed))
 
-    def test_a_topic_made_again_is_not_read(self) -> None:
+    def test_a_topic_created_again_is_not_read(self) -> None:
         """Its ids are not those that were planned, before the read or during it."""
         self.broker.topics["t"].uuid = "uuid-2"
-        self.assertIn("made again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+        self.assertIn("created again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
         self.assertEqual(self.values(self.reader(self.lenient)), [])
         self.assertEqual(self.broker.count(FetchWait), 0)
         self.broker.topics["t"].uuid = "uuid-1"

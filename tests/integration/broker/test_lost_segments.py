@@ -90,7 +90,7 @@ class LostSegmentsTests(CliTestCase):
         self.assertEqual(self.health(), {})
         before = self.sent()
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), LINES * 2)
-        self.assertIn(f"3 such losses by now, {LOST_TO - LOST_FROM} bytes", self.errors)
+        self.assertIn(f"3 such losses by now, {LOST_TO - LOST_FROM:,} bytes", self.errors)
         self.assertLess(self.sent() - before, MOST_SENT)
         before = self.sent()
         self.assertEqual(self.logd("consume", "t", "--group", "g", "--exit-at-end"), LINES * 2)

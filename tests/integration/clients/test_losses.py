@@ -80,4 +80,4 @@ class LostLogTests(CliTestCase):
         self.replace_log(0, size, encode_gap(size))
         self.logd("produce", "t", given=b"behind\n")
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), b"behind\n")
-        self.assertIn(f"1 gap of {size} bytes", self.errors)
+        self.assertIn(f"1 gap of {size:,} bytes", self.errors)

@@ -66,7 +66,7 @@ class BrokerCommandTests(SynchronousTestCase):
         """It names the address of its tree; SIGTERM and Ctrl-C end it with everything flushed."""
         for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)):
             process = self.start(f"--zookeeper-listen=tcp:{self.tree}:interface=127.0.0.1")
-            self.wait_for("serves 0 partitions" if number == signal.SIGTERM else "serves 1 partitions", process)
+            self.wait_for("serves 0 partitions" if number == signal.SIGTERM else "serves 1 partition of", process)
             self.assertEqual(self.logd("produce", "greetings", given="hello\n").returncode, 0)
             process.send_signal(number)
             self.assertEqual(process.wait(PATIENCE), status)

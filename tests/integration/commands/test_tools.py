@@ -45,7 +45,7 @@ class ToolsTests(CliTestCase):
         expected = b"".join(b"line %d\n" % number for number in range(100) if number != 10)
         self.assertEqual(self.logd("consume", "t", "--exit-at-end"), expected)
         self.logd("produce", "t", given=b"more\n")
-        self.assertIn(b"1 gaps", self.logd("verify", self.broker.data))
+        self.assertIn(b"1 gap of", self.logd("verify", self.broker.data))
         self.logd("repair", "--broker", address, "none", status=1)
         self.logd("repair", "--broker", address, "t", "7", status=1)
 

@@ -138,7 +138,7 @@ class StatusTests(CliTestCase):
     def test_lost_data_is_status_5(self) -> None:
         """The topic was made again since the last run, so that the target lacks its earlier messages for good."""
         self.publish(Lineage("t", "another", 0))
-        self.refused(5, (self.arguments(), "the topic was made again"))
+        self.refused(5, (self.arguments(), "the topic was created again"))
 
     def test_an_import_with_nothing_new_makes_no_run(self) -> None:
         """It is status 0 with a notice, since a scheduler runs imports whether messages came or not."""
@@ -225,7 +225,7 @@ class StatusTests(CliTestCase):
         self.publish(Lineage("t", json.loads(self.logd("topics", "describe", "t", "--json"))["uuid"], 0))
         for command, words in (
             (self.arguments("--dry-run"), "nothing new"),
-            (["import", "--to", self.to, "--verify"], "1 runs"),
+            (["import", "--to", self.to, "--verify"], "1 run in order"),
         ):
             done = subprocess.run(
                 [sys.executable, "-c", WITHOUT, *command, "pyspark"],

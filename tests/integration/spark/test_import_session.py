@@ -182,7 +182,7 @@ class ChecksTests(ImportTestCase):
                 self.delete(self.topic)
                 self.create(2, self.topic)
 
-        with self.assertRaisesRegex(ImportFailed, "deleted or made again while it was loaded"):
+        with self.assertRaisesRegex(ImportFailed, "deleted or created again while it was loaded"):
             self.importing(make_again)
         self.assert_nothing_left()
 
@@ -196,7 +196,7 @@ class LossTests(ImportTestCase):
         self.delete(self.topic)
         self.create(2, self.topic)
         self.fill(self.topic, numbered(range(5)), 0)
-        with self.assertRaisesRegex(DataLost, "made again"):
+        with self.assertRaisesRegex(DataLost, "created again"):
             self.importing()
         report = self.importing(accept_loss=True)
         self.assertEqual((report.run, report.messages, len(report.notices)), (2, 5, 2))

@@ -142,7 +142,7 @@ class LossTests(SparkTestCase):
         self.delete(topic)
         self.create()
         self.fill(topic, numbered(range(100, 120)))
-        self.assert_fails(strict.collect, "made again", "failOnDataLoss")
+        self.assert_fails(strict.collect, "created again", "failOnDataLoss")
         self.assertEqual(lenient.count(), 0)
 
     def test_a_start_that_retention_removed_is_an_error(self) -> None:

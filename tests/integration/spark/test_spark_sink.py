@@ -64,7 +64,7 @@ class SinkTests(SparkTestCase):
             lambda: self.configured(frame.write, {"topic": topic}).mode("overwrite").save(), "cannot be overwritten"
         )
         large = self.spark.range(1).selectExpr("repeat('x', 2000000) as value")
-        self.assert_fails(lambda: self.write(large, topic=topic), "were not delivered", "limit")
+        self.assert_fails(lambda: self.write(large, topic=topic), "not delivered", "limit")
         elsewhere = frame.selectExpr("value", "7 as partition")
         self.assert_fails(lambda: self.write(elsewhere, topic=topic), "names partition 7")
         self.assertEqual(self.read(topic).count(), 0)

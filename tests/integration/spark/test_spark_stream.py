@@ -141,7 +141,7 @@ class StreamTests(StreamTestCase):
         self.delete(topic)
         self.create()
         self.fill(topic, numbered(range(100, 120)))
-        self.assert_fails(lambda: self.run_now(subscribe=topic), "made again", "failOnDataLoss")
+        self.assert_fails(lambda: self.run_now(subscribe=topic), "created again", "failOnDataLoss")
         self.run_now(subscribe=topic, failOnDataLoss="false")
         self.assertEqual(self.found(), [*range(10), *range(100, 120)])
 

@@ -64,17 +64,17 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual((ranges_of(planned), planned.positions), ({}, {A0: ANEW}))
         self.assertEqual([(each.start, each.end) for each in planned.lost], [(50, ANEW)])
 
-    def test_a_topic_made_again_is_a_loss_once(self) -> None:
+    def test_a_topic_created_again_is_a_loss_once(self) -> None:
         """The topic begins anew, and the next plan says nothing more about it."""
         states = [LogState(AGAIN0, 0, 20, 0)]
-        with self.assertRaisesRegex(DataLost, "the topic was made again, as uuid-of-another-a"):
+        with self.assertRaisesRegex(DataLost, "the topic was created again, as uuid-of-another-a"):
             plan(states, {A0: 50, A1: 7}, False)
         planned = plan(states, {A0: 50, A1: 7}, True)
         self.assertEqual(ranges_of(planned), {AGAIN0: (0, 20)})
         self.assertEqual([(each.lineage, each.start, each.end) for each in planned.lost], [(A0, 50, -1)])
         self.assertEqual(plan([LogState(AGAIN0, 0, 30, 0)], planned.positions, False).lost, ())
 
-    def test_an_added_partition_is_no_topic_made_again(self) -> None:
+    def test_an_added_partition_is_no_topic_created_again(self) -> None:
         """Its uuid is the topic's."""
         self.assertEqual(ranges_of(plan([LogState(A1, 0, 20, 0)], {A0: 50}, False)), {A1: (0, 20)})
 
@@ -101,7 +101,7 @@ class PlanTests(SynchronousTestCase):
     @settings(deadline=None)
     @given(st.data())
     def test_runs_make_a_chain_without_a_gap(self, data: st.DataObject) -> None:
-        """Logs grow, lose their start, begin anew or are made again, and no range is loaded twice."""
+        """Logs grow, lose their start, begin anew or are created again, and no range is loaded twice."""
         uuids = {0: 1, 1: 1}
         logs = {0: (0, 0), 1: (0, 0)}
         runs: list[RunOffsets] = []

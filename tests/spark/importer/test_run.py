@@ -219,20 +219,20 @@ class TroubleTests(ImportTestCase):
         self.loader.meanwhile = lambda: None
         self.assertEqual(self.run_import().messages, 30)
 
-    def test_a_topic_made_again_during_a_load_fails_the_run(self) -> None:
+    def test_a_topic_created_again_during_a_load_fails_the_run(self) -> None:
         """Its ids are not those that were planned."""
         self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
-        self.fails(ImportFailed, "made again while it was loaded")
+        self.fails(ImportFailed, "created again while it was loaded")
 
     def test_a_loss_between_two_runs_has_to_be_accepted(self) -> None:
-        """Retention may be the reason, or a topic that was made again."""
+        """Retention may be the reason, or a topic that was created again."""
         self.run_import()
         self.a.logs[0] = FakeLog(TEN, start=150)
         self.fails(DataLost, "unknown number of messages from 100 to 150")
         report = self.run_import(accept_loss=True)
         self.assertEqual([(each.start, each.end) for each in report.loaded], [(150, 250)])
         self.a.uuid = "uuid-of-another"
-        self.fails(DataLost, "made again")
+        self.fails(DataLost, "created again")
         self.assertEqual(self.run_import(accept_loss=True).run, 3)
         lost = json.loads((self.to / "run=3" / OFFSETS).read_bytes())["lost"]
         found = [(each["uuid"], each["start"], each["end"]) for each in lost]
