@@ -18,8 +18,8 @@ from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.requests import encode_request
-from tests.net.doubles import BytesFile, HandThreads, Range
-from tests.net.sessions import Counters, Opener, Transport
+from tests.net.doubles import BytesFile, HandThreads, PeerTransport, Range
+from tests.net.sessions import Counters, Opener
 
 
 @define(eq=False)
@@ -211,7 +211,7 @@ class IdleTests(SynchronousTestCase):
         self.assertEqual(len(waiting.reasons), 1)
 
 
-class WatchedTransport(Transport):
+class WatchedTransport(PeerTransport):
     """A transport that knows its connection."""
 
     def __init__(self, protocol: Connection) -> None:
@@ -302,7 +302,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         """It is closed when its time is over."""
         transport = self.connect()
         assert self.opener.session is not None
-        transport.stuck = True
+        transport.taking = False
         transport.protocol.dataReceived(b"".join(encode_request(Fetch("t", 0, 0, 1))))
         large = Range(BytesFile(bytes(1_000_000)), 0, 1_000_000)
         with mock.patch("logd.net.server.uptake", lambda transport: (1, 1)):
