@@ -125,6 +125,7 @@ class WritingTests(SynchronousTestCase):
             self.assertLessEqual(len(transport.value()), turns * PIECE_BYTES)
             transport.take()
             turns += 1
+        self.assertEqual(turns, -(-(len(CONTENT) - 3) // PIECE_BYTES))
         self.assertEqual(transport.value(), CONTENT[3:])
         self.successResultOf(done)
 
