@@ -11,8 +11,8 @@ from logd.net.server import ConnectionFactory
 from logd.net.transfer import SendfileSender
 from logd.protocol.conversation.interfaces import IConversation
 from logd.protocol.loops import decode_set
-from tests.broker.doubles import BrokerTestCase
-from tests.broker.lineconversation import LineConversation
+from tests.broker.line_conversation import LineConversation
+from tests.broker.rig import BrokerTestCase
 from tests.net.doubles import PeerTransport
 
 
