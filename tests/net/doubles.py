@@ -1,9 +1,8 @@
-"""Stand-ins around a connection: threads worked by hand, files of bytes, and transports that keep all bytes."""
+"""Stand-ins around a connection: files of bytes, and transports that keep all bytes."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
@@ -12,33 +11,10 @@ from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer
 from twisted.internet.testing import StringTransport
 from zope.interface import implementer
 
-from logd.interfaces import IFileRange, IThreads
+from logd.interfaces import IFileRange
 
 #: Bytes that a transport buffers before it pauses a push producer, as Twisted's do.
 TRANSPORT_BYTES = 64 << 10
-
-
-@implementer(IThreads)
-@define(eq=False)
-class HandThreads:
-    """Threads that work when ``work`` is called."""
-
-    waiting: list[tuple[Callable[[], Any], Callable[[Any, Any], None]]] = field(factory=list)
-
-    def run(self, work: Callable[[], Any], done: Callable[[Any, Any], None]) -> None:
-        """See IThreads."""
-        self.waiting.append((work, done))
-
-    def work(self) -> None:
-        """Do everything that waits, and the works that follow from it."""
-        while self.waiting:
-            work, done = self.waiting.pop(0)
-            try:
-                result = work()
-            except Exception as error:
-                done(None, error)
-            else:
-                done(result, None)
 
 
 @define(eq=False)

@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from logd.log.disk.local_files import LocalFiles
 from logd.net.output import UNSENT_BYTES, OutputQueue
 from logd.net.transfer import PIECE_BYTES, SendfileSender
-from tests.net.doubles import BytesFile, HandThreads, PeerTransport, Range, SocketTransport
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range, SocketTransport
 
 LARGE = bytes(range(256)) * (2 * PIECE_BYTES // 256 + 1)
 
@@ -25,7 +26,7 @@ class OutputQueueTests(SynchronousTestCase):
         self.transport = PeerTransport(taking=False, buffer_bytes=UNSENT_BYTES)
         self.empty = 0
         self.failures: list[Failure] = []
-        self.queue = OutputQueue(self.transport, SendfileSender(HandThreads()), self.count_empty, self.failures.append)
+        self.queue = OutputQueue(self.transport, SendfileSender(Threads()), self.count_empty, self.failures.append)
 
     def count_empty(self) -> None:
         """Count a call by which the queue says that it is empty."""
@@ -156,7 +157,7 @@ class SocketOutputTests(SynchronousTestCase):
         self.transport = SocketTransport()
         self.addCleanup(self.transport.close)
         self.failures: list[Failure] = []
-        sender = SendfileSender(HandThreads())
+        sender = SendfileSender(Threads())
         self.queue = OutputQueue(self.transport, sender, lambda: None, self.failures.append)
 
     def test_bytes_and_ranges_arrive_in_order(self) -> None:

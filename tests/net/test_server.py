@@ -18,7 +18,8 @@ from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.metadata import Metadata
 from logd.protocol.requests.requests import encode_request
 from logd.protocol.requests.responses import ErrorResponse
-from tests.net.doubles import BytesFile, HandThreads, PeerTransport, Range
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range
 from tests.net.sessions import PRODUCE, Counters, Opener, described, fetch, fetched, metadata
 
 LARGE = bytes(range(256)) * (4 * PIECE_BYTES // 256)
@@ -30,7 +31,7 @@ class ConnectionTestCase(SynchronousTestCase):
     def setUp(self) -> None:
         """Connect."""
         self.clock = Clock()
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.opener = Opener()
         limits = ConnectionLimits(pending_answers=5)
         self.factory = ConnectionFactory(

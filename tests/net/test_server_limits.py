@@ -18,7 +18,8 @@ from logd.protocol.conversation.server import ServerConversation
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.legacy_responses import FetchResponse
 from logd.protocol.requests.requests import encode_request
-from tests.net.doubles import BytesFile, HandThreads, PeerTransport, Range
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range
 from tests.net.sessions import Counters, Opener
 
 
@@ -226,7 +227,7 @@ class WatchedConnectionTests(SynchronousTestCase):
         """Make a factory with small limits."""
         self.clock = Clock()
         self.opener = Opener()
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.limits = ConnectionLimits(5, frames_bytes=2000, frame_ms=10_000, send_ms=20_000, idle_ms=30_000)
         self.factory = ConnectionFactory(
             lambda: ServerConversation(1000),

@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from logd.log.disk.local_files import LocalFiles
 from logd.net.transfer import PIECE_BYTES, TURN_BYTES, PeerLeft, SendfileSender, TransferFailed, can_sendfile
-from tests.net.doubles import BytesFile, HandThreads, PeerTransport, Range, SocketTransport
+from tests.log.threads import Threads
+from tests.net.doubles import BytesFile, PeerTransport, Range, SocketTransport
 
 CONTENT = os.urandom(3 * TURN_BYTES + 17)
 
@@ -29,7 +30,7 @@ class SendfileTests(SynchronousTestCase):
         self.addCleanup(self.file.close)
         self.transport = SocketTransport()
         self.addCleanup(self.transport.close)
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.sender = SendfileSender(self.threads)
 
     def test_a_range_arrives_whole(self) -> None:
@@ -77,10 +78,10 @@ class SendfileTests(SynchronousTestCase):
         cold = BytesFile(CONTENT, descriptor=self.file.fileno(), cold=True)
         done = self.sender.begin_file_transfer(Range(cold, 0, PIECE_BYTES + 1), self.transport)
         self.transport.turn()
-        self.assertEqual(len(self.threads.waiting), 1)
+        self.assertEqual(len(self.threads.works), 1)
         self.assertFalse(self.transport.writing)
         self.assertNoResult(done)
-        self.threads.work()
+        self.threads.settle()
         self.assertEqual(self.transport.run(PIECE_BYTES + 1), CONTENT[: PIECE_BYTES + 1])
         self.successResultOf(done)
 
@@ -96,7 +97,7 @@ class SendfileTests(SynchronousTestCase):
         got = b""
         while len(got) < len(CONTENT):
             got += self.transport.run(1)
-            self.threads.work()
+            self.threads.settle()
         self.assertEqual(got, CONTENT)
         self.successResultOf(done)
 
@@ -113,7 +114,7 @@ class WritingTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Make threads worked by hand."""
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.sender = SendfileSender(self.threads)
 
     def test_a_range_follows_its_consumers_pace(self) -> None:
@@ -134,7 +135,7 @@ class WritingTests(SynchronousTestCase):
         transport = PeerTransport()
         done = self.sender.begin_file_transfer(Range(BytesFile(CONTENT, cold=True), 0, 1000), transport)
         self.assertEqual(transport.value(), b"")
-        self.threads.work()
+        self.threads.settle()
         self.assertEqual(transport.value(), CONTENT[:1000])
         self.successResultOf(done)
 
@@ -148,7 +149,7 @@ class WritingTests(SynchronousTestCase):
         transport = PeerTransport()
         asked = Range(Broken(CONTENT, cold=True), 7, 1000)
         done = self.sender.begin_file_transfer(asked, transport)
-        self.threads.work()
+        self.threads.settle()
         self.assertIn("Input/output error", str(self.failureResultOf(done, TransferFailed).value))
         self.assertEqual(asked.unreadable_at, [7])
 
@@ -168,13 +169,13 @@ class WritingTests(SynchronousTestCase):
             file.fails_at = fails_at
             asked = Range(file, 0, 3 * PIECE_BYTES)
             done = self.sender.begin_file_transfer(asked, PeerTransport())
-            self.threads.work()
+            self.threads.settle()
             self.failureResultOf(done, TransferFailed)
             self.assertEqual(asked.unreadable_at, [place])
         file = Fading(bytes(PIECE_BYTES), cold=True)
         asked = Range(file, 0, PIECE_BYTES)
         done = self.sender.begin_file_transfer(asked, PeerTransport())
-        self.threads.work()  # it is warmed by one read, and then read once more
+        self.threads.settle()  # it is warmed by one read, and then read once more
         self.failureResultOf(done, TransferFailed)
         self.assertEqual(asked.unreadable_at, [0])
 
@@ -192,7 +193,7 @@ class HangingUpTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         """Make a cold file, and threads worked by hand."""
-        self.threads = HandThreads()
+        self.threads = Threads()
         self.sender = SendfileSender(self.threads)
         self.file = BytesFile(CONTENT, cold=True)
 
@@ -200,9 +201,9 @@ class HangingUpTests(SynchronousTestCase):
         """Begin a transfer whose peer leaves before its thread reads; return its Deferred and its range."""
         asked = Range(file, 0, TURN_BYTES)
         done = self.sender.begin_file_transfer(asked, transport)
-        if transport.producer is not None and not self.threads.waiting:
+        if transport.producer is not None and not self.threads.works:
             transport.producer.resumeProducing()
-        self.assertEqual(len(self.threads.waiting), 1)
+        self.assertEqual(len(self.threads.works), 1)
         transport.producer.stopProducing()
         self.assertIsNone(transport.producer)
         return done, asked
@@ -214,7 +215,7 @@ class HangingUpTests(SynchronousTestCase):
         for other, file in ((PeerTransport(), self.file), (transport, BytesFile(CONTENT, descriptor=0, cold=True))):
             done, _ = self.hung_up(other, file)
             self.assertNoResult(done)
-            self.threads.work()
+            self.threads.settle()
             self.failureResultOf(done, PeerLeft)
 
     def test_a_late_read_error_is_ignored(self) -> None:
@@ -225,7 +226,7 @@ class HangingUpTests(SynchronousTestCase):
                 raise OSError(9, "Bad file descriptor")
 
         done, asked = self.hung_up(PeerTransport(), Gone(CONTENT, cold=True))
-        self.threads.work()
+        self.threads.settle()
         self.failureResultOf(done, PeerLeft)
         self.assertEqual(asked.unreadable_at, [])
 
@@ -243,7 +244,7 @@ class HangingUpTests(SynchronousTestCase):
         file = Interrupted(CONTENT, cold=True)
         file.interrupt = lambda: transport.producer.stopProducing()
         done = self.sender.begin_file_transfer(Range(file, 0, TURN_BYTES), transport)
-        self.threads.work()
+        self.threads.settle()
         self.failureResultOf(done, PeerLeft)
         self.assertEqual(len(file.reads), 1)
         self.assertEqual(transport.value(), b"")
