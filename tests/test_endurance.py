@@ -142,5 +142,5 @@ class SoakTests(SynchronousTestCase):
         self.assertEqual(lines[-1], "3 passed, 1 failed")
 
     def test_every_exercise_has_a_turn(self) -> None:
-        """Even if the time is over at once."""
+        """The time may be over at once."""
         self.assertEqual(self.run_soak(0, failing=0)[0][-1], "2 passed, 0 failed")

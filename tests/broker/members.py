@@ -9,9 +9,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from logd.broker.assembly import BrokerAssembly, StopReport
+from logd.broker.assembly import BrokerAssembly
 from logd.broker.broker import Broker
 from logd.broker.registration import BrokerRegistration
+from logd.broker.shutdown import StopReport
 from logd.config import BrokerSettings
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree

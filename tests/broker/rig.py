@@ -11,7 +11,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from logd.broker.assembly import BrokerAssembly, StopReport
+from logd.broker.assembly import BrokerAssembly
+from logd.broker.shutdown import StopReport
 from logd.config import BrokerSettings, LogSettings
 from logd.coord.tree.no_journal import NoJournal
 from logd.coord.tree.tree import Tree

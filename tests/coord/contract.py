@@ -187,7 +187,7 @@ class CallsContract(Contract):
         self.assertEqual(stat.ephemeral_owner, client.session_id)
 
     async def test_a_path_that_no_node_can_have_is_refused(self) -> None:
-        """By every call, with BadArguments."""
+        """Every call fails with BadArguments, and none of them reaches a node."""
         client = await self.start()
         for path in ("", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/../b", "/a\0"):
             calls: list[Deferred[Any]] = [
@@ -240,7 +240,7 @@ class CallsContract(Contract):
         self.assertGreater(stat.modified_zxid, stat.created_zxid)
 
     async def test_a_node_with_children_is_not_deleted(self) -> None:
-        """Nor one of another version than the one demanded."""
+        """A node of another version than the one demanded is not deleted either."""
         client, path = await self.start(), f"{self.root}/a"
         await client.create(f"{path}/b", makepath=True)
         await client.set(path, b"")
@@ -306,7 +306,7 @@ class CallsContract(Contract):
         self.assertEqual(await client.create(f"{path}/s", sequence=True), f"{path}/s0000000001")
 
     async def test_a_sync_shows_what_another_client_has_done(self) -> None:
-        """Without it a client of another server of an ensemble may be behind."""
+        """A client of another server of an ensemble may be behind without it."""
         one, other = await self.start(), await self.make_client()
         for number in range(5):
             await one.set(self.root, b"%d" % number)

@@ -52,7 +52,7 @@ class KeptEphemeralTests(TreeClientCase):
         self.assertEqual(self.there(), b"more")
 
     def test_the_node_is_made_again_in_the_next_session(self) -> None:
-        """Three times over, each time under the new session."""
+        """The session is lost three times, and each node is of the new one."""
         self.result(self.presence.start())
         for _ in range(3):
             before = self.ours.session_id
@@ -125,7 +125,7 @@ class KeptEphemeralTests(TreeClientCase):
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), len(self.failures))
 
     def test_an_update_of_a_stopped_presence_fails(self) -> None:
-        """Before the start it fails too, but its data are used: no caller waits for ever."""
+        """No caller waits for ever; data given before the start are used by it."""
         self.failureResultOf(self.presence.update(b"early"), ClientClosing)
         self.result(self.presence.start())
         self.assertEqual(self.there(), b"early")
@@ -147,7 +147,7 @@ class KeptEphemeralTests(TreeClientCase):
         self.assertEqual(self.there(), b"most")
 
     def test_a_start_without_a_server_times_out(self) -> None:
-        """After the client's operation timeout."""
+        """It fails after the client's operation timeout."""
         self.ours.link.reachable = False
         self.ours.link.cut()
         starting = self.presence.start()

@@ -33,7 +33,7 @@ class WaitingDeferredsTests(SynchronousTestCase):
         self.assertEqual(seen[2:], [("late", 2)])
 
     def test_a_caller_that_cancels_another_stops_no_third(self) -> None:
-        """Nor does a caller that raises."""
+        """A caller that raises does not either."""
         line: WaitingDeferreds[int] = WaitingDeferreds()
         first, second, third = line.new(), line.new(), line.new()
         first.addCallback(lambda _: second.cancel())

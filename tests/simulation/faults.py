@@ -9,7 +9,7 @@ from random import Random
 from attrs import define, field, frozen
 from zope.interface import implementer
 
-from logd.broker.assembly import StopReport
+from logd.broker.shutdown import StopReport
 from logd.interfaces import IFlushListener
 from logd.testing.inprocess.client import InProcessCoordination
 from logd.testing.memory.broker import MemoryBroker

@@ -86,7 +86,9 @@ class ModeTests(AvroCase):
         expected[1::2] = [*self.wrong, None]
         self.assertEqual(found["_corrupt_record"], expected)
         self.assertEqual([None if v is None else v["n"] for v in found["value"]], [1, None, 2, None, 2, None, 2, None])
-        self.assertIn("3 values that do not decode are null; the first: topic 't', partition 1, id", logged.output[0])
+        self.assertIn(
+            "read as null: 3 values that do not decode; the first: topic 't', partition 1, id", logged.output[0]
+        )
         self.assertEqual(found["timestampType"], [0, *[-1] * 7])
         named = self.read(self.messages(), mode="PERMISSIVE", columnNameOfCorruptRecord="bad bytes")
         self.assertEqual(named.schema.names[-1], "bad bytes")
@@ -97,7 +99,7 @@ class ModeTests(AvroCase):
             found = self.read(self.messages(), mode="DROPMALFORMED").to_pydict()
         self.assertEqual([None if v is None else v["n"] for v in found["value"]], [1, 2, 2, 2, None])
         self.assertEqual(found["key"], [None, None, None, None, b"k"])
-        self.assertIn("3 values that do not decode were left out", logged.output[0])
+        self.assertIn("left out: 3 values that do not decode; the first", logged.output[0])
 
     def test_nothing_wrong(self) -> None:
         """In each mode, sound values are just values."""

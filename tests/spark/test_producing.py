@@ -112,7 +112,7 @@ class ProducerTests(SynchronousTestCase):
         for partition in range(3):
             self.producer.send("t", Message(b"x" * (partition + 1)), partition)
         failed = self.assertRaises(DeliveryFailed, self.producer.flush)
-        self.assertIn("1 messages for topic 't', partition 1 were not delivered", str(failed))
+        self.assertIn("topic 't', partition 1: 1 message not delivered", str(failed))
         self.assertIsInstance(failed.__cause__, MessageTooLarge)
 
     def test_gives_up(self) -> None:

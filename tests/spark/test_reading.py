@@ -215,7 +215,7 @@ class LossTests(ReadingTestCase):
     def test_another_topic(self) -> None:
         """A topic of the same name made before the read, or during it, is not taken for the one that was planned."""
         self.broker.topics["t"].uuid = "uuid-2"
-        self.assertIn("made again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
+        self.assertIn("created again", str(self.assertRaises(DataLost, lambda: self.values(self.reader()))))
         self.assertEqual(self.values(self.reader(self.lenient)), [])
         self.assertEqual(self.broker.count(FetchWait), 0)
         self.broker.topics["t"].uuid = "uuid-1"

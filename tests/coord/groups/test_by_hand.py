@@ -34,7 +34,7 @@ class RemovedEntryTests(GroupCase):
         self.assertEqual(a.reader.notes, notes)
 
     def test_no_other_consumer_gets_its_partitions_meanwhile(self) -> None:
-        """Although it hears of the removal late; all have their shares in the end."""
+        """The removed consumer hears of it late; all have their shares in the end."""
         a, b = self.joined("a", "b")
         a.coordination.link.delay = lambda: 0.7
         self.remove(a)
@@ -64,7 +64,7 @@ class RemovedEntryTests(GroupCase):
         self.assertIs(a.membership.phase, Phase.STEADY)
 
     def test_a_removed_group_begins_anew(self) -> None:
-        """With each of its consumers, and without its positions."""
+        """Each of its consumers registers again, and positions are gone."""
         a, b = self.joined("a", "b")
         a.reader.positions = {tp(0): 5}
         self.get(a.membership.commit())
@@ -103,7 +103,7 @@ class BadOffsetTests(GroupCase):
         self.assertEqual((self.committed(0), self.committed(5)), (b"9" * 30, b"somewhere"))
 
     def test_a_partition_with_a_mended_offset_is_consumed(self) -> None:
-        """From the position that an administrator has set."""
+        """Reading begins at the position that an administrator has set."""
         self.get(self.eye.create(paths.group_offset("g", "t", 0), b"9" * 30, makepath=True))
         a = self.alone("a")
         entry = self.get(Deferred.fromCoroutine(read_group(self.eye, "g")))
@@ -135,7 +135,7 @@ class RemadeTopicTests(GroupCase):
         member.coordination.link.delay = lambda: 0.0
 
     def test_a_new_topic_begins_without_old_positions(self) -> None:
-        """Neither the stored ones count, nor those that were handled and not committed."""
+        """Stored positions do not count, nor do those that were handled and not committed."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(number): 500 for number in range(8)}
         self.get(a.membership.commit())

@@ -28,7 +28,7 @@ class SessionTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
     def test_a_member_that_is_cut_off_stops_by_itself(self) -> None:
-        """Before others can have its partitions; it joins again when it is back."""
+        """It stops before others can have its partitions, and joins again when it is back."""
         a, b = self.joined("a", "b")
         a.cut()
         stopped = taken = None
@@ -73,7 +73,7 @@ class SessionTests(GroupCase):
         self.assertIsNone(a.reader.began[tp(1)])
 
     def test_a_process_that_stood_still_delivers_nothing_more(self) -> None:
-        """Before it has looked: others may own its partitions by now."""
+        """It has to look at the tree first, since others may own its partitions by now."""
         (a,) = self.joined("a")
         self.assertTrue(a.membership.may_deliver())
         a.cut()
@@ -97,7 +97,7 @@ class SessionTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
     def test_a_member_that_leaves_in_a_short_cut_hands_over(self) -> None:
-        """Once the connection is back, since the session may outlast the consumer."""
+        """It waits for the connection, since its session may outlast the consumer."""
         for under_way in (False, True):
             (a,) = self.joined("a" if under_way else "b", commit_interval=0.0)
             a.reader.positions = {tp(1): 11 + under_way}
@@ -113,7 +113,7 @@ class SessionTests(GroupCase):
             self.assertEqual(self.get(self.eye.get_children(paths.group_consumers("g"))), [])
 
     def test_leaving_while_cut_off_still_ends(self) -> None:
-        """No timer is left."""
+        """A program that shuts down must not hang, and no timer is left."""
         (a,) = self.joined("a")
         a.cut()
         self.run_for(0.1)
@@ -134,7 +134,7 @@ class ConflictTests(GroupCase):
         return path
 
     def test_a_claim_waits_for_the_former_owner(self) -> None:
-        """While one partition is another's none is claimed; once it is free all are, at once."""
+        """No partition is claimed while one is another's; once it is free all are, at once."""
         path = self.occupy(6)
         a = self.join("a")
         self.run_for(5.0)
@@ -159,7 +159,7 @@ class ConflictTests(GroupCase):
         self.assertEqual(len(self.owners("g", "big")), 126)
 
     def test_a_claim_without_an_answer_is_undone(self) -> None:
-        """Before the next one, so that no consumer waits for an owner that does not exist."""
+        """The next claim would otherwise wait for an owner that does not exist."""
         a = Member(self, "a")
         multi = a.coordination.multi
         lost: list[int] = []
@@ -182,7 +182,7 @@ class ConflictTests(GroupCase):
         self.assertEqual(a.membership.counts.errors, 2)
 
     def test_a_claim_sees_a_late_commit(self) -> None:
-        """Of the former owner, between reading and claiming: it is tried again with the new position."""
+        """The former owner commits between reading and claiming, and the claim is tried again."""
         a, b = self.joined("a", "b")
         read = b.coordination.multi
         raced: list[int] = []
@@ -214,7 +214,7 @@ class FenceTests(GroupCase):
         self.assertEqual(self.owners(), {tp(3): "z-0"})
 
     def test_a_former_owner_cannot_commit(self) -> None:
-        """Even if it wakes up late and was told of nothing."""
+        """It wakes up late and was told of nothing, so the version alone stops its commit."""
         a, b = self.joined("a", "b", commit_interval=0.0)
         offsets = a.membership._claims
         held = dict(offsets._held)
@@ -310,7 +310,7 @@ class WatchTests(GroupCase):
     """News of the tree that comes late, or often."""
 
     def test_twenty_newcomers_are_one_rebalance(self) -> None:
-        """For those who were there, if they come within the delay."""
+        """They come within the delay, and those who were there stop once."""
         (a,) = self.joined("a", settle=1.0)
         before = a.membership.counts.rebalances
         for number in range(20):
@@ -330,7 +330,7 @@ class WatchTests(GroupCase):
         self.assertEqual((a.numbers, b.numbers), ([0, 1, 2, 3], [4, 5, 6, 7]))
 
     def test_the_cost_of_a_rebalance_does_not_grow_with_the_group(self) -> None:
-        """In operations on the tree."""
+        """The cost is counted in operations on the tree, in a group of thirty."""
         members = [self.join(f"m{number:02}") for number in range(30)]
         self.topic("wide", 60)
         for member in members:

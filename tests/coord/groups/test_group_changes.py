@@ -81,7 +81,7 @@ class MovePositionsTests(AdministrationCase):
         self.assertEqual(self.committed(0), b"7")
 
     def test_an_owner_never_writes_over_a_move(self) -> None:
-        """Although it commits messages that it has handled since."""
+        """It commits messages that it has handled since, and fails to."""
         (a,) = self.joined("a", commit_interval=0.0)
         a.reader.positions = {tp(0): 100, tp(1): 200}
         moving = Deferred.fromCoroutine(move_positions(self.eye, "g", self.entry().offsets, {tp(0): 7}))

@@ -28,7 +28,7 @@ class LostSessionTests(GroupCase):
         self.assertEqual(self.committed(1), b"")
 
     def test_a_commit_under_way_fails_with_the_trees_error(self) -> None:
-        """Not with a bug of ours."""
+        """A KeyError would hide from the caller that its session is over."""
         (member,) = self.joined("a")
         member.reader.positions = {tp(number): 11 for number in range(8)}
         member.coordination.link.delay = lambda: 0.2
@@ -41,7 +41,7 @@ class LostSessionTests(GroupCase):
         self.assertNotIsInstance(getattr(outcome[0], "value", None), KeyError)
 
     def test_a_member_without_session_is_not_steady(self) -> None:
-        """Not even one whose share was nothing."""
+        """A member whose share was nothing is not steady either."""
         members = self.joined(*"abcdefghi")
         for member in (members[0], members[8]):
             said: dict[SessionState, Phase] = {}
@@ -70,7 +70,7 @@ class LostSessionTests(GroupCase):
         self.assertEqual(member.numbers, list(range(8)))
 
     def test_a_new_subscription_in_the_next_session_is_seen(self) -> None:
-        """By others too, who never saw the consumer gone."""
+        """Other members, which never saw the consumer gone, do not take it for the former one."""
         a = self.join("a")
         b = self.join("b", settle=1.0)
         self.settle(5.0)

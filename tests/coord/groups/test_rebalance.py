@@ -15,14 +15,14 @@ class JoiningTests(GroupCase):
     """Consumers that come and go."""
 
     def test_a_single_consumer_gets_everything(self) -> None:
-        """From the start of the topic, in a new group."""
+        """A new group reads from the start of the topic."""
         (a,) = self.joined("a")
         self.assertEqual(a.numbers, list(range(8)))
         self.assertEqual(set(a.reader.began.values()), {None})
         self.assertIs(a.membership.phase, Phase.STEADY)
 
     def test_streams_of_one_consumer_share_its_partitions(self) -> None:
-        """As those of several do; the first get more."""
+        """They share as several consumers do, and the first ones get more."""
         (a,) = self.joined("a", subscription=Subscription({"t": 3}))
         shares: dict[str, list[int]] = {}
         for where, stream in sorted(a.reader.streams.items()):
@@ -89,8 +89,8 @@ class JoiningTests(GroupCase):
         self.settle()
         self.assertEqual((a.numbers, b.numbers), (list(range(8)),) * 2)
 
-    def test_a_rebalance_stops_commits_releases_claims_and_starts(self) -> None:
-        """In that order, each step done before the next."""
+    def test_the_steps_of_a_rebalance_keep_their_order(self) -> None:
+        """Stop, commit, release, read, claim and start are each done before the next."""
         (a,) = self.joined("a")
         seen: list[str] = []
         coordination = a.coordination
@@ -139,7 +139,7 @@ class ChangesTests(GroupCase):
     """Topics, brokers and subscriptions that change."""
 
     def test_an_unchanged_share_is_not_stopped(self) -> None:
-        """Although a broker and a topic came."""
+        """A new broker and a topic of others are no reason to interrupt delivery."""
         a, b = self.joined("a", "b")
         before = list(a.reader.notes)
         self.broker(5)
@@ -168,7 +168,7 @@ class ChangesTests(GroupCase):
         self.assertEqual(b.partitions, [tp(1, "web-1"), tp(1, "web-2")])
 
     def test_partitions_without_a_live_broker_have_no_owner(self) -> None:
-        """Until a broker is back."""
+        """They are shared out again when a broker is back."""
         self.get(self.eye.create(paths.broker(3), b"{}", ephemeral=True))
         self.topic("u", 4, [3])
         (a,) = self.joined("a", subscription=Subscription({"t": 1, "u": 1}))
@@ -195,7 +195,7 @@ class ChangesTests(GroupCase):
         self.assertEqual(len(a.partitions), 8)
 
     def test_a_wider_subscription_is_registered_anew(self) -> None:
-        """The others take note."""
+        """The consumer takes another name in the registry, so that the others take note."""
         self.topic("u", 2)
         self.joined("a", "b", subscription=Subscription({"t": 1, "u": 1}))
         c = self.join("c")

@@ -137,7 +137,7 @@ class ChildCacheTests(RegistryCase):
         self.assertEqual(self.mirror.values, {"a": "3"})
 
     def test_thirty_cuts_leave_the_cache_right(self) -> None:
-        """Each while it reads."""
+        """The connection is cut each time while the cache reads."""
         for number in range(30):
             self.put(f"n{number}", b"%d" % number)
             self.watcher.link.cut()
@@ -162,7 +162,7 @@ class ChildCacheTests(RegistryCase):
         self.assertEqual(self.mirror.values, {"a": "1"})
 
     def test_a_listener_that_raises_does_not_end_the_cache(self) -> None:
-        """Its error is logged."""
+        """Its error is logged, and the cache goes on following the children."""
 
         def fail(name: str) -> None:
             raise RuntimeError(name)

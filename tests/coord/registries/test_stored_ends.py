@@ -35,7 +35,7 @@ class StoredEndsTests(RegistryCase):
         self.assertEqual(StoredEnds.decode("/a", ENDS.encode()), ENDS)
 
     def test_a_value_names_partitions_of_other_data_directories(self) -> None:
-        """Without any it is as releases before them wrote it."""
+        """A value without any looks as earlier releases wrote it."""
         value = StoredEnds("mine", {0: 1, 1: 2}, {1: "theirs"})
         self.assertEqual(StoredEnds.decode("/a", value.encode()), value)
         self.assertEqual([value.instance_of(number) for number in (0, 1)], ["mine", "theirs"])
@@ -77,7 +77,7 @@ class GrowthLimitTests(RegistryCase):
 
     @given(st.integers(0, 1 << 60))
     def test_a_log_never_reaches_its_beginning_after_a_loss(self, stored: int) -> None:
-        """Even if it overshoots its limit: no id is given twice."""
+        """No id is given twice, although a log may overshoot its limit."""
         self.assertLess(growth_limit(stored) + LATE, stored + GROWTH)
         self.assertLess(growth_limit(stored) + LATE, beginning_after(stored))
         self.assertGreater(growth_limit(stored), stored)
@@ -109,7 +109,7 @@ class NodeTests(RegistryCase):
         self.assertEqual(self.outcome(read_all_ends(self.tree, "u")), ends)
 
     def test_a_node_that_cannot_be_decoded_is_named(self) -> None:
-        """In a ValueError."""
+        """The ValueError tells an operator which node to look at."""
         self.outcome(self.tree.create(paths.stored_ends("u", 1), b"nonsense", makepath=True))
         self.assertIn("/brokers/stored/u/1", str(self.error(read_ends(self.tree, "u", 1))))
 

@@ -87,7 +87,7 @@ class KazooSessionTests(SynchronousTestCase):
         self.assertEqual(self.order, states)
 
     def test_a_create_is_answered_before_later_calls(self) -> None:
-        """For kazoo it is two results, of which the second comes a step later."""
+        """It is two results for kazoo, of which the second comes a step later."""
         self.session.send(Create("/made"), 1, self.done)
         self.session.send(Exists("/later"), 1, self.done)
         self.turns.turn()

@@ -67,7 +67,7 @@ class PlanTests(SynchronousTestCase):
     def test_made_again(self) -> None:
         """A topic under another uuid is an error, or begins anew; the next plan says nothing more about it."""
         states = [LogState(AGAIN0, 0, 20, 0)]
-        with self.assertRaisesRegex(DataLost, "the topic was made again, as uuid-of-another-a"):
+        with self.assertRaisesRegex(DataLost, "the topic was created again, as uuid-of-another-a"):
             plan(states, {A0: 50, A1: 7}, False)
         planned = plan(states, {A0: 50, A1: 7}, True)
         self.assertEqual(ranges_of(planned), {AGAIN0: (0, 20)})
@@ -75,7 +75,7 @@ class PlanTests(SynchronousTestCase):
         self.assertEqual(plan([LogState(AGAIN0, 0, 30, 0)], planned.positions, False).lost, ())
 
     def test_more_partitions(self) -> None:
-        """A partition that was added to a known topic is none that was made again."""
+        """A partition that was added to a known topic is none that was created again."""
         self.assertEqual(ranges_of(plan([LogState(A1, 0, 20, 0)], {A0: 50}, False)), {A1: (0, 20)})
 
     def test_shorter_than_loaded(self) -> None:
@@ -101,7 +101,7 @@ class PlanTests(SynchronousTestCase):
     @settings(deadline=None)
     @given(st.data())
     def test_runs_follow_one_another(self, data: st.DataObject) -> None:
-        """Whatever logs do (grow, lose their start, begin anew far behind, are made again), what is planned makes a
+        """Whatever logs do (grow, lose their start, begin anew far behind, are created again), what is planned makes a
         chain without a gap, and every id that is neither lost nor behind the end is loaded once."""
         uuids = {0: 1, 1: 1}
         logs = {0: (0, 0), 1: (0, 0)}

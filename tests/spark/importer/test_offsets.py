@@ -60,11 +60,11 @@ class ChainTests(SynchronousTestCase):
     """Each run goes on where the one before it ended."""
 
     def test_sound(self) -> None:
-        """Runs that load some partitions, then others; new topics; a topic made again; ids lost to retention."""
+        """Runs that load some partitions, then others; new topics; a topic created again; ids lost to retention."""
         one = run_of(1, {A0: (0, 100)})
         two = run_of(2, {A1: (50, 80)}, one)
         three = run_of(3, {A0: (150, 170)}, two, lost=[Lost(A0, 100, 150, "retention")])
-        four = run_of(4, {AGAIN0: (0, 10)}, three, lost=[Lost(A0, 170, -1, "made again")])
+        four = run_of(4, {AGAIN0: (0, 10)}, three, lost=[Lost(A0, 170, -1, "created again")])
         check_chain([one, two, three, four])
         check_chain([three, four])
 

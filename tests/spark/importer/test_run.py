@@ -222,17 +222,17 @@ class TroubleTests(ImportTestCase):
     def test_made_again_meanwhile(self) -> None:
         """A topic that is another one after the load makes the run fail: its ids are not those that were planned."""
         self.loader.meanwhile = lambda: setattr(self.a, "uuid", "uuid-of-another")
-        self.fails(ImportFailed, "made again while it was loaded")
+        self.fails(ImportFailed, "created again while it was loaded")
 
     def test_data_lost(self) -> None:
-        """Retention, and a topic that was made again, between two runs."""
+        """Retention, and a topic that was created again, between two runs."""
         self.run_import()
         self.a.logs[0] = FakeLog(TEN, start=150)
         self.fails(DataLost, "unknown number of messages from 100 to 150")
         report = self.run_import(accept_loss=True)
         self.assertEqual([(each.start, each.end) for each in report.loaded], [(150, 250)])
         self.a.uuid = "uuid-of-another"
-        self.fails(DataLost, "made again")
+        self.fails(DataLost, "created again")
         self.assertEqual(self.run_import(accept_loss=True).run, 3)
         lost = json.loads((self.to / "run=3" / OFFSETS).read_bytes())["lost"]
         found = [(each["uuid"], each["start"], each["end"]) for each in lost]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from logd.broker.assembly import StopReport
+from logd.broker.shutdown import StopReport
 from logd.log.recovery.checkpoint import Checkpoint
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, Produce
