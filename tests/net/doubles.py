@@ -141,6 +141,8 @@ class PeerTransport(StringTransport):
     While the peer takes nothing, a push producer is paused above ``buffer_bytes``, as Twisted's transports do.
     """
 
+    producer: Any
+
     def __init__(self, *, taking: bool = True, buffer_bytes: int = TRANSPORT_BYTES, host: str = "10.0.0.7") -> None:
         address = IPv4Address("TCP", host, 40_000)
         super().__init__(peerAddress=address, lenient=True)  # type: ignore[no-untyped-call]  # Twisted's
