@@ -119,7 +119,7 @@ class CheckerTests(SynchronousTestCase):
             self.assertEqual(self.found(**{f"logd__{room}__a": "from os.path import join"}), [])
 
     def test_the_room_of_file_operations_may_import_them(self) -> None:
-        """The one place where the log touches the operating system."""
+        """It is the one place where the log touches the operating system."""
         self.assertEqual(self.found(logd__log__disk__local_files="import os\nopen('x')"), [])
 
     def test_a_call_of_open_is_found_in_protocol_and_log(self) -> None:
@@ -183,7 +183,7 @@ class CheckerTests(SynchronousTestCase):
         self.assertEqual(self.found(**tree), [])
 
     def test_a_circle_of_types_alone_is_allowed(self) -> None:
-        """The other branch of the test for type checking is no such place."""
+        """An import in the else branch of ``if TYPE_CHECKING`` still counts."""
         tree = {"logd__log__a": "import logd.log.b", "logd__log__b": "if TYPE_CHECKING:\n    import logd.log.a"}
         self.assertEqual(self.found(**tree), [])
         tree["logd__log__b"] = "if TYPE_CHECKING:\n    pass\nelse:\n    import logd.log.a"

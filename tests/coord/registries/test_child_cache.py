@@ -43,7 +43,7 @@ class ChildCacheTests(RegistryCase):
         self.assertIsNotNone(self.outcome(self.tree.exists("/m")))
 
     def test_children_that_come_and_go_are_followed(self) -> None:
-        """Changes too; each is told once."""
+        """Changed values are followed too, and each is told once."""
         self.put("a", b"1")
         self.assertEqual((self.mirror.values, self.told), ({"a": "1"}, ["a"]))
         self.outcome(self.tree.set("/m/a", b"2"))
@@ -54,7 +54,7 @@ class ChildCacheTests(RegistryCase):
         self.put("a", b"4")
         self.assertEqual((self.mirror.values, self.told[4:]), ({"a": "4", "b": "3"}, ["a"]))
 
-    def test_a_child_that_is_gone_does_not_keep_the_cache_incomplete(self) -> None:
+    def test_a_vanished_child_leaves_the_cache_complete(self) -> None:
         """Its first read had failed, so it was still waited for."""
         watcher = self.client()
         self.put("a", b"1")
