@@ -9,7 +9,7 @@ from logd.log.recovery.checkpoint import Checkpoint
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.legacy_requests import Fetch, Produce
 from logd.protocol.requests.produce_ack import ProduceAck, ProducePart
-from tests.broker.doubles import BrokerTestCase
+from tests.broker.rig import BrokerTestCase
 from tests.log.entries import plain
 
 HELLO = plain(b"hello")

@@ -14,7 +14,7 @@ from logd.log.recovery.checkpoint import Checkpoint, write_checkpoint
 from logd.protocol.loops import Decoded, decode_set
 from logd.protocol.requests.fetch_wait import FetchPart, FetchWait
 from logd.protocol.requests.repair import OFFLINE, SERVED, SERVED_AGAIN, Repair, RepairedDamage, RepairResponse
-from tests.broker.doubles import BrokerTestCase, Peer
+from tests.broker.rig import BrokerTestCase, Peer
 from tests.log.entries import plain
 
 ENTRY = plain(b"eleven more")

@@ -16,7 +16,7 @@ from logd.coord.server.storage.snapshots import write_snapshot
 from logd.coord.tree.changes import Change, NodeMade
 from logd.errors import DataDirectoryError
 from logd.log.recovery.flush_mark import write_mark
-from tests.log.doubles import MemoryFiles
+from logd.testing.memory.files import MemoryFiles
 from tests.log.threads import Threads
 
 FOLDER = "/coordination"
